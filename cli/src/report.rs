@@ -1,0 +1,21 @@
+//! Writing to people: results go to standard output, everything else to standard error.
+
+use std::io::{ErrorKind, Write};
+
+use crate::Exit;
+
+/// Prints to standard output. A reader that went away, as in `xavantes schema | head`, is no error.
+pub(crate) fn print(text: &str) -> Exit {
+    let mut stdout = std::io::stdout().lock();
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    match write!(stdout, "{text}{newline}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => complain(&format!("cannot write: {error}")),
+        _ => Exit::Success,
+    }
+}
+
+/// Tells what was wrong with what was asked.
+pub(crate) fn complain(message: &str) -> Exit {
+    eprintln!("error: {message}");
+    Exit::Usage
+}

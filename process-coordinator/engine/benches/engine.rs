@@ -1,0 +1,116 @@
+//! How fast the engine alone is, on one core: activities are answered at once by a stub. Prints rates and ratios, and
+//! fails if growth is not linear or memory not flat. Run with `cargo bench -p xavantes-engine`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use xavantes_engine::{Answer, Command, Engine, Input, Output, Start, Time};
+use xavantes_model::diagnostic::Source;
+use xavantes_model::load::load;
+use xavantes_model::script::{Limits, Sandbox};
+
+/// Answers every attempt until the process ends. Gives the seconds and the number of activities.
+fn run(text: &str, room: u64) -> (f64, u64) {
+    let program = Arc::new(load(&[Source::new("bench.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}")));
+    let mut sandbox = Sandbox::new(Limits::CONTROL, false).expect("a sandbox starts");
+    let mut out = Output::default();
+    let began = Instant::now();
+    let mut engine = Engine::start(program, Start::new("Bench-1", 0, Vec::new()), Time(0), &mut out)
+        .expect("the process has no parameters");
+    engine.set_room(room);
+    let mut inputs = vec![Input::Continued];
+    while engine.state().ended().is_none() {
+        for input in inputs.drain(..) {
+            engine.step(&mut sandbox, input, Time(0), &mut out).expect("the input is of a running attempt");
+        }
+        // What a driver would journal here.
+        out.events.clear();
+        for command in out.commands.drain(..) {
+            match command {
+                Command::Dispatch { element, attempt, .. } => {
+                    inputs.push(Input::Answered { element, attempt, answer: Answer::Completed(Vec::new()) });
+                }
+                Command::Continue => inputs.push(Input::Continued),
+                _ => {}
+            }
+        }
+    }
+    (began.elapsed().as_secs_f64(), engine.state().counts().completed)
+}
+
+fn document(body: &str) -> String {
+    format!(
+        r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Bench"><BODY>{body}</BODY></PROCESS_TYPE>
+<ACTIVITY_TYPE NAME="Nothing"><IN_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/><CODE LANGUAGE="lua"></CODE></ACTIVITY_TYPE>
+<ACTIVITY_TYPE NAME="Plain"><CODE LANGUAGE="lua"></CODE></ACTIVITY_TYPE></XAVANTES>"#
+    )
+}
+
+fn parfor(count: u64, code: bool) -> String {
+    let (pre, name) = if code { ("<PRE_CODE>a.n = counter * 2</PRE_CODE>", "Nothing") } else { ("", "Plain") };
+    document(&format!(
+        r#"<PARFOR NAME="p" FROM="1" TO="{count}"><ITERATE>{pre}<ACTIVITY TYPE="{name}" NAME="a"/></ITERATE></PARFOR>"#
+    ))
+}
+
+fn chain(length: usize) -> String {
+    document(&(0..length).map(|n| format!(r#"<ACTIVITY TYPE="Plain" NAME="a{n}"/>"#)).collect::<String>())
+}
+
+fn linked(length: usize) -> String {
+    let one = |n: usize| match n {
+        0 => r#"<ACTIVITY TYPE="Plain" NAME="a0"/>"#.to_owned(),
+        _ => format!(r#"<ACTIVITY TYPE="Plain" NAME="a{n}" AFTER="a{}"/>"#, n - 1),
+    };
+    document(&format!(r#"<PAR NAME="p">{}</PAR>"#, (0..length).map(one).collect::<String>()))
+}
+
+/// A loop in the innermost of so many blocks.
+fn nested(depth: usize, count: u64) -> String {
+    let open: String = (0..depth).map(|n| format!(r#"<BLOCK NAME="b{n}">"#)).collect();
+    let inner = format!(
+        r#"<PARFOR NAME="p" FROM="1" TO="{count}"><ITERATE><ACTIVITY TYPE="Plain" NAME="a"/></ITERATE></PARFOR>"#
+    );
+    document(&format!("{open}{inner}{}", "</BLOCK>".repeat(depth)))
+}
+
+fn resident_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("VmHWM: 0 kB");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+}
+
+/// The best of a few runs: what the machine can do when nobody disturbs it.
+fn best(text: &str, room: u64) -> f64 {
+    (0..5).map(|_| run(text, room)).map(|(seconds, count)| count as f64 / seconds).fold(0.0, f64::max)
+}
+
+fn main() {
+    let mut failed = false;
+    let mut verdict = |what: &str, value: f64, unit: &str, good: bool| {
+        println!("{} {what}: {value:.2} {unit}", if good { "ok  " } else { "FAIL" });
+        failed |= !good;
+    };
+    let plain = best(&parfor(1_000_000, false), 64);
+    let memory = resident_mib();
+    verdict("PARFOR of 1,000,000, activities/s", plain, "", plain >= 300_000.0);
+    verdict("peak memory so far", memory, "MiB", memory < 100.0);
+    let coded = best(&parfor(1_000_000, true), 64);
+    verdict("the same with a line of PRE_CODE, activities/s", coded, "", coded >= 100_000.0);
+    verdict("peak memory so far", resident_mib(), "MiB", resident_mib() < 100.0);
+    let tenth = best(&parfor(100_000, false), 64);
+    verdict("time of ten times the iterations / ten times the time", tenth / plain, "", tenth / plain < 1.1);
+    let tenth = best(&parfor(100_000, true), 64);
+    verdict("the same with PRE_CODE", tenth / coded, "", tenth / coded < 1.1);
+    let (short, long) = (best(&chain(10_000), 64), best(&chain(100_000), 64));
+    verdict("chain of 100,000, activities/s", long, "", true);
+    verdict("cost per element, chain of 100,000 / of 10,000", short / long, "", short / long < 1.1);
+    let (short, long) = (best(&linked(10_000), 64), best(&linked(100_000), 64));
+    verdict("cost per element, AFTER chain of 100,000 / of 10,000", short / long, "", short / long < 1.1);
+    let (flat, deep) = (best(&nested(1, 100_000), 64), best(&nested(200, 100_000), 64));
+    verdict("cost per element, 200 deep / 1 deep", flat / deep, "", flat / deep < 1.1);
+    verdict("peak memory at the end", resident_mib(), "MiB", true);
+    if failed {
+        std::process::exit(1);
+    }
+}

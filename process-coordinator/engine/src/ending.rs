@@ -1,0 +1,305 @@
+//! How elements end: `POST_CODE`, exits, failure, `CATCH`, `FINALLY`, retries, cancellation.
+//!
+//! ```text
+//! body ──done or exit──▶ POST_CODE ──▶ completed ─┐
+//!   └─failed──▶ what runs is cancelled ──▶ CATCH ──┼─▶ FINALLY ──▶ retry, hold, or end
+//!   └─cancelled──▶ what runs is cancelled ─────────┘
+//! ```
+
+use xavantes_model::definition::OnFailure;
+use xavantes_model::script::Sandbox;
+use xavantes_model::value::Value;
+
+use crate::engine::{Engine, Output, Task};
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind};
+use crate::id::ElementId;
+use crate::input::Command;
+use crate::state::{Body, Instance, Outcome, Phase, Stop};
+
+impl Instance {
+    /// It is being cancelled, or is in its `FINALLY` after that.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(&self.phase, Phase::Stopping(Stop::Cancelled) | Phase::Finishing { outcome: Outcome::Cancelled, .. })
+    }
+}
+
+impl Engine {
+    /// The body is done: `POST_CODE`, then completion.
+    pub(crate) fn post(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let program = self.program.clone();
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let Some(script) = &self.state.node(&program, instance).post_code else {
+            return self.complete(sandbox, id, out);
+        };
+        match self.execute(sandbox, id, script) {
+            Ok(outputs) => {
+                self.emit(out, Event::Posted { id, outputs });
+                self.agenda.push(Task::Advance(id));
+            }
+            Err(failure) => {
+                let failure = self.placed(id, failure);
+                self.failed(id, failure, out);
+            }
+        }
+    }
+
+    /// All is done; are the results there?
+    pub(crate) fn complete(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let program = self.program.clone();
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let node = self.state.node(&program, instance);
+        if let Some(missing) = self.missing_out(node, &instance.variables) {
+            let message = format!("OUT parameter {missing:?} has no value at the end");
+            let failure = Failure::new(FailureKind::Parameter, message).at_line(node.line);
+            let failure = self.placed(id, Box::new(failure));
+            return self.failed(id, failure, out);
+        }
+        let collect = instance.parent.and_then(|parent| self.state.instances.get(parent)).and_then(|around| {
+            let around = program.node(around.process as usize, around.node);
+            // CATCH and FINALLY of a loop are no iterations of it.
+            if around.elements.first() == Some(&instance.site) { around.kind.collect() } else { None }
+        });
+        let collected = match collect.map(|script| self.compute(sandbox, id, script)).transpose() {
+            Ok(collected) => collected,
+            Err(failure) => {
+                let failure = self.placed(id, failure);
+                return self.failed(id, failure, out);
+            }
+        };
+        self.finish(id, Outcome::Completed, collected, out);
+    }
+
+    /// Something in the element went wrong: what still runs in it is cancelled first.
+    pub(crate) fn fail(&mut self, id: ElementId, failure: Box<Failure>, out: &mut Output) {
+        let failure = self.placed(id, failure);
+        let Some(instance) = self.state.instances.get(id) else { return };
+        if instance.has_children() {
+            self.stop(id, Stop::Failed(failure), out);
+        } else {
+            self.failed(id, failure, out);
+        }
+    }
+
+    /// Winds an element down.
+    pub(crate) fn stop(&mut self, id: ElementId, stop: Stop, out: &mut Output) {
+        self.emit(out, Event::Stopping { id, stop });
+        self.agenda.push(Task::Advance(id));
+        self.agenda.push(Task::StopChildren(id));
+    }
+
+    pub(crate) fn stop_children(&mut self, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        if !matches!(instance.phase, Phase::Stopping(_)) || (self.is_paused(id) && !instance.is_cancelled()) {
+            return;
+        }
+        let children: Vec<ElementId> = instance.children().collect();
+        for child in children {
+            self.cancel(child, out);
+        }
+    }
+
+    /// Cancels an element, unless that is under way.
+    pub(crate) fn cancel(&mut self, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        match &instance.phase {
+            Phase::Out(attempt) => {
+                let asked = attempt.stop.is_some();
+                if attempt.stop != Some(Stop::Cancelled) {
+                    let attempt = instance.attempts;
+                    self.emit(out, Event::Stopping { id, stop: Stop::Cancelled });
+                    if !asked {
+                        out.commands.push(Command::Cancel { element: id, attempt });
+                    }
+                }
+            }
+            Phase::Ready | Phase::Waiting { .. } | Phase::Held(_) => {
+                self.end(id, Outcome::Cancelled, Vec::new(), None, out)
+            }
+            _ if instance.is_cancelled() => {}
+            // FINALLY goes on to its end.
+            Phase::Finishing { .. } => self.emit(out, Event::Stopping { id, stop: Stop::Cancelled }),
+            _ => self.stop(id, Stop::Cancelled, out),
+        }
+    }
+
+    /// It winds down, and nothing runs in it any more.
+    pub(crate) fn stopped(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let Phase::Stopping(stop) = &instance.phase else { return };
+        if instance.has_children() {
+            return;
+        }
+        match stop.clone() {
+            Stop::Exit => self.post(sandbox, id, out),
+            Stop::Cancelled => self.finish(id, Outcome::Cancelled, None, out),
+            Stop::Restart => self.finish(id, Outcome::Restart, None, out),
+            Stop::Failed(failure) => self.failed(id, failure, out),
+        }
+    }
+
+    /// It failed and nothing runs in it: `CATCH`, unless that is what failed.
+    fn failed(&mut self, id: ElementId, failure: Box<Failure>, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let node = self.state.node(&self.program, instance);
+        if node.catch.is_some() && !matches!(instance.phase, Phase::Catching(_)) {
+            self.emit(out, Event::Catching { id, error: failure });
+            self.agenda.push(Task::Advance(id));
+        } else {
+            self.finish(id, Outcome::Failed(failure), None, out);
+        }
+    }
+
+    pub(crate) fn catch(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let Phase::Catching(error) = &instance.phase else { return };
+        if instance.handler.is_some() {
+            return;
+        }
+        match &instance.handled {
+            None => {
+                if let Some(handler) = self.state.node(&self.program, instance).catch {
+                    self.enter(sandbox, id, handler, 0, out);
+                }
+            }
+            Some(Outcome::Completed) => self.complete(sandbox, id, out),
+            Some(Outcome::Failed(failure)) => {
+                let mut failure = failure.clone();
+                failure.cause = Some(error.clone());
+                self.finish(id, Outcome::Failed(failure), None, out);
+            }
+            Some(Outcome::Cancelled | Outcome::Restart) => {
+                let error = error.clone();
+                self.finish(id, Outcome::Failed(error), None, out);
+            }
+        }
+    }
+
+    /// How it ends is decided; `FINALLY` comes before.
+    fn finish(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        if self.state.node(&self.program, instance).finally.is_some() {
+            self.emit(out, Event::Finishing { id, outcome, collected });
+            self.agenda.push(Task::Advance(id));
+        } else {
+            self.conclude(id, outcome, collected, out);
+        }
+    }
+
+    pub(crate) fn finalise(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let Phase::Finishing { outcome, collected } = &instance.phase else { return };
+        if instance.handler.is_some() {
+            return;
+        }
+        match (&instance.handled, outcome) {
+            (None, _) => {
+                if let Some(handler) = self.state.node(&self.program, instance).finally {
+                    self.enter(sandbox, id, handler, 0, out);
+                }
+            }
+            (Some(Outcome::Failed(failure)), Outcome::Completed | Outcome::Failed(_)) => {
+                let mut failure = failure.clone();
+                if let Outcome::Failed(cause) = outcome {
+                    failure.cause = Some(cause.clone());
+                }
+                self.conclude(id, Outcome::Failed(failure), None, out);
+            }
+            _ => {
+                let (outcome, collected) = (outcome.clone(), collected.clone());
+                self.conclude(id, outcome, collected, out);
+            }
+        }
+    }
+
+    /// A try is over: another one, a decision by somebody, or the end.
+    pub(crate) fn conclude(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let policy = self.program.node(instance.site_process as usize, instance.site).policy;
+        match outcome {
+            Outcome::Failed(error) if error.kind != FailureKind::Parameter && instance.failures < policy.retries => {
+                let until = self.now.after(policy.delay_after(instance.failures + 1));
+                self.emit(out, Event::Waiting { id, until, error });
+                self.agenda.push(Task::Advance(id));
+            }
+            Outcome::Failed(error) if policy.on_failure == OnFailure::Hold => self.emit(out, Event::Held { id, error }),
+            Outcome::Restart => {
+                // On the agenda rather than here: a new try evaluates bindings, which needs the sandbox.
+                let error = Box::new(Failure::new(FailureKind::Cancelled, "to be tried again"));
+                self.emit(out, Event::Waiting { id, until: self.now, error });
+                self.agenda.push(Task::Advance(id));
+            }
+            outcome => self.end(id, outcome, Vec::new(), collected, out),
+        }
+    }
+
+    pub(crate) fn end(
+        &mut self,
+        id: ElementId,
+        outcome: Outcome,
+        results: Vec<Value>,
+        collected: Option<Value>,
+        out: &mut Output,
+    ) {
+        let parent = self.state.instances.get(id).and_then(|instance| instance.parent);
+        self.emit(out, Event::Ended { id, outcome, results, collected });
+        match (parent, &self.state.ended) {
+            (Some(parent), _) => self.agenda.push(Task::ChildEnded(parent)),
+            (None, Some((outcome, _))) => out.commands.push(Command::Finish { outcome: outcome.clone() }),
+            (None, None) => {}
+        }
+    }
+
+    /// A new try, from what the scope around gives now.
+    pub(crate) fn restart(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let (site, ordinal, leaf) = (instance.site, instance.ordinal, matches!(instance.body, Body::Leaf));
+        let policy = self.program.node(instance.site_process as usize, site).policy;
+        let bound = match instance.parent {
+            Some(parent) => self.bind(sandbox, parent, site, ordinal),
+            None => Ok(self.state.initial.clone()),
+        };
+        match bound {
+            Ok(variables) => {
+                let deadline = policy.timeout.filter(|_| !leaf).map(|timeout| self.now.after(timeout));
+                self.emit(out, Event::Restarted { id, variables, deadline });
+                self.agenda.push(Task::Advance(id));
+            }
+            Err(failure) => {
+                let failure = self.placed(id, failure);
+                self.end(id, Outcome::Failed(failure), Vec::new(), None, out);
+            }
+        }
+    }
+
+    /// The clock of an element rings.
+    pub(crate) fn on_deadline(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        if let Phase::Waiting { .. } = instance.phase {
+            return self.advance(sandbox, id, out);
+        }
+        let is_out = matches!(instance.phase, Phase::Out(_));
+        if !is_out && self.is_paused(id) {
+            return;
+        }
+        let node = self.program.node(instance.site_process as usize, instance.site);
+        let limit = node.policy.timeout.unwrap_or_default();
+        let failure = Failure::new(FailureKind::Timeout, format!("took longer than its TIMEOUT of {limit:?}"));
+        let failure = self.placed(id, Box::new(failure.at_line(node.line)));
+        if is_out {
+            let attempt = instance.attempts;
+            self.emit(out, Event::Stopping { id, stop: Stop::Failed(failure) });
+            out.commands.push(Command::Cancel { element: id, attempt });
+        } else {
+            self.fail(id, failure, out);
+        }
+    }
+
+    /// The failure with the path of the element in which it happened.
+    pub(crate) fn placed(&self, id: ElementId, mut failure: Box<Failure>) -> Box<Failure> {
+        if failure.path.is_empty() {
+            failure.path = self.state.path(&self.program, id);
+        }
+        failure
+    }
+}

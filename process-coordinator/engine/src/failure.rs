@@ -1,0 +1,131 @@
+//! Why an element failed, as its user is told.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use xavantes_model::value::Value;
+
+/// What kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// An error in code, or raised by it.
+    Code,
+    /// A program ended with a status that means failure.
+    Exit,
+    /// A try took longer than `TIMEOUT`.
+    Timeout,
+    /// Somebody cancelled an element that others need.
+    Cancelled,
+    /// A parameter is missing or of the wrong type.
+    Parameter,
+    /// A limit was reached: steps, memory, depth of calls.
+    Limit,
+    /// The worker could not run it.
+    Worker,
+}
+
+impl FailureKind {
+    /// The word for it, in code (`error.kind`) and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureKind::Code => "code",
+            FailureKind::Exit => "exit",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Cancelled => "cancelled",
+            FailureKind::Parameter => "parameter",
+            FailureKind::Limit => "limit",
+            FailureKind::Worker => "worker",
+        }
+    }
+}
+
+/// Why an element failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// What happened, in one sentence.
+    pub message: String,
+    /// The element in which it happened.
+    pub path: String,
+    /// The line in the definition.
+    pub line: Option<u32>,
+    /// The activity manager that ran it.
+    pub worker: Option<String>,
+    /// The exit status of a program.
+    pub exit_status: Option<i32>,
+    /// The last lines of its error output.
+    pub stderr: Option<String>,
+    /// A failure during whose handling this one happened.
+    pub cause: Option<Box<Failure>>,
+}
+
+impl Failure {
+    /// A failure of that kind; the engine fills in the path.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            path: String::new(),
+            line: None,
+            worker: None,
+            exit_status: None,
+            stderr: None,
+            cause: None,
+        }
+    }
+
+    /// The same with its line in the definition.
+    #[must_use]
+    pub fn at_line(mut self, line: u32) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// What `CATCH` finds in `error`.
+    pub fn to_value(&self) -> Value {
+        let text = |text: &str| Value::from(text);
+        let mut map = BTreeMap::<Arc<str>, Value>::new();
+        map.insert("kind".into(), text(self.kind.name()));
+        map.insert("message".into(), text(&self.message));
+        map.insert("path".into(), text(&self.path));
+        if let Some(line) = self.line {
+            map.insert("line".into(), Value::Int(line.into()));
+        }
+        if let Some(worker) = &self.worker {
+            map.insert("worker".into(), text(worker));
+        }
+        if let Some(status) = self.exit_status {
+            map.insert("exit_status".into(), Value::Int(status.into()));
+        }
+        if let Some(stderr) = &self.stderr {
+            map.insert("stderr".into(), text(stderr));
+        }
+        Value::Map(Arc::new(map))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path)?;
+        if let Some(line) = self.line {
+            write!(f, " (line {line})")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(worker) = &self.worker {
+            write!(f, ", on {worker}")?;
+        }
+        if let Some(status) = self.exit_status {
+            write!(f, ", exit status {status}")?;
+        }
+        if let Some(stderr) = &self.stderr {
+            write!(f, "\n{stderr}")?;
+        }
+        if let Some(cause) = &self.cause {
+            write!(f, "\nwhile handling {cause}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Activity types: what a worker runs and what it needs for that.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::attributes::read;
+use super::bindings::join;
+use super::grammar::{self, Tag};
+use super::scope::{self, check_count};
+use super::scripts::{Place, check_varargs, report_unclosed};
+use super::template::{self, Piece};
+use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals};
+use crate::definition::{ActivityCode, ActivityType, Requires};
+use crate::diagnostic::did_you_mean;
+use crate::script::{BUILTINS, Code, Form, NameUse, Port};
+use crate::value::SharedKind;
+use crate::xml::{self, Mapped};
+
+/// The number of the attempt, in all code of activities.
+const ATTEMPT: &str = "attempt";
+
+/// Builds an activity type; none if it has no code that could be used.
+pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut Report) -> Option<ActivityType> {
+    let requires = grammar::child(document, info.node, Tag::Requires);
+    let requires = requires.map_or_else(Requires::default, |node| read_requires(document, node, report));
+    let node = grammar::child(document, info.node, Tag::Code)?;
+    let code = read_code(document, info, node, report)?;
+    let (name, source, line) = (info.name.clone(), document.index, info.line);
+    Some(ActivityType { name, source, line, parameters: info.parameters.variables.clone(), requires, code })
+}
+
+fn read_requires(document: &Document, node: xml::Node, report: &mut Report) -> Requires {
+    let default = Requires::default();
+    let mut count = |name, least| {
+        let number = read(document, node, name, report, |text| literals::int(text, least, u32::MAX.into()));
+        number.and_then(|number| u32::try_from(number).ok())
+    };
+    let cpus = count("CPUS", 1).unwrap_or(default.cpus);
+    let gpus = count("GPUS", 0).unwrap_or(default.gpus);
+    let memory = read(document, node, "MEMORY", report, literals::size).unwrap_or(default.memory);
+    let mut known = HashSet::new();
+    let tags = document.tree.element(node).attribute("TAGS").map_or("", |tags| &tags.value.value);
+    let tags = tags.split_ascii_whitespace().filter(|tag| known.insert(*tag)).map(Arc::from).collect();
+    Requires { cpus, memory, gpus, tags }
+}
+
+fn read_code(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
+    let attribute = document.tree.element(node).attribute("LANGUAGE")?;
+    let language = attribute.value.value.as_str();
+    match language {
+        "lua" => read_lua(document, info, node, report),
+        "command" => read_command(document, info, node, report),
+        "wasm" => {
+            let span = document.span(&attribute.value_span);
+            report.add("unsupported", span, "WebAssembly is not supported yet", || {
+                Some("use lua, command, or an interpreter such as bash or python".into())
+            });
+            None
+        }
+        _ => {
+            let begins = language.starts_with(|c: char| c.is_ascii_alphabetic());
+            if !begins || !language.chars().all(|c| c.is_ascii_alphanumeric() || "_+.-".contains(c)) {
+                let message = format!("LANGUAGE: {language:?} is not the name of an interpreter");
+                report.add("bad-value", document.span(&attribute.value_span), message, || {
+                    Some("write lua, command, or the name of a program such as bash, python or R".into())
+                });
+                return None;
+            }
+            let text = document.tree.text(node);
+            let line = text.as_ref().map_or(info.line, |text| document.lines.line(text.source_offset(0)));
+            let text = text.map_or("".into(), |text| text.value.into());
+            Some(ActivityCode::Interpreter { language: language.into(), text, line })
+        }
+    }
+}
+
+fn ports(info: &TypeInfo) -> Vec<Port> {
+    let names = info.parameters.variables.iter().map(|variable| variable.name.clone());
+    names.chain([ATTEMPT.into()]).map(|name| Port { name, field: None }).collect()
+}
+
+fn read_lua(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
+    let inputs = ports(info);
+    let outputs: Vec<Port> = info
+        .parameters
+        .variables
+        .iter()
+        .filter(|variable| variable.direction.is_out())
+        .map(|variable| Port { name: variable.name.clone(), field: None })
+        .collect();
+    report_count(document, info, check_count(inputs.len(), inputs.len(), outputs.len()), report);
+    let Some(mapped) = document.tree.text(node) else {
+        let code = Code::statements("", document.line(node), &inputs, &outputs);
+        return Some(ActivityCode::Lua { text: "".into(), code });
+    };
+    check(document, info, &mapped, 0..mapped.value.len(), Form::Statements, report);
+    let line = document.lines.line(mapped.source_offset(0));
+    let code = Code::statements(&mapped.value, line, &inputs, &outputs);
+    Some(ActivityCode::Lua { text: mapped.value.into(), code })
+}
+
+fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
+    let (mut texts, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
+    let mut line = None;
+    for (_, argument) in grammar::children(document, node, Tag::Code) {
+        line.get_or_insert(document.line(argument));
+        let Some(mapped) = document.tree.text(argument) else {
+            texts.push("".into());
+            expressions.push("\"\"".into());
+            continue;
+        };
+        let pieces = match template::cut(&mapped.value) {
+            Ok(pieces) => pieces,
+            Err(at) => {
+                report_unclosed(document, report, &mapped.source_range(at..mapped.value.len()));
+                continue;
+            }
+        };
+        for piece in &pieces {
+            if let Piece::Code(range) = piece {
+                check(document, info, &mapped, range.clone(), Form::Expression, report);
+            }
+        }
+        expressions.push(join(&mapped.value, &pieces));
+        texts.push(mapped.value.into());
+    }
+    let Some(line) = line else {
+        let span = document.span(&document.tree.element(node).name_span);
+        report.add("missing-element", span, "the command has no ARG", || {
+            Some("write the program and each of its arguments as <ARG>…</ARG>".into())
+        });
+        return None;
+    };
+    let inputs = ports(info);
+    report_count(document, info, check_count(inputs.len(), inputs.len(), expressions.len()), report);
+    Some(ActivityCode::Command { texts, code: Code::expressions(&expressions, line, &inputs) })
+}
+
+fn report_count(document: &Document, info: &TypeInfo, outcome: Result<(), String>, report: &mut Report) {
+    if let Err(message) = outcome {
+        let span = document.span(&document.tree.element(info.node).name_span);
+        report.add("too-many-names", span, message, || {
+            Some("keep values that belong together in one list or map".into())
+        });
+    }
+}
+
+/// Checks a piece of code against the parameters of the type.
+fn check(document: &Document, info: &TypeInfo, mapped: &Mapped, range: Range<usize>, form: Form, report: &mut Report) {
+    let text = &mapped.value[range.clone()];
+    let place = Place { document, mapped, start: range.start };
+    let checked = scope::uses(text, form).and_then(|uses| match form {
+        Form::Statements => check_varargs(text).map(|()| uses),
+        Form::Expression => Ok(uses),
+    });
+    let uses = match checked {
+        Ok(uses) => uses,
+        Err(error) => return place.syntax(report, text, error),
+    };
+    let mut complained = HashSet::new();
+    let problems = uses.iter().filter_map(|it| problem(info, it, form));
+    let problems = problems.filter(|problem| complained.insert(problem.message.clone())).collect();
+    let _ = place.problems(report, problems);
+}
+
+fn problem<'a>(info: &'a TypeInfo, it: &NameUse, form: Form) -> Option<scope::Problem<'a>> {
+    let name = it.name.clone();
+    let declared = info.parameters.slots.contains_key(name.as_str());
+    let shared = SharedKind::ALL.iter().any(|kind| kind.type_name() == name);
+    let built_in = BUILTINS.contains(&name.as_str());
+    let (code, message, help): (_, _, Box<dyn FnOnce() -> Option<String>>) = if it.write && form == Form::Expression {
+        ("bad-assignment", "an expression cannot assign anything".to_owned(), Box::new(|| None))
+    } else if declared || (!it.write && (built_in || name == ATTEMPT)) {
+        return None;
+    } else if shared {
+        let help = || Some("create it in a PRE_CODE and give it to the activity as a parameter".into());
+        ("unknown-name", format!("an activity cannot create a {name}"), Box::new(help))
+    } else if name == ATTEMPT {
+        ("bad-assignment", format!("{name:?} is set by the engine and can only be read"), Box::new(|| None))
+    } else if it.write {
+        let message = match built_in {
+            true => format!("{name:?} is built in and cannot be assigned"),
+            false => format!("{name:?} is not declared, so it cannot be assigned"),
+        };
+        ("unknown-name", message, Box::new(move || meant(info, &name, false)))
+    } else {
+        ("unknown-name", format!("there is no {name:?} here"), Box::new(move || meant(info, &name, true)))
+    };
+    Some(scope::Problem { code, at: it.at.clone(), message, write: it.write, help })
+}
+
+fn meant(info: &TypeInfo, name: &str, built_in: bool) -> Option<String> {
+    let parameters = info.parameters.variables.iter().take(MOST_CANDIDATES).map(|variable| &*variable.name);
+    let others = built_in.then_some(BUILTINS.into_iter().chain([ATTEMPT])).into_iter().flatten();
+    did_you_mean(name, parameters.chain(others)).or_else(|| Some("declare it as a parameter, or make it local".into()))
+}

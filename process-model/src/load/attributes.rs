@@ -1,0 +1,78 @@
+//! Attributes with a fixed meaning: policies, choices, numbers.
+
+use std::time::Duration;
+
+use super::{Document, Report, literals};
+use crate::definition::{OnFailure, Policy};
+use crate::xml;
+
+/// Reads an attribute if it is there; what is wrong with it is reported.
+pub(super) fn read<T>(
+    document: &Document,
+    node: xml::Node,
+    name: &str,
+    report: &mut Report,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let attribute = document.tree.element(node).attribute(name)?;
+    match parse(&attribute.value.value) {
+        Ok(value) => Some(value),
+        Err(problem) => {
+            report.add("bad-value", document.span(&attribute.value_span), format!("{name}: {problem}"), || None);
+            None
+        }
+    }
+}
+
+/// One of some words.
+pub(super) fn choice<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    choices.iter().find(|(word, _)| *word == text.trim()).map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        format!("expected {}, got {text:?}", words.join(" or "))
+    })
+}
+
+/// The parts of a [`Policy`] that an element or type gives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PolicyParts {
+    retries: Option<u32>,
+    delay: Option<Duration>,
+    backoff: Option<f64>,
+    timeout: Option<Duration>,
+    on_failure: Option<OnFailure>,
+}
+
+impl PolicyParts {
+    /// From the attributes of an element.
+    pub fn read(document: &Document, node: xml::Node, report: &mut Report) -> Self {
+        if document.tree.element(node).attributes.is_empty() {
+            return Self::default();
+        }
+        let retries = read(document, node, "RETRIES", report, |text| literals::int(text, 0, 1_000_000));
+        Self {
+            retries: retries.and_then(|retries| u32::try_from(retries).ok()),
+            delay: read(document, node, "RETRY_DELAY", report, literals::duration),
+            backoff: read(document, node, "RETRY_BACKOFF", report, literals::factor),
+            timeout: read(document, node, "TIMEOUT", report, |text| match literals::duration(text)? {
+                Duration::ZERO => Err("must be longer than nothing".into()),
+                timeout => Ok(timeout),
+            }),
+            on_failure: read(document, node, "ON_FAILURE", report, |text| {
+                let choices = [("fail", OnFailure::Fail), ("continue", OnFailure::Continue), ("hold", OnFailure::Hold)];
+                choice(text, &choices)
+            }),
+        }
+    }
+
+    /// These over those over the defaults.
+    pub fn over(self, other: PolicyParts) -> Policy {
+        let default = Policy::default();
+        Policy {
+            retries: self.retries.or(other.retries).unwrap_or(default.retries),
+            delay: self.delay.or(other.delay).unwrap_or(default.delay),
+            backoff: self.backoff.or(other.backoff).unwrap_or(default.backoff),
+            timeout: self.timeout.or(other.timeout).or(default.timeout),
+            on_failure: self.on_failure.or(other.on_failure).unwrap_or(default.on_failure),
+        }
+    }
+}

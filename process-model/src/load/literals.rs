@@ -1,0 +1,183 @@
+//! What authors write down in attributes: names, numbers, durations, sizes.
+
+use std::time::Duration;
+
+/// Longest name of an element, parameter or type.
+const MAX_NAME: usize = 128;
+const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// `continue` and `goto` are no keywords to every Lua, but to too many.
+const KEYWORDS: [&str; 23] = [
+    "and", "break", "continue", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local",
+    "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+];
+
+/// True for words that Lua keeps for itself.
+pub(super) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.contains(&word)
+}
+
+/// True for what Lua reads as one identifier.
+pub(super) fn is_identifier(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && !is_keyword(text)
+}
+
+/// Checks the name of an element, parameter, case or axis; the error says what is wrong and what to do.
+pub(super) fn check_name(name: &str) -> Result<(), (String, &'static str)> {
+    check_letters(name, "_", "use letters, digits and _, beginning with a letter")?;
+    if is_keyword(name) {
+        return Err((format!("{name:?} is a keyword of Lua and cannot be a name"), "choose another name"));
+    }
+    if name.starts_with("_xv") {
+        return Err((format!("{name:?} begins with _xv, which is kept for Xavantes"), "choose another name"));
+    }
+    Ok(())
+}
+
+/// Checks the name of a type.
+pub(super) fn check_type_name(name: &str) -> Result<(), (String, &'static str)> {
+    check_letters(name, "_.-", "use letters, digits and _ . -, beginning with a letter")
+}
+
+fn check_letters(name: &str, special: &str, help: &'static str) -> Result<(), (String, &'static str)> {
+    if name.len() > MAX_NAME {
+        return Err((format!("the name is longer than {MAX_NAME} characters"), "choose a shorter name"));
+    }
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !begins || !name.chars().all(|c| c.is_ascii_alphanumeric() || special.contains(c)) {
+        let message = if name.is_empty() { "the name is empty".into() } else { format!("{name:?} is not a name") };
+        return Err((message, help));
+    }
+    Ok(())
+}
+
+/// A whole number within bounds.
+pub(super) fn int(text: &str, least: i64, most: i64) -> Result<i64, String> {
+    let number: i64 = text.trim().parse().map_err(|_| format!("expected a whole number, got {text:?}"))?;
+    if number < least {
+        return Err(format!("must be at least {least}, got {number}"));
+    }
+    if number > most {
+        return Err(format!("must be at most {most}, got {number}"));
+    }
+    Ok(number)
+}
+
+/// A factor between 1 and 1000, such as `1.5`.
+pub(super) fn factor(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    match text.parse::<f64>() {
+        Ok(number) if plain && (1.0..=1000.0).contains(&number) => Ok(number),
+        _ => Err(format!("expected a number from 1 to 1000, such as 1.5, got {text:?}")),
+    }
+}
+
+/// A duration such as `500ms` or `1h30m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a duration such as 500ms, 30s or 1h30m, got {text:?}");
+    let too_long = || format!("{text:?} is longer than 10 years");
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let letters = rest[digits..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let millis = match &rest[digits..digits + letters] {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err(wrong()),
+        };
+        if digits == 0 {
+            return Err(wrong());
+        }
+        let number: u64 = rest[..digits].parse().map_err(|_| too_long())?;
+        let part = Duration::from_millis(number.checked_mul(millis).ok_or_else(too_long)?);
+        total = total.checked_add(part).filter(|total| *total <= MAX_DURATION).ok_or_else(too_long)?;
+        rest = &rest[digits + letters..];
+    }
+    Ok(total)
+}
+
+/// A number of bytes such as `512`, `4GiB` or `1.5MB`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("expected a size such as 512MiB, 1.5GB or 4GiB, got {text:?}");
+    let trimmed = text.trim();
+    let number = trimmed.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+    let unit: u128 = match &trimmed[number..] {
+        "" | "B" => 1,
+        "KB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    let (whole, decimals) = trimmed[..number].split_once('.').unwrap_or((&trimmed[..number], "0"));
+    // Longer than any size that fits; it also keeps the arithmetic below from overflowing.
+    if whole.is_empty() || decimals.is_empty() || whole.len() > 20 || decimals.len() > 20 {
+        return Err(wrong());
+    }
+    let whole: u128 = whole.parse().map_err(|_| wrong())?;
+    let fraction: u128 = decimals.parse().map_err(|_| wrong())?;
+    let bytes = whole * unit + fraction * unit / 10u128.pow(decimals.len() as u32);
+    // Kept within a signed 64-bit number, as the values of the language are.
+    i64::try_from(bytes).map(|bytes| bytes as u64).map_err(|_| format!("{text:?} is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let millis = |text: &str| duration(text).map(|duration| duration.as_millis());
+        assert_eq!(millis("500ms"), Ok(500));
+        assert_eq!(millis("1h30m"), Ok(5_400_000));
+        assert_eq!(millis("2d 1s"), Err("expected a duration such as 500ms, 30s or 1h30m, got \"2d 1s\"".into()));
+        for wrong in ["", "5", "s", "1.5s", "-1s", "1y", "5s3", "é", "1é"] {
+            assert!(millis(wrong).unwrap_err().starts_with("expected a duration"), "{wrong}");
+        }
+        for long in ["3651d", "99999999999999999999s", "9999999999999999999d", "3650d1ms"] {
+            assert!(millis(long).unwrap_err().contains("10 years"), "{long}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("512"), Ok(512));
+        assert_eq!(size("4GiB"), Ok(4 << 30));
+        assert_eq!(size("1.5MB"), Ok(1_500_000));
+        assert_eq!(size("0.5KiB"), Ok(512));
+        for wrong in ["", "GB", "4 GB", "4gb", ".5GB", "1.GB", "-1", "1.2.3MB", "é"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+        assert!(size("99999999TiB").unwrap_err().contains("too large"));
+    }
+
+    #[test]
+    fn names_and_numbers() {
+        for right in ["a", "_x", "Fit2", "xv"] {
+            assert!(check_name(right).is_ok(), "{right}");
+        }
+        for wrong in ["", "2a", "a-b", "a.b", "end", "_xv1", "é", "a b"] {
+            assert!(check_name(wrong).is_err(), "{wrong}");
+        }
+        assert!(check_name(&"a".repeat(129)).is_err());
+        assert!(check_type_name("My.Type-2").is_ok());
+        assert_eq!(int(" 7 ", 1, 10), Ok(7));
+        assert!(int("0", 1, 10).is_err() && int("11", 1, 10).is_err() && int("1.0", 1, 10).is_err());
+        assert_eq!(factor("1.5"), Ok(1.5));
+        assert!(["0.5", "inf", "NaN", "1e2", "", "1001", "-2"].iter().all(|text| factor(text).is_err()));
+    }
+}

@@ -1,0 +1,544 @@
+//! Names in code: what each means in its scope, whether it may be assigned there, and how its value gets in and out.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::elements::{Part, Signature};
+use super::grammar::Tag;
+use super::literals::is_identifier;
+use super::{MOST_CANDIDATES, Types, summary_name};
+use crate::definition::{Direction, Input, Kind, Node, NodeId, Program, Script, Summary, Target, Variable};
+use crate::diagnostic::did_you_mean;
+use crate::script::{self, BUILTINS, Code, Form, MAX_NAMES, NameUse, Port, SyntaxError};
+use crate::value::{SharedKind, Type};
+
+/// What a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A variable of a scope.
+    Variable { node: NodeId, slot: u32 },
+    /// An element of a scope.
+    Element { scope: NodeId, element: NodeId },
+}
+
+/// The names that are in reach of a scope.
+pub(super) trait Names {
+    /// The innermost meaning of a name.
+    fn find(&self, name: &str) -> Option<Found>;
+    /// The nodes of the process type.
+    fn nodes(&self) -> &[Node];
+    /// The parameters that others see of an element; none if its type does not exist.
+    fn signature(&self, element: NodeId) -> Option<&[Variable]>;
+    /// The position of a parameter.
+    fn slot(&self, element: NodeId, name: &str) -> Option<u32>;
+    /// Some of the names, innermost first.
+    fn some(&self) -> Vec<&str>;
+}
+
+/// The names in reach while a type is walked through. Looking a name up does not depend on how deep the scope is.
+#[derive(Default)]
+pub(super) struct Table {
+    meanings: HashMap<Arc<str>, Vec<Found>>,
+    scopes: Vec<(NodeId, Vec<Arc<str>>)>,
+}
+
+impl Table {
+    /// Leaves the scopes that `node` is not in.
+    pub fn leave(&mut self, parent: Option<NodeId>) {
+        while let Some((scope, _)) = self.scopes.last()
+            && Some(*scope) != parent
+        {
+            for name in self.scopes.pop().into_iter().flat_map(|(_, names)| names) {
+                self.meanings.get_mut(&name).map(Vec::pop);
+            }
+        }
+    }
+
+    /// Enters a scope.
+    pub fn enter(&mut self, nodes: &[Node], parts: &[Part], id: NodeId) {
+        let node = &nodes[id.index()];
+        let mut names = Vec::new();
+        let mut add = |name: &Arc<str>, found| {
+            self.meanings.entry(name.clone()).or_default().push(found);
+            names.push(name.clone());
+        };
+        for element in node.elements.iter().filter(|element| parts[element.index()].tag.is_element()) {
+            add(&nodes[element.index()].name, Found::Element { scope: id, element: *element });
+        }
+        for (slot, variable) in node.variables.iter().enumerate().filter(|(_, variable)| is_visible(variable)) {
+            add(&variable.name, Found::Variable { node: id, slot: slot as u32 });
+        }
+        self.scopes.push((id, names));
+    }
+}
+
+/// What a controller tells about itself is for readers outside; inside, code asks for its summary.
+fn is_visible(variable: &Variable) -> bool {
+    !(variable.implicit && variable.direction == Direction::Out)
+}
+
+/// A type being built.
+pub(super) struct Building<'a> {
+    pub nodes: &'a [Node],
+    pub parts: &'a [Part],
+    pub types: &'a Types,
+    pub table: &'a Table,
+}
+
+impl Names for Building<'_> {
+    fn find(&self, name: &str) -> Option<Found> {
+        self.table.meanings.get(name).and_then(|meanings| meanings.last()).copied()
+    }
+
+    fn nodes(&self) -> &[Node] {
+        self.nodes
+    }
+
+    fn signature(&self, element: NodeId) -> Option<&[Variable]> {
+        match self.parts[element.index()].signature {
+            Signature::Own => Some(&self.nodes[element.index()].variables),
+            Signature::Activity(activity) => Some(&self.types.activities[activity].parameters.variables),
+            Signature::Process(process) => Some(&self.types.processes[process].parameters.variables),
+            Signature::Unknown => None,
+        }
+    }
+
+    fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
+        let part = &self.parts[element.index()];
+        let parameters = match part.signature {
+            Signature::Own => &part.parameters,
+            Signature::Activity(activity) => &self.types.activities[activity].parameters,
+            Signature::Process(process) => &self.types.processes[process].parameters,
+            Signature::Unknown => return None,
+        };
+        parameters.slots.get(name).copied()
+    }
+
+    fn some(&self) -> Vec<&str> {
+        let names = self.table.scopes.iter().rev().flat_map(|(_, names)| names);
+        names.take(MOST_CANDIDATES).map(|name| &**name).collect()
+    }
+}
+
+/// A type that is complete; names are searched for, which is fast enough for one condition now and then.
+pub(super) struct Finished<'a> {
+    pub program: &'a Program,
+    pub process: usize,
+    pub scope: NodeId,
+}
+
+impl Finished<'_> {
+    fn scopes(&self) -> impl Iterator<Item = &Node> {
+        std::iter::successors(Some(&self.nodes()[self.scope.index()]), |node| {
+            node.parent.map(|parent| &self.nodes()[parent.index()])
+        })
+    }
+
+    fn elements<'n>(&'n self, scope: &'n Node) -> impl Iterator<Item = &'n Node> {
+        let named = matches!(scope.kind, Kind::Sequence | Kind::Par { .. });
+        scope.elements.iter().filter(move |_| named).map(|element| &self.nodes()[element.index()])
+    }
+}
+
+impl Names for Finished<'_> {
+    fn find(&self, name: &str) -> Option<Found> {
+        self.scopes().find_map(|scope| {
+            let variable = scope.variables.iter().position(|variable| &*variable.name == name && is_visible(variable));
+            if let Some(slot) = variable {
+                return Some(Found::Variable { node: scope.id, slot: slot as u32 });
+            }
+            let element = self.elements(scope).find(|element| &*element.name == name);
+            element.map(|element| Found::Element { scope: scope.id, element: element.id })
+        })
+    }
+
+    fn nodes(&self) -> &[Node] {
+        &self.program.processes[self.process].nodes
+    }
+
+    fn signature(&self, element: NodeId) -> Option<&[Variable]> {
+        Some(self.program.signature(&self.nodes()[element.index()]))
+    }
+
+    fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
+        let position = self.signature(element)?.iter().position(|variable| &*variable.name == name);
+        position.map(|position| position as u32)
+    }
+
+    fn some(&self) -> Vec<&str> {
+        let names = self.scopes().flat_map(|scope| {
+            let variables = scope.variables.iter().filter(|variable| is_visible(variable));
+            variables.map(|variable| &*variable.name).chain(self.elements(scope).map(|element| &*element.name))
+        });
+        names.take(MOST_CANDIDATES).collect()
+    }
+}
+
+/// When a script of a controller runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// `EXIT_CONDITION`.
+    Exit,
+    /// `POST_CODE`.
+    Post,
+    /// `CONDITION` of a loop.
+    Condition,
+}
+
+/// What a script of a loop or parallel controller may ask about it.
+pub(super) fn summaries(tag: Tag, collects: bool, moment: Moment) -> Vec<Summary> {
+    if !(tag.is_loop() || tag.is_parallel()) {
+        return Vec::new();
+    }
+    let mut summaries = vec![Summary::Completed, Summary::Failed, Summary::Cancelled];
+    summaries.extend((moment != Moment::Post).then_some(Summary::Running));
+    summaries.extend(collects.then_some(Summary::Results));
+    summaries.extend((moment == Moment::Condition).then_some(Summary::Counter));
+    summaries
+}
+
+/// The free names of a text. Most expressions are one name, for which no parser is needed.
+pub(super) fn uses(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
+    let trimmed = text.trim();
+    let (name, field) = trimmed.split_once('.').map_or((trimmed, None), |(name, field)| (name, Some(field)));
+    if form == Form::Expression && is_identifier(name) && field.is_none_or(is_identifier) {
+        let start = text.len() - text.trim_start().len();
+        let end = start + name.len();
+        let field = field.map(|field| (field.to_owned(), end + 1..end + 1 + field.len()));
+        return Ok(vec![NameUse { name: name.to_owned(), at: start..end, field, write: false, read: true }]);
+    }
+    script::check(text, form)
+}
+
+/// The type of an expression that is nothing but a name.
+pub(super) fn type_of(names: &impl Names, text: &str, uses: &[NameUse]) -> Option<Type> {
+    let [NameUse { name, field, .. }] = uses else { return None };
+    match (names.find(name)?, field) {
+        (Found::Variable { node, slot }, None) if text.trim() == name => {
+            names.nodes()[node.index()].variables[slot as usize].ty
+        }
+        (Found::Element { element, .. }, Some((field, _))) if text.trim() == format!("{name}.{field}") => {
+            names.signature(element)?.get(names.slot(element, field)? as usize)?.ty
+        }
+        _ => None,
+    }
+}
+
+/// Something wrong in a script, at bytes of its text. Advice is computed when asked for.
+pub(super) struct Problem<'a> {
+    pub code: &'static str,
+    pub at: std::ops::Range<usize>,
+    pub message: String,
+    /// It is about an assignment, so what the script sets is not quite known.
+    pub write: bool,
+    pub help: Box<dyn FnOnce() -> Option<String> + 'a>,
+}
+
+/// Names found without declaring them in the code of processes.
+fn is_builtin(name: &str) -> bool {
+    BUILTINS.contains(&name) || SharedKind::ALL.iter().any(|kind| kind.type_name() == name)
+}
+
+/// Collects what scripts with one set of inputs take in and give out.
+pub(super) struct Resolver<'a, N> {
+    names: &'a N,
+    scope: NodeId,
+    form: Form,
+    summaries: &'a [Summary],
+    inputs: Vec<Input>,
+    ports: Vec<Port>,
+    outputs: Vec<(Target, Port)>,
+    /// Position of a port.
+    known: HashMap<(String, Option<String>), usize>,
+    /// Ports that are outputs already.
+    written: HashSet<usize>,
+    complained: HashSet<(String, Option<String>, bool)>,
+    /// Elements whose parameters are read.
+    pub read: Vec<NodeId>,
+}
+
+type Outcome<'a> = Result<(), Problem<'a>>;
+
+impl<'a, N: Names> Resolver<'a, N> {
+    /// For scripts that run in `scope`.
+    pub fn new(names: &'a N, scope: NodeId, form: Form, summaries: &'a [Summary]) -> Self {
+        Self {
+            names,
+            scope,
+            form,
+            summaries,
+            inputs: Vec::new(),
+            ports: Vec::new(),
+            outputs: Vec::new(),
+            known: HashMap::new(),
+            written: HashSet::new(),
+            complained: HashSet::new(),
+            read: Vec::new(),
+        }
+    }
+
+    /// Resolves the names of a text. Each thing that is wrong is told once.
+    pub fn take(&mut self, uses: &[NameUse]) -> Vec<Problem<'a>> {
+        let replaced: HashSet<&str> =
+            uses.iter().filter(|it| it.write && it.field.is_none()).map(|it| it.name.as_str()).collect();
+        let mut problems = Vec::new();
+        for name_use in uses {
+            if let Err(problem) = self.resolve(name_use, replaced.contains(name_use.name.as_str())) {
+                let field = name_use.field.as_ref().map(|(field, _)| field.clone());
+                if self.complained.insert((name_use.name.clone(), field, name_use.write)) {
+                    problems.push(problem);
+                }
+            }
+        }
+        problems
+    }
+
+    fn resolve(&mut self, it: &NameUse, replaced: bool) -> Outcome<'a> {
+        let name = it.name.as_str();
+        if it.write && self.form == Form::Expression {
+            return problem("bad-assignment", it, "an expression cannot assign anything".into(), || {
+                Some("assign in PRE_CODE or POST_CODE".into())
+            });
+        }
+        if let Some(summary) = self.summaries.iter().find(|summary| summary_name(**summary) == name) {
+            if it.write {
+                return problem("bad-assignment", it, format!("{name:?} is counted, not assigned"), || {
+                    Some("declare a variable of another name".into())
+                });
+            }
+            self.port(name, None, Input::Summary(*summary));
+            return Ok(());
+        }
+        match self.names.find(name) {
+            Some(Found::Variable { node, slot }) => self.variable(it, node, slot, replaced),
+            Some(Found::Element { scope, element }) => self.element(it, scope, element),
+            None if is_builtin(name) && !it.write => Ok(()),
+            None => self.unknown(it),
+        }
+    }
+
+    fn port(&mut self, name: &str, field: Option<&str>, input: Input) -> usize {
+        let key = (name.to_owned(), field.map(str::to_owned));
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let position = self.ports.len();
+        self.ports.push(Port { name: name.into(), field: field.map(Into::into) });
+        self.inputs.push(input);
+        self.known.insert(key, position);
+        position
+    }
+
+    fn output(&mut self, port: usize, target: Target) {
+        if self.written.insert(port) {
+            self.outputs.push((target, self.ports[port].clone()));
+        }
+    }
+
+    fn variable(&mut self, it: &NameUse, node: NodeId, slot: u32, replaced: bool) -> Outcome<'a> {
+        if it.write {
+            self.may_assign(it, node, slot)?;
+            if it.field.is_some() && !replaced {
+                let name = it.name.clone();
+                return problem(
+                    "bad-assignment",
+                    it,
+                    format!("the value of {name:?} cannot be changed in place"),
+                    move || Some(format!("make a copy first: {name} = table.clone({name})")),
+                );
+            }
+        }
+        let port = self.port(&it.name, None, Input::Variable { node, slot });
+        if it.write {
+            self.output(port, Target::Variable { node, slot });
+        }
+        Ok(())
+    }
+
+    fn tag(&self, node: NodeId) -> Option<Tag> {
+        Tag::from_name(self.names.nodes()[node.index()].tag)
+    }
+
+    fn may_assign(&self, it: &NameUse, node: NodeId, slot: u32) -> Outcome<'a> {
+        let nodes = self.names.nodes();
+        let variable = &nodes[node.index()].variables[slot as usize];
+        let name = &it.name;
+        if variable.direction == Direction::Local {
+            return problem(
+                "bad-assignment",
+                it,
+                format!("{name:?} is set by the engine and can only be read"),
+                || Some("copy it: local copy = …".into()),
+            );
+        }
+        let parent = nodes[self.scope.index()].parent;
+        let outer = parent.and_then(|parent| self.tag(parent));
+        let body = match (self.tag(self.scope), outer) {
+            (Some(Tag::Catch | Tag::Finally), _) => true,
+            (Some(Tag::Iterate), Some(Tag::For | Tag::While)) => true,
+            (Some(Tag::Case | Tag::Default), Some(Tag::Switch)) => true,
+            _ => false,
+        };
+        if node == self.scope || (body && parent == Some(node)) {
+            return Ok(());
+        }
+        let owner = nodes[node.index()].tag;
+        let message = format!("{name:?} belongs to the {owner} around and cannot be assigned here");
+        let help = match outer {
+            Some(Tag::ParFor | Tag::ParWhile) if parent == Some(node) => {
+                "iterations run in parallel: use COLLECT or a shared object"
+            }
+            Some(Tag::ParSwitch) if parent == Some(node) => "cases run in parallel: use a shared object",
+            _ => {
+                "code assigns to what its own scope declares and to parameters of the elements in it: \
+                 declare an OUT_PARAMETER here, and take it over in the POST_CODE around"
+            }
+        };
+        problem("bad-assignment", it, message, move || Some(help.into()))
+    }
+
+    fn element(&mut self, it: &NameUse, scope: NodeId, element: NodeId) -> Outcome<'a> {
+        let name = it.name.as_str();
+        let signature = self.names.signature(element);
+        let Some((field, at)) = &it.field else {
+            let code = if it.write { "bad-assignment" } else { "element-as-value" };
+            let example = signature.and_then(|signature| {
+                signature
+                    .iter()
+                    .find(|variable| if it.write { variable.direction.is_in() } else { variable.direction.is_out() })
+            });
+            let example = format!("{name}.{}", example.map_or("parameter", |variable| &variable.name));
+            return problem(code, it, format!("{name:?} is an element, and an element is not a value"), move || {
+                Some(format!("write {example}"))
+            });
+        };
+        // What is wrong with its type was said where it is used.
+        let Some(signature) = signature else { return Ok(()) };
+        let Some(slot) = self.names.slot(element, field) else {
+            let message = format!("{name:?} has no parameter {field:?}");
+            let (field, at) = (field.clone(), at.clone());
+            let help = move || parameter_help(&field, signature.iter());
+            return Err(Problem { code: "unknown-parameter", at, message, write: it.write, help: Box::new(help) });
+        };
+        if it.write {
+            let direction = signature[slot as usize].direction;
+            if scope != self.scope {
+                let owner = self.names.nodes()[scope.index()].tag;
+                let message = format!("{name:?} belongs to the {owner} around: its parameters cannot be assigned here");
+                return problem("bad-assignment", it, message, move || {
+                    Some(format!("assign them in the PRE_CODE of that {owner}"))
+                });
+            }
+            if !direction.is_in() {
+                let message = format!("{field:?} is a result of {name:?} and cannot be assigned");
+                return problem("bad-assignment", it, message, || {
+                    Some("only IN and INOUT parameters are given to an element".into())
+                });
+            }
+        }
+        let port = self.port(name, Some(field), Input::Element { scope, element, slot });
+        if it.write {
+            self.output(port, Target::Element { element, slot });
+        }
+        if it.read {
+            self.read.push(element);
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, it: &NameUse) -> Outcome<'a> {
+        let name = it.name.clone();
+        if it.write {
+            let message = match is_builtin(&name) {
+                true => format!("{name:?} is built in and cannot be assigned"),
+                false => format!("{name:?} is not declared, so it cannot be assigned"),
+            };
+            let names = self.names;
+            return problem("unknown-name", it, message, move || {
+                did_you_mean(&name, names.some())
+                    .or_else(|| Some(format!("declare it as a parameter, or make it local: local {name} = …")))
+            });
+        }
+        let names = self.names;
+        problem("unknown-name", it, format!("there is no {name:?} here"), move || {
+            if Summary::ALL.iter().any(|(known, _)| *known == name) {
+                return Some(summary_help(&name));
+            }
+            let shared = SharedKind::ALL.iter().map(|kind| kind.type_name());
+            did_you_mean(&name, names.some().into_iter().chain(BUILTINS).chain(shared))
+                .or_else(|| Some("declare it as a parameter, or make it local".into()))
+        })
+    }
+
+    fn count_locals(&self) -> usize {
+        let tables: HashSet<&str> =
+            self.ports.iter().filter(|port| port.field.is_some()).map(|port| &*port.name).collect();
+        self.ports.len() + tables.len()
+    }
+
+    /// Expressions with their names resolved. The error says that they are too many.
+    pub fn expressions<T: AsRef<str>>(self, texts: &[T], line: u32) -> Result<Script, String> {
+        check_count(self.ports.len(), self.count_locals(), texts.len())?;
+        let code = Code::expressions(texts, line, &self.ports);
+        Ok(Script { code, inputs: self.inputs, outputs: Vec::new(), line })
+    }
+
+    /// Statements with their names resolved. The error says that they are too many.
+    pub fn statements(self, text: &str, line: u32) -> Result<Script, String> {
+        check_count(self.ports.len(), self.count_locals(), self.outputs.len())?;
+        let (outputs, ports): (Vec<Target>, Vec<Port>) = self.outputs.into_iter().unzip();
+        let code = Code::statements(text, line, &self.ports, &ports);
+        Ok(Script { code, inputs: self.inputs, outputs, line })
+    }
+}
+
+/// Luau functions have at most 200 locals and 255 registers; some are left for computing.
+const MAX_LOCALS: usize = 190;
+const MAX_REGISTERS: usize = 230;
+
+/// Checks that a script does not take and give more than it can hold. An element takes a local besides those for its
+/// parameters.
+pub(super) fn check_count(ports: usize, locals: usize, results: usize) -> Result<(), String> {
+    match ports > MAX_NAMES || locals > MAX_LOCALS || locals + results > MAX_REGISTERS {
+        true => Err(format!(
+            "the code takes {ports} names from outside and gives {results} values, which is more than it can hold"
+        )),
+        false => Ok(()),
+    }
+}
+
+fn problem<'a>(
+    code: &'static str,
+    it: &NameUse,
+    message: String,
+    help: impl FnOnce() -> Option<String> + 'a,
+) -> Outcome<'a> {
+    let end = it.field.as_ref().map_or(it.at.end, |(_, at)| if it.write { at.end } else { it.at.end });
+    Err(Problem { code, at: it.at.start..end, message, write: it.write, help: Box::new(help) })
+}
+
+/// Which parameter was meant, or which there are.
+pub(super) fn parameter_help<'v>(
+    written: &str,
+    parameters: impl Iterator<Item = &'v Variable> + Clone,
+) -> Option<String> {
+    const SHOWN: usize = 12;
+    let meant = did_you_mean(written, parameters.clone().take(MOST_CANDIDATES).map(|variable| &*variable.name));
+    meant.or_else(|| {
+        let names: Vec<&str> = parameters.take(SHOWN + 1).map(|variable| &*variable.name).collect();
+        match names.len() {
+            0 => Some("it has no parameters".into()),
+            1..=SHOWN => Some(format!("it has {}", names.join(", "))),
+            _ => Some(format!("it has {}, …", names[..SHOWN].join(", "))),
+        }
+    })
+}
+
+fn summary_help(name: &str) -> String {
+    match name {
+        "results" => "only the EXIT_CONDITION, CONDITION and POST_CODE of a loop with COLLECT can use it".into(),
+        "counter" => "only an ITERATE, and the CONDITION of a WHILE or PARWHILE, can use it".into(),
+        "running" => "only the EXIT_CONDITION and CONDITION of a loop or parallel controller can use it".into(),
+        _ => "only the EXIT_CONDITION, CONDITION and POST_CODE of a loop or parallel controller can use it".into(),
+    }
+}

@@ -1,0 +1,161 @@
+//! `${…}` in attributes and arguments: where the expressions in a text begin and end.
+
+use std::ops::Range;
+
+/// A piece of a text with expressions in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// As it is.
+    Text(String),
+    /// The bytes of an expression, without its `${` and `}`.
+    Code(Range<usize>),
+}
+
+/// Cuts a text into pieces. The error is where a `${` begins that is never closed.
+pub(super) fn cut(text: &str) -> Result<Vec<Piece>, usize> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'$', &text.as_bytes()[at..]) {
+        let dollar = at + found;
+        plain.push_str(&text[at..dollar]);
+        let rest = &text[dollar..];
+        if rest.starts_with("$${") {
+            plain.push_str("${");
+            at = dollar + 3;
+        } else if rest.starts_with("${") {
+            let end = closing(text.as_bytes(), dollar + 2).ok_or(dollar)?;
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(Piece::Code(dollar + 2..end));
+            at = end + 1;
+        } else {
+            plain.push('$');
+            at = dollar + 1;
+        }
+    }
+    plain.push_str(&text[at..]);
+    if !plain.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Text(plain));
+    }
+    Ok(pieces)
+}
+
+/// The brace that closes an expression which begins at `at`. Braces in strings do not count, those of tables come in
+/// pairs, and an interpolated string has expressions of its own.
+pub(super) fn closing(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut open: Vec<u8> = Vec::new();
+    while at < text.len() {
+        let byte = text[at];
+        if open.last() == Some(&b'`') {
+            match byte {
+                b'\\' => at += 1,
+                b'`' => drop(open.pop()),
+                b'{' => open.push(b'{'),
+                _ => {}
+            }
+            at += 1;
+            continue;
+        }
+        match byte {
+            b'\'' | b'"' => at = string_end(text, at)?,
+            b'[' => at = long_string_end(text, at)?,
+            b'`' | b'{' => open.push(byte),
+            b'}' => match open.pop() {
+                None => return Some(at),
+                Some(_) => {}
+            },
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The closing quote of the string whose opening one is at `at`.
+pub(super) fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let quote = text[at];
+    let mut at = at + 1;
+    while at < text.len() && text[at] != quote {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    (at < text.len()).then_some(at)
+}
+
+/// The last byte of a `[[…]]` or `[=[…]=]` that begins at `at`; `at` itself if none does.
+fn long_string_end(text: &[u8], at: usize) -> Option<usize> {
+    let level = text[at + 1..].iter().take_while(|byte| **byte == b'=').count();
+    if text.get(at + 1 + level) != Some(&b'[') {
+        return Some(at);
+    }
+    let end = [b"]".as_slice(), &vec![b'='; level], b"]"].concat();
+    let content = at + level + 2;
+    memchr::memmem::find(&text[content..], &end).map(|found| content + found + end.len() - 1)
+}
+
+/// The text as a Lua string, in quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\0' => quoted.push_str("\\0"),
+            _ => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match cut(text) {
+            Err(at) => format!("unclosed at {at}"),
+            Ok(pieces) => pieces
+                .into_iter()
+                .map(|piece| match piece {
+                    Piece::Text(plain) => format!("({plain})"),
+                    Piece::Code(range) => format!("<{}>", &text[range]),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn texts_are_cut() {
+        for (text, expected) in [
+            ("", "()"),
+            ("plain $5 $", "(plain $5 $)"),
+            ("${x}", "<x>"),
+            ("a${x}b${y}", "(a)<x>(b)<y>"),
+            ("$${x}", "(${x})"),
+            ("$$${x}", "($${x})"),
+            ("${ {a={1}} }", "< {a={1}} >"),
+            ("${'}'}", "<'}'>"),
+            (r#"${"\"}"}"#, r#"<"\"}">"#),
+            ("${`a{b}}c`}é", "<`a{b}}c`>(é)"),
+            ("${[[}]]}", "<[[}]]>"),
+            ("${[=[}]]]=]}", "<[=[}]]]=]>"),
+            ("${t[1]}", "<t[1]>"),
+            ("${x", "unclosed at 0"),
+            ("a${'x}", "unclosed at 1"),
+            ("${'\\", "unclosed at 0"),
+            ("${[[", "unclosed at 0"),
+            ("${`\\", "unclosed at 0"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes() {
+        assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
+    }
+}

@@ -1,0 +1,384 @@
+//! Shared objects: sets, lists, maps and counters that many activities use at once. They live in the state of the
+//! process that created them; every call is atomic, and calls that change something are facts to be journaled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::{Map, SharedKind, SharedRef, Value};
+
+/// A shared object's content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Object {
+    Set(BTreeSet<Value>),
+    List(Vec<Value>),
+    Map(BTreeMap<Value, Value>),
+    Counter(i64),
+}
+
+/// What can be asked of shared objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // The names are the documentation; the language reference tells each one's meaning.
+pub enum Method {
+    Size,
+    Contains,
+    Values,
+    Keys,
+    Get,
+    Add,
+    Remove,
+    Append,
+    Pop,
+    Put,
+    PutIfAbsent,
+    Set,
+    Clear,
+}
+
+/// Which methods a kind has: name in code, method, least and greatest number of arguments.
+pub type Signature = (&'static str, Method, usize, usize);
+
+/// The methods of a kind of shared object.
+pub fn methods(kind: SharedKind) -> &'static [Signature] {
+    use Method as M;
+    match kind {
+        SharedKind::Set => &[
+            ("size", M::Size, 0, 0),
+            ("contains", M::Contains, 1, 1),
+            ("values", M::Values, 0, 0),
+            ("add", M::Add, 1, 1),
+            ("remove", M::Remove, 1, 1),
+            ("clear", M::Clear, 0, 0),
+        ],
+        SharedKind::List => &[
+            ("size", M::Size, 0, 0),
+            ("values", M::Values, 0, 0),
+            ("get", M::Get, 1, 1),
+            ("append", M::Append, 1, 1),
+            ("set", M::Set, 2, 2),
+            ("pop", M::Pop, 0, 0),
+            ("clear", M::Clear, 0, 0),
+        ],
+        SharedKind::Map => &[
+            ("size", M::Size, 0, 0),
+            ("contains", M::Contains, 1, 1),
+            ("keys", M::Keys, 0, 0),
+            ("values", M::Values, 0, 0),
+            ("get", M::Get, 1, 1),
+            ("put", M::Put, 2, 2),
+            ("putIfAbsent", M::PutIfAbsent, 2, 2),
+            ("add", M::Add, 1, 2),
+            ("remove", M::Remove, 1, 1),
+            ("clear", M::Clear, 0, 0),
+        ],
+        SharedKind::Counter => &[("get", M::Get, 0, 0), ("add", M::Add, 0, 1), ("set", M::Set, 1, 1)],
+    }
+}
+
+impl Method {
+    /// The method of that name, if the kind has it.
+    pub fn find(kind: SharedKind, name: &str) -> Option<Method> {
+        methods(kind).iter().find(|(known, ..)| *known == name).map(|(_, method, ..)| *method)
+    }
+
+    /// Whether a call may change the object.
+    pub fn changes(self) -> bool {
+        !matches!(self, Method::Size | Method::Contains | Method::Values | Method::Keys | Method::Get)
+    }
+}
+
+/// A call of a method of a shared object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The object's number in its home process.
+    pub object: u64,
+    /// What is asked.
+    pub method: Method,
+    /// With what.
+    pub arguments: Vec<Value>,
+}
+
+/// How to take back one change.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    object: u64,
+    before: Before,
+}
+
+#[derive(Debug)]
+enum Before {
+    Whole(Object),
+    Member(Value, bool),
+    Length(usize),
+    Item(usize, Value),
+    Popped(Value),
+    Entry(Value, Option<Value>),
+    Same,
+}
+
+/// The shared objects of one process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Objects {
+    home: Arc<str>,
+    next: u64,
+    table: BTreeMap<u64, Object>,
+}
+
+impl Objects {
+    /// None yet, for the process of that id.
+    pub fn new(home: Arc<str>) -> Self {
+        Self { home, next: 0, table: BTreeMap::new() }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Makes an empty object.
+    pub fn create(&mut self, kind: SharedKind) -> SharedRef {
+        let id = self.next;
+        self.next += 1;
+        let object = match kind {
+            SharedKind::Set => Object::Set(BTreeSet::new()),
+            SharedKind::List => Object::List(Vec::new()),
+            SharedKind::Map => Object::Map(BTreeMap::new()),
+            SharedKind::Counter => Object::Counter(0),
+        };
+        self.table.insert(id, object);
+        SharedRef { kind, home: self.home.clone(), id }
+    }
+
+    pub(crate) fn uncreate(&mut self, object: &SharedRef) {
+        self.table.remove(&object.id);
+        self.next = self.next.min(object.id);
+    }
+
+    /// Forgets an object.
+    pub fn remove(&mut self, id: u64) {
+        self.table.remove(&id);
+    }
+
+    /// True if the reference is to one of these, rather than to one of another process.
+    pub fn is_home_of(&self, object: &SharedRef) -> bool {
+        object.home == self.home
+    }
+
+    /// Carries out a call.
+    pub fn call(&mut self, call: &Call) -> Result<Value, String> {
+        self.call_undoable(call).map(|(value, _)| value)
+    }
+
+    /// The whole content as a plain value: what a process that ends hands to its user.
+    pub fn content(&self, object: &SharedRef) -> Option<Value> {
+        Some(match self.table.get(&object.id)? {
+            Object::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
+            Object::List(list) => list.clone().into(),
+            Object::Map(map) => {
+                let entries = map.iter().map(|(key, value)| (Arc::from(key.to_string()), value.clone()));
+                Value::Map(Arc::new(entries.collect::<Map>()))
+            }
+            Object::Counter(count) => Value::Int(*count),
+        })
+    }
+
+    pub(crate) fn call_undoable(&mut self, call: &Call) -> Result<(Value, Undo), String> {
+        let object = self.table.get_mut(&call.object).ok_or("the shared object no longer exists")?;
+        let mut held = false;
+        call.arguments.iter().for_each(|argument| argument.each_shared(&mut |_| held = true));
+        if held {
+            return Err("a shared object cannot hold another".into());
+        }
+        let (value, before) = object.call(call.method, &call.arguments)?;
+        Ok((value, Undo { object: call.object, before }))
+    }
+
+    pub(crate) fn undo(&mut self, undo: Undo) {
+        let Some(object) = self.table.get_mut(&undo.object) else { return };
+        match (object, undo.before) {
+            (object, Before::Whole(whole)) => *object = whole,
+            (Object::Set(set), Before::Member(value, was_in)) => {
+                if was_in {
+                    set.insert(value);
+                } else {
+                    set.remove(&value);
+                }
+            }
+            (Object::List(list), Before::Length(length)) => list.truncate(length),
+            (Object::List(list), Before::Item(index, value)) => list[index] = value,
+            (Object::List(list), Before::Popped(value)) => list.push(value),
+            (Object::Map(map), Before::Entry(key, Some(value))) => {
+                map.insert(key, value);
+            }
+            (Object::Map(map), Before::Entry(key, None)) => {
+                map.remove(&key);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Object {
+    fn call(&mut self, method: Method, arguments: &[Value]) -> Result<(Value, Before), String> {
+        use Before as B;
+        let argument = |index: usize| arguments.get(index).cloned().unwrap_or_default();
+        let amount = |index: usize| match arguments.get(index) {
+            None => Ok(1),
+            Some(Value::Int(i)) => Ok(*i),
+            Some(other) => Err(format!("expected int, got {}", other.describe())),
+        };
+        let some =
+            |value: Value| if value.is_null() { Err("nothing (nil) cannot be kept".to_owned()) } else { Ok(value) };
+        Ok(match (self, method) {
+            (Object::Set(set), Method::Size) => (Value::Int(set.len() as i64), B::Same),
+            (Object::Set(set), Method::Contains) => (Value::Bool(set.contains(&argument(0))), B::Same),
+            (Object::Set(set), Method::Values) => (set.iter().cloned().collect::<Vec<_>>().into(), B::Same),
+            (Object::Set(set), Method::Add) => {
+                let value = some(argument(0))?;
+                let new = set.insert(value.clone());
+                (Value::Bool(new), B::Member(value, !new))
+            }
+            (Object::Set(set), Method::Remove) => {
+                let value = argument(0);
+                let was_in = set.remove(&value);
+                (Value::Bool(was_in), B::Member(value, was_in))
+            }
+            (Object::List(list), Method::Size) => (Value::Int(list.len() as i64), B::Same),
+            (Object::List(list), Method::Values) => (list.clone().into(), B::Same),
+            (Object::List(list), Method::Get) => {
+                (position(&argument(0), list.len()).map(|index| list[index].clone()).unwrap_or_default(), B::Same)
+            }
+            (Object::List(list), Method::Append) => {
+                list.push(some(argument(0))?);
+                (Value::Int(list.len() as i64), B::Length(list.len() - 1))
+            }
+            (Object::List(list), Method::Set) => {
+                let index = position(&argument(0), list.len())
+                    .ok_or_else(|| format!("no position {} in a list of {}", argument(0), list.len()))?;
+                (Value::Null, B::Item(index, std::mem::replace(&mut list[index], some(argument(1))?)))
+            }
+            (Object::List(list), Method::Pop) => match list.pop() {
+                Some(value) => (value.clone(), B::Popped(value)),
+                None => (Value::Null, B::Same),
+            },
+            (Object::Map(map), Method::Size) => (Value::Int(map.len() as i64), B::Same),
+            (Object::Map(map), Method::Contains) => (Value::Bool(map.contains_key(&argument(0))), B::Same),
+            (Object::Map(map), Method::Keys) => (map.keys().cloned().collect::<Vec<_>>().into(), B::Same),
+            (Object::Map(map), Method::Values) => (map.values().cloned().collect::<Vec<_>>().into(), B::Same),
+            (Object::Map(map), Method::Get) => (map.get(&argument(0)).cloned().unwrap_or_default(), B::Same),
+            (Object::Map(map), Method::Put) => {
+                let key = key(argument(0))?;
+                let old = map.insert(key.clone(), some(argument(1))?);
+                (old.clone().unwrap_or_default(), B::Entry(key, old))
+            }
+            (Object::Map(map), Method::PutIfAbsent) => {
+                let key = key(argument(0))?;
+                if map.contains_key(&key) {
+                    (Value::Bool(false), B::Same)
+                } else {
+                    map.insert(key.clone(), some(argument(1))?);
+                    (Value::Bool(true), B::Entry(key, None))
+                }
+            }
+            (Object::Map(map), Method::Add) => {
+                let key = key(argument(0))?;
+                let old = map.get(&key).cloned();
+                let sum = match &old {
+                    None => Some(amount(1)?),
+                    Some(Value::Int(i)) => i.checked_add(amount(1)?),
+                    Some(other) => return Err(format!("cannot add to {}", other.describe())),
+                };
+                let sum = Value::Int(sum.ok_or("the sum does not fit in 64 bits")?);
+                map.insert(key.clone(), sum.clone());
+                (sum, B::Entry(key, old))
+            }
+            (Object::Map(map), Method::Remove) => {
+                let old = map.remove(&argument(0));
+                (old.clone().unwrap_or_default(), B::Entry(argument(0), old))
+            }
+            (Object::Counter(count), Method::Get) => (Value::Int(*count), B::Same),
+            (Object::Counter(count), Method::Add) => {
+                let sum = count.checked_add(amount(0)?).ok_or("the sum does not fit in 64 bits")?;
+                let old = std::mem::replace(count, sum);
+                (Value::Int(sum), B::Whole(Object::Counter(old)))
+            }
+            (Object::Counter(count), Method::Set) => {
+                let old = std::mem::replace(count, amount(0)?);
+                (Value::Int(old), B::Whole(Object::Counter(old)))
+            }
+            (object, Method::Clear) => {
+                let empty = match object {
+                    Object::Set(_) => Object::Set(BTreeSet::new()),
+                    Object::List(_) => Object::List(Vec::new()),
+                    Object::Map(_) => Object::Map(BTreeMap::new()),
+                    Object::Counter(_) => Object::Counter(0),
+                };
+                (Value::Null, B::Whole(std::mem::replace(object, empty)))
+            }
+            (_, method) => return Err(format!("no method {method:?} here")),
+        })
+    }
+}
+
+/// Lists count from 1, as in Lua.
+fn position(index: &Value, length: usize) -> Option<usize> {
+    match index {
+        Value::Int(i) => usize::try_from(*i).ok()?.checked_sub(1).filter(|index| *index < length),
+        _ => None,
+    }
+}
+
+fn key(value: Value) -> Result<Value, String> {
+    match value {
+        Value::Bool(_) | Value::Int(_) | Value::Str(_) | Value::Bytes(_) => Ok(value),
+        Value::Float(f) if !f.is_nan() => Ok(value),
+        other => Err(format!("a key must be a simple value, not {}", other.describe())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(method: Method, arguments: &[Value]) -> Call {
+        Call { object: 0, method, arguments: arguments.to_vec() }
+    }
+
+    #[test]
+    fn every_change_can_be_undone() {
+        for kind in SharedKind::ALL {
+            let mut objects = Objects::new("p".into());
+            objects.create(kind);
+            let (key, value) = (Value::Int(1), Value::Int(7));
+            let fill = match kind {
+                SharedKind::Set => call(Method::Add, &[key.clone()]),
+                SharedKind::List => call(Method::Append, &[value.clone()]),
+                SharedKind::Map => call(Method::Put, &[key.clone(), value.clone()]),
+                SharedKind::Counter => call(Method::Add, &[value.clone()]),
+            };
+            objects.call(&fill).unwrap();
+            for (name, method, _, most) in methods(kind) {
+                let before = objects.clone();
+                let arguments = [key.clone(), Value::Int(2)];
+                let (_, undo) = objects.call_undoable(&call(*method, &arguments[..*most])).unwrap();
+                assert!(method.changes() || objects == before, "{name} of {kind:?} changes without saying so");
+                objects.undo(undo);
+                assert_eq!(objects, before, "{name} of {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn objects_do_not_hold_objects() {
+        let mut objects = Objects::new("p".into());
+        let set = objects.create(SharedKind::Set);
+        let nested = Value::from(vec![Value::Shared(set)]);
+        assert!(objects.call(&call(Method::Add, &[nested])).unwrap_err().contains("cannot hold another"));
+    }
+}

@@ -1,0 +1,452 @@
+//! The data that flows through a process: typed, immutable, cheap to clone.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Lists and maps nest no deeper than this, so that walking a value cannot exhaust the stack.
+pub const MAX_VALUE_DEPTH: usize = 100;
+
+/// Integers up to this magnitude are exact as Lua numbers.
+pub const EXACT_INTEGER: i64 = 1 << 53;
+
+/// True if a Lua number holds this integer exactly.
+pub fn is_exact(i: i64) -> bool {
+    i.unsigned_abs() <= EXACT_INTEGER.unsigned_abs()
+}
+
+/// A map of a process: keys are text, kept in order.
+pub type Map = BTreeMap<Arc<str>, Value>;
+
+/// One value of a parameter.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub enum Value {
+    /// Nothing: not set, or set to nothing.
+    #[default]
+    Null,
+    /// `boolean`.
+    Bool(bool),
+    /// `int`.
+    Int(i64),
+    /// `float`.
+    Float(f64),
+    /// `string`: text.
+    Str(Arc<str>),
+    /// `bytes`: anything.
+    Bytes(Arc<[u8]>),
+    /// `list`.
+    List(Arc<Vec<Value>>),
+    /// `map`.
+    Map(Arc<Map>),
+    /// `file` or `directory`: a reference to bytes that live elsewhere.
+    File(Arc<FileRef>),
+    /// A reference to a shared object.
+    Shared(SharedRef),
+}
+
+/// Where the bytes of a `file` or `directory` parameter are to be found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileRef {
+    /// `source://name/path`, or a path as the user wrote it.
+    pub uri: Arc<str>,
+    /// A whole directory rather than one file.
+    pub directory: bool,
+}
+
+/// The kinds of shared objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum SharedKind {
+    /// A set of values, in their order.
+    Set,
+    /// A list of values.
+    List,
+    /// A map from simple values to values.
+    Map,
+    /// A number that is added to.
+    Counter,
+}
+
+impl SharedKind {
+    /// All kinds.
+    pub const ALL: [SharedKind; 4] = [SharedKind::Set, SharedKind::List, SharedKind::Map, SharedKind::Counter];
+
+    /// The name of its type in definitions and code.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            SharedKind::Set => "RemoteSet",
+            SharedKind::List => "RemoteList",
+            SharedKind::Map => "RemoteMap",
+            SharedKind::Counter => "RemoteCounter",
+        }
+    }
+}
+
+/// Names a shared object anywhere in the grid.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SharedRef {
+    /// What it is.
+    pub kind: SharedKind,
+    /// The process whose coordinator keeps it.
+    pub home: Arc<str>,
+    /// Its number there.
+    pub id: u64,
+}
+
+/// The declared type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Type {
+    /// 64-bit integer.
+    Int,
+    /// Double precision.
+    Float,
+    /// True or false.
+    Boolean,
+    /// Unicode text.
+    String,
+    /// Any bytes.
+    Bytes,
+    /// A list of any values.
+    List,
+    /// A map from text to any values.
+    Map,
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A shared object.
+    Shared(SharedKind),
+}
+
+impl Type {
+    /// All types with their names in definitions.
+    pub const ALL: [(&'static str, Type); 13] = [
+        ("int", Type::Int),
+        ("float", Type::Float),
+        ("boolean", Type::Boolean),
+        ("string", Type::String),
+        ("bytes", Type::Bytes),
+        ("list", Type::List),
+        ("map", Type::Map),
+        ("file", Type::File),
+        ("directory", Type::Directory),
+        ("RemoteSet", Type::Shared(SharedKind::Set)),
+        ("RemoteList", Type::Shared(SharedKind::List)),
+        ("RemoteMap", Type::Shared(SharedKind::Map)),
+        ("RemoteCounter", Type::Shared(SharedKind::Counter)),
+    ];
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Type> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, ty)| *ty)
+    }
+
+    /// The name in definitions.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, ty)| *ty == self).map_or("?", |(name, _)| name)
+    }
+
+    /// The value as this type: unchanged, or converted where nothing is lost.
+    pub fn accept(self, value: Value) -> Result<Value, String> {
+        let accepted = match (self, value) {
+            (Type::Int, Value::Float(f)) => return exact_int(f).map(Value::Int),
+            (Type::Float, Value::Int(i)) if is_exact(i) => Value::Float(i as f64),
+            (Type::Float, Value::Int(i)) => return Err(format!("{i} is not exact as a float")),
+            (Type::Bytes, Value::Str(text)) => Value::Bytes(text.as_bytes().into()),
+            // `{}` in Lua is both.
+            (Type::Map, Value::List(items)) if items.is_empty() => Value::Map(Arc::default()),
+            (Type::File, Value::Str(uri)) => Value::File(Arc::new(FileRef { uri, directory: false })),
+            (Type::Directory, Value::Str(uri)) => Value::File(Arc::new(FileRef { uri, directory: true })),
+            (_, value) => value,
+        };
+        let fits = match (self, &accepted) {
+            (Type::Int, Value::Int(_))
+            | (Type::Float, Value::Float(_))
+            | (Type::Boolean, Value::Bool(_))
+            | (Type::String, Value::Str(_))
+            | (Type::Bytes, Value::Bytes(_))
+            | (Type::List, Value::List(_))
+            | (Type::Map, Value::Map(_)) => true,
+            (Type::File, Value::File(file)) => !file.directory,
+            (Type::Directory, Value::File(file)) => file.directory,
+            (Type::Shared(kind), Value::Shared(object)) => kind == object.kind,
+            _ => false,
+        };
+        if fits { Ok(accepted) } else { Err(format!("expected {}, got {}", self.name(), accepted.describe())) }
+    }
+
+    /// A literal written in a definition or on the command line.
+    pub fn parse(self, text: &str) -> Result<Value, String> {
+        let expected = || format!("expected {}, got {text:?}", self.name());
+        match self {
+            Type::Int => text.trim().parse().map(Value::Int).map_err(|_| expected()),
+            Type::Float => text.trim().parse().map(Value::Float).map_err(|_| expected()),
+            Type::Boolean => match text.trim() {
+                "true" => Ok(Value::Bool(true)),
+                "false" => Ok(Value::Bool(false)),
+                _ => Err(expected()),
+            },
+            Type::String | Type::Bytes | Type::File | Type::Directory => self.accept(Value::from(text)),
+            Type::List | Type::Map => {
+                let json: serde_json::Value = serde_json::from_str(text)
+                    .map_err(|error| format!("expected {} in JSON notation: {error}", self.name()))?;
+                self.accept(Value::try_from(json)?)
+            }
+            Type::Shared(kind) => {
+                Err(format!("a {0} has no literal: code creates it with {0}.new()", kind.type_name()))
+            }
+        }
+    }
+}
+
+fn exact_int(f: f64) -> Result<i64, String> {
+    if f.fract() != 0.0 {
+        return Err(format!("expected int, got {f}"));
+    }
+    if f.abs() > EXACT_INTEGER as f64 {
+        return Err(format!("{f} is beyond the exact integers of Lua (2^53): compute it with int64"));
+    }
+    Ok(f as i64)
+}
+
+impl Value {
+    /// What it is, for messages: `int 5`, `string "abc"`, `list of 3`.
+    pub fn describe(&self) -> String {
+        match self {
+            Value::Null => "nothing".into(),
+            Value::Bool(b) => format!("boolean {b}"),
+            Value::Int(i) => format!("int {i}"),
+            Value::Float(f) => format!("float {f}"),
+            Value::Str(s) if s.chars().count() > 40 => {
+                format!("string {:?}…", s.chars().take(40).collect::<String>())
+            }
+            Value::Str(s) => format!("string {s:?}"),
+            Value::Bytes(b) => format!("bytes ({})", b.len()),
+            Value::List(l) => format!("list of {}", l.len()),
+            Value::Map(m) => format!("map of {}", m.len()),
+            Value::File(f) => format!("{} {}", if f.directory { "directory" } else { "file" }, f.uri),
+            Value::Shared(object) => object.kind.type_name().into(),
+        }
+    }
+
+    /// True for `Null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// Calls `visit` for every shared object referred to, at any depth.
+    pub fn each_shared(&self, visit: &mut impl FnMut(&SharedRef)) {
+        match self {
+            Value::Shared(object) => visit(object),
+            Value::List(items) => items.iter().for_each(|item| item.each_shared(visit)),
+            Value::Map(map) => map.values().for_each(|item| item.each_shared(visit)),
+            _ => {}
+        }
+    }
+
+    /// How deep lists and maps nest in it; a simple value has depth 0.
+    pub fn depth(&self) -> usize {
+        match self {
+            Value::List(items) => 1 + items.iter().map(Value::depth).max().unwrap_or(0),
+            Value::Map(map) => 1 + map.values().map(Value::depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// As JSON. What JSON cannot say is an object with one key that begins with `$`: `{"$bytes": "<hex>"}`,
+    /// `{"$float": "NaN"}`, `{"$file": uri}`, `{"$directory": uri}`, `{"$shared": …}`.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::{Value as Json, json};
+        match self {
+            Value::Null => Json::Null,
+            Value::Bool(b) => Json::Bool(*b),
+            Value::Int(i) => json!(i),
+            Value::Float(f) if f.is_finite() => json!(f),
+            Value::Float(f) => json!({ "$float": f.to_string() }),
+            Value::Str(s) => json!(s),
+            Value::Bytes(b) => json!({ "$bytes": b.iter().map(|b| format!("{b:02x}")).collect::<String>() }),
+            Value::List(items) => items.iter().map(Value::to_json).collect(),
+            Value::Map(map) => Json::Object(map.iter().map(|(k, v)| (k.to_string(), v.to_json())).collect()),
+            Value::File(file) if file.directory => json!({ "$directory": file.uri }),
+            Value::File(file) => json!({ "$file": file.uri }),
+            Value::Shared(object) => {
+                json!({ "$shared": { "kind": object.kind.type_name(), "home": object.home, "id": object.id } })
+            }
+        }
+    }
+}
+
+impl TryFrom<serde_json::Value> for Value {
+    type Error = String;
+
+    /// From plain JSON; the inverse of [`Value::to_json`] except for shared objects, which nobody may forge.
+    fn try_from(json: serde_json::Value) -> Result<Self, String> {
+        let value = from_json(json)?;
+        if value.depth() > MAX_VALUE_DEPTH {
+            return Err(format!("lists and maps nest deeper than {MAX_VALUE_DEPTH}"));
+        }
+        Ok(value)
+    }
+}
+
+// serde_json itself refuses documents nested deeper than 128, which bounds this recursion.
+fn from_json(json: serde_json::Value) -> Result<Value, String> {
+    use serde_json::Value as Json;
+    Ok(match json {
+        Json::Null => Value::Null,
+        Json::Bool(b) => Value::Bool(b),
+        Json::Number(n) => match (n.as_i64(), n.as_f64()) {
+            (Some(i), _) => Value::Int(i),
+            (None, Some(f)) if n.is_f64() => Value::Float(f),
+            _ => return Err(format!("{n} does not fit in 64 bits")),
+        },
+        Json::String(s) => Value::from(s.as_str()),
+        Json::Array(items) => Value::List(Arc::new(items.into_iter().map(from_json).collect::<Result<_, _>>()?)),
+        Json::Object(map) => {
+            if map.len() == 1
+                && let Some((key, Json::String(text))) = map.iter().next()
+                && let Some(special) = special(key, text)
+            {
+                return special;
+            }
+            let entries = map.into_iter().map(|(k, v)| Ok((Arc::from(k.as_str()), from_json(v)?)));
+            Value::Map(Arc::new(entries.collect::<Result<_, String>>()?))
+        }
+    })
+}
+
+fn special(key: &str, text: &str) -> Option<Result<Value, String>> {
+    Some(match key {
+        "$float" => text.parse().map(Value::Float).map_err(|_| format!("{text:?} is not a float")),
+        "$bytes" => hex(text).map(|bytes| Value::Bytes(bytes.into())).ok_or_else(|| format!("{text:?} is not hex")),
+        "$file" => Type::File.accept(Value::from(text)),
+        "$directory" => Type::Directory.accept(Value::from(text)),
+        _ => return None,
+    })
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Str(text.into())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(i: i64) -> Self {
+        Value::Int(i)
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Value::List(Arc::new(items))
+    }
+}
+
+/// Equality of states: floats are equal when their bits are, so that a `NaN` equals itself.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+            (Value::Str(a), Value::Str(b)) => a == b,
+            (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::List(a), Value::List(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Value::Map(a), Value::Map(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Value::File(a), Value::File(b)) => a == b,
+            (Value::Shared(a), Value::Shared(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+/// A total order, so that values can be members and keys: first by kind, then by content.
+impl Ord for Value {
+    fn cmp(&self, other: &Self) -> Ordering {
+        fn rank(value: &Value) -> u8 {
+            match value {
+                Value::Null => 0,
+                Value::Bool(_) => 1,
+                Value::Int(_) => 2,
+                Value::Float(_) => 3,
+                Value::Str(_) => 4,
+                Value::Bytes(_) => 5,
+                Value::List(_) => 6,
+                Value::Map(_) => 7,
+                Value::File(_) => 8,
+                Value::Shared(_) => 9,
+            }
+        }
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Int(a), Value::Int(b)) => a.cmp(b),
+            (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
+            (Value::Str(a), Value::Str(b)) => a.cmp(b),
+            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (Value::List(a), Value::List(b)) => a.cmp(b),
+            (Value::Map(a), Value::Map(b)) => a.cmp(b),
+            (Value::File(a), Value::File(b)) => (&a.uri, a.directory).cmp(&(&b.uri, b.directory)),
+            (Value::Shared(a), Value::Shared(b)) => a.cmp(b),
+            (a, b) => rank(a).cmp(&rank(b)),
+        }
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Str(s) => f.write_str(s),
+            other => write!(f, "{}", other.to_json()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_accept_what_loses_nothing_and_refuse_the_rest() {
+        assert_eq!(Type::Int.accept(Value::Float(3.0)), Ok(Value::Int(3)));
+        assert!(Type::Int.accept(Value::Float(3.5)).is_err());
+        assert!(Type::Int.accept(Value::Float(1e17)).unwrap_err().contains("2^53"));
+        assert_eq!(Type::Float.accept(Value::Int(2)), Ok(Value::Float(2.0)));
+        assert!(Type::Float.accept(Value::Int(i64::MAX)).is_err());
+        assert!(Type::String.accept(Value::Int(2)).unwrap_err().contains("expected string, got int 2"));
+        assert_eq!(Type::Map.accept(Value::from(vec![])), Ok(Value::Map(Arc::default())));
+        assert!(Type::Shared(SharedKind::Set).parse("{}").is_err());
+    }
+
+    #[test]
+    fn values_survive_json() {
+        let text = r#"{"a":[1,2.5,null,true,"x"],"b":{"$bytes":"00ff"},"c":{"$float":"NaN"},"d":9223372036854775807}"#;
+        let value = Value::try_from(serde_json::from_str::<serde_json::Value>(text).unwrap()).unwrap();
+        assert_eq!(Value::try_from(value.to_json()).unwrap(), value);
+        let Value::Map(map) = &value else { panic!("not a map") };
+        assert_eq!(map["b"], Value::Bytes(vec![0, 255].into()));
+        assert_eq!(map["d"], Value::Int(i64::MAX));
+    }
+
+    #[test]
+    fn json_beyond_64_bits_is_refused() {
+        let json = serde_json::from_str::<serde_json::Value>("18446744073709551615").unwrap();
+        assert!(Value::try_from(json).is_err());
+    }
+}
