@@ -244,7 +244,7 @@ fn elements() {
             r#"<PAR NAME="p" EXIT_CONDITION="true"><¦EXIT_CONDITION>true</EXIT_CONDITION></PAR>"#,
             ("duplicate-element", "both", ""),
         ),
-        (r#"<PAR NAME="p"><BLOCK NAME="a" AFTER="¦b"/></PAR>"#, ("bad-after", "no element \"b\"", "same PAR")),
+        (r#"<PAR NAME="p"><BLOCK NAME="a" AFTER="¦before"/></PAR>"#, ("bad-after", "no element \"before\"", "same PAR")),
         (
             r#"<PAR NAME="p"><BLOCK NAME="load"/><BLOCK NAME="a" AFTER="load ¦laod"/></PAR>"#,
             ("bad-after", "\"laod\"", "did you mean \"load\"?"),
@@ -374,7 +374,7 @@ fn names_in_code() {
             r#"<PAR NAME="p"><POST_CODE>¦completed = 1</POST_CODE></PAR>"#,
             ("bad-assignment", "counted", ""),
         ),
-        (r#"<PAR NAME="p" EXIT_CONDITION="#¦results > 1"/>"#, ("unknown-name", "results", "COLLECT")),
+        (r#"<PAR NAME="p" EXIT_CONDITION="¦results[1] == 1"/>"#, ("unknown-name", "results", "COLLECT")),
         (r#"<PAR NAME="p" EXIT_CONDITION="¦counter > 1"/>"#, ("unknown-name", "counter", "ITERATE")),
         (r#"<PAR NAME="p" JOIN="${¦completed}"/>"#, ("unknown-name", "completed", "")),
         (
@@ -439,7 +439,7 @@ fn all_that_is_wrong_is_told_at_once_and_in_order() {
         codes,
         [
             "unknown-name", "unknown-parameter", "unknown-name", "unknown-element", "bad-value", "unknown-parameter",
-            "bad-value", "duplicate-name", "unknown-type", "missing-element", "lua-syntax", "bad-value", "bad-after",
+            "bad-value", "duplicate-name", "unknown-type", "lua-syntax", "missing-element", "lua-syntax", "bad-value", "bad-after",
             "misplaced-element", "unknown-element", "unknown-type",
         ],
         "{found:#?}"
@@ -482,7 +482,7 @@ fn long_cycles_are_found_and_shortened() {
 
 #[test]
 fn columns_are_exact_behind_references_and_cdata() {
-    let text = document(&body("<BLOCK NAME=\"b\">\n<PRE_CODE>local é = 1 &lt; 2\n  <![CDATA[local b = 2 < 3]]> + wrong</PRE_CODE></BLOCK>"));
+    let text = document(&body("<BLOCK NAME=\"b\">\n<PRE_CODE>local a = 'é' &lt; 'b'\n  <![CDATA[local b = 2 < 3]]> + wrong</PRE_CODE></BLOCK>"));
     let found = findings(&text);
     assert_eq!(found.len(), 1);
     assert_eq!(&text[found[0].span.bytes.clone()], "wrong", "{found:#?}");

@@ -85,7 +85,7 @@ impl Engine {
     pub(crate) fn stop(&mut self, id: ElementId, stop: Stop, out: &mut Output) {
         self.emit(out, Event::Stopping { id, stop });
         self.agenda.push(Task::Advance(id));
-        self.agenda.push(Task::StopChildren(id));
+        self.stops.push(id);
     }
 
     pub(crate) fn stop_children(&mut self, id: ElementId, out: &mut Output) {
@@ -117,8 +117,13 @@ impl Engine {
                 self.end(id, Outcome::Cancelled, Vec::new(), None, out)
             }
             _ if instance.is_cancelled() => {}
-            // FINALLY goes on to its end.
-            Phase::Finishing { .. } => self.emit(out, Event::Stopping { id, stop: Stop::Cancelled }),
+            // FINALLY goes on to its end, and a pause further up does not count any more.
+            Phase::Finishing { .. } => {
+                self.emit(out, Event::Stopping { id, stop: Stop::Cancelled });
+                if self.state.counts.paused > 0 {
+                    self.wake(id, out);
+                }
+            }
             _ => self.stop(id, Stop::Cancelled, out),
         }
     }

@@ -71,8 +71,6 @@ pub(crate) enum Task {
     Advance(ElementId),
     /// One of its elements ended: does it exit? What comes next?
     ChildEnded(ElementId),
-    /// Cancel what is alive in it.
-    StopChildren(ElementId),
 }
 
 /// A process being interpreted.
@@ -83,6 +81,8 @@ pub struct Engine {
     /// Tells the growing lists of different engines apart.
     pub(crate) unique: u64,
     pub(crate) agenda: Vec<Task>,
+    /// Elements in which everything is to be cancelled, before anything else happens.
+    pub(crate) stops: Vec<ElementId>,
     /// Activities that wait for room, and controllers that would create more. Both only hold what the state says too.
     pub(crate) ready: VecDeque<ElementId>,
     pub(crate) hungry: BTreeSet<(Reverse<u32>, ElementId)>,
@@ -102,6 +102,7 @@ impl Engine {
             state,
             unique: UNIQUE.fetch_add(1, Ordering::Relaxed),
             agenda: Vec::new(),
+            stops: Vec::new(),
             ready: VecDeque::new(),
             hungry: BTreeSet::new(),
             conditions: HashMap::new(),
@@ -143,7 +144,7 @@ impl Engine {
         for id in &ids {
             engine.arm(*id, None);
             engine.agenda.push(Task::ChildEnded(*id));
-            engine.agenda.push(Task::StopChildren(*id));
+            engine.stops.push(*id);
         }
         engine
     }
@@ -170,7 +171,7 @@ impl Engine {
         &self.program
     }
 
-    /// How many activities may be out at once. Elements are created when there is room for them.
+    /// How many activities may be out at once. Elements are created when there is room for them, in the next step.
     pub fn set_room(&mut self, room: u64) {
         self.room = room;
     }
@@ -220,12 +221,13 @@ impl Engine {
     fn work(&mut self, sandbox: &mut Sandbox, out: &mut Output) {
         let most = out.events.len() + EVENTS_PER_STEP;
         loop {
+            self.stop_all(out);
             while let Some(task) = self.agenda.pop() {
                 match task {
                     Task::Advance(id) => self.advance(sandbox, id, out),
                     Task::ChildEnded(id) => self.on_child_ended(sandbox, id, out),
-                    Task::StopChildren(id) => self.stop_children(id, out),
                 }
+                self.stop_all(out);
                 if out.events.len() >= most && !self.agenda.is_empty() {
                     out.commands.push(Command::Continue);
                     return;
@@ -246,6 +248,13 @@ impl Engine {
                 out.commands.push(Command::Continue);
                 return;
             }
+        }
+    }
+
+    /// A cancellation reaches everything in one go, so that nothing starts in a cancelled scope.
+    fn stop_all(&mut self, out: &mut Output) {
+        while let Some(id) = self.stops.pop() {
+            self.stop_children(id, out);
         }
     }
 

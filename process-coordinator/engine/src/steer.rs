@@ -161,14 +161,18 @@ impl Engine {
             next = instance.parent;
         }
         self.emit(out, Event::Resumed { id, shift: until.0.saturating_sub(since.0) });
-        let subtree = self.subtree(id);
-        let resumed: Vec<ElementId> = subtree.iter().copied().filter(|id| !self.is_paused(*id)).collect();
-        self.tell_delegated(&resumed, false, out);
-        for id in resumed {
-            self.agenda.push(Task::ChildEnded(id));
-            self.agenda.push(Task::StopChildren(id));
-        }
+        self.wake(id, out);
         Ok(())
+    }
+
+    /// A pause does not count any more: everything in the element that is not paused otherwise goes on.
+    pub(crate) fn wake(&mut self, id: ElementId, out: &mut Output) {
+        let awake: Vec<ElementId> = self.subtree(id).into_iter().filter(|id| !self.is_paused(*id)).collect();
+        self.tell_delegated(&awake, false, out);
+        for id in awake {
+            self.agenda.push(Task::ChildEnded(id));
+            self.stops.push(id);
+        }
     }
 
     fn subtree(&self, id: ElementId) -> Vec<ElementId> {

@@ -205,6 +205,7 @@ struct Seen {
     node: NodeId,
     site: (usize, NodeId),
     handler: bool,
+    finally: bool,
     cancelled: bool,
     ended: BTreeSet<u32>,
 }
@@ -228,6 +229,7 @@ impl Checker {
                     node,
                     site: (process, node),
                     handler: false,
+                    finally: false,
                     cancelled: false,
                     ended: BTreeSet::new(),
                 });
@@ -263,6 +265,7 @@ impl Checker {
                     node: body,
                     site: (process, *site),
                     handler,
+                    finally: Some(*site) == controller.finally,
                     cancelled: false,
                     ended: BTreeSet::new(),
                 };
@@ -306,7 +309,7 @@ impl Checker {
         while let Some(id) = next {
             let seen = &self.live[&id];
             assert!(!seen.cancelled || in_handler, "something starts in {id} after it was cancelled");
-            in_handler = seen.handler;
+            in_handler |= seen.finally;
             next = seen.parent;
         }
     }
@@ -354,6 +357,9 @@ impl World {
 
     fn take(&mut self, output: Output) {
         for event in &output.events {
+            if std::env::var_os("SHOW_EVENTS").is_some() {
+                eprintln!("{} {event:?}", self.now.0);
+            }
             self.checker.see(&self.program, event);
         }
         self.journal.extend(output.events);
@@ -378,6 +384,9 @@ impl World {
 
     fn step(&mut self, input: Input) -> Result<(), Rejection> {
         let mut out = Output::default();
+        if std::env::var_os("SHOW_EVENTS").is_some() {
+            eprintln!("{} <- {input:?}", self.now.0);
+        }
         let verdict = self.engine.step(&mut self.sandbox, input, self.now, &mut out);
         self.take(out);
         verdict
@@ -488,7 +497,10 @@ impl World {
             13 => self.call(),
             14 | 15 => self.steer(),
             16 | 17 => self.tick(),
-            18 => self.engine.set_room(self.random.below(4) as u64),
+            18 => {
+                self.engine.set_room(self.random.below(4) as u64);
+                self.go_on = true;
+            }
             _ => self.crash(),
         }
         if self.random.one_in(5) {
@@ -543,7 +555,9 @@ impl World {
                 }
             }
         }
-        panic!("it does not end: {:#?}", self.engine.root().and_then(|root| self.engine.view(root)));
+        let live: Vec<_> = self.checker.live.keys().filter_map(|id| self.engine.view(*id)).collect();
+        let last = &self.journal[self.journal.len().saturating_sub(20)..];
+        panic!("it does not end: {live:#?}\nout: {:?}\nlast events: {last:#?}", self.out);
     }
 }
 

@@ -28,7 +28,11 @@ impl Linker<'_> {
         let mut literals = Vec::new();
         let mut computed: Vec<(&Attribute, u32, Vec<Piece>)> = Vec::new();
         for attribute in element.attributes.iter().filter(|attribute| is_binding(attribute)) {
-            let Some((slot, variable)) = self.target(id, attribute) else { continue };
+            let Some((slot, variable)) = self.target(id, attribute) else {
+                // Nothing will come of it, but its code is checked all the same.
+                computed.extend(self.pieces(attribute).map(|pieces| (attribute, 0, pieces)));
+                continue;
+            };
             bound.insert(slot);
             match self.given(attribute, &variable) {
                 Some(Given::Literal(value)) => literals.push((slot, value)),

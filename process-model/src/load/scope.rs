@@ -62,7 +62,8 @@ impl Table {
             self.meanings.entry(name.clone()).or_default().push(found);
             names.push(name.clone());
         };
-        for element in node.elements.iter().filter(|element| parts[element.index()].tag.is_element()) {
+        // Of two with the same name, which is an error, the first is the one that is meant.
+        for element in node.elements.iter().rev().filter(|element| parts[element.index()].tag.is_element()) {
             add(&nodes[element.index()].name, Found::Element { scope: id, element: *element });
         }
         for (slot, variable) in node.variables.iter().enumerate().filter(|(_, variable)| is_visible(variable)) {
@@ -402,11 +403,8 @@ impl<'a, N: Names> Resolver<'a, N> {
         let signature = self.names.signature(element);
         let Some((field, at)) = &it.field else {
             let code = if it.write { "bad-assignment" } else { "element-as-value" };
-            let example = signature.and_then(|signature| {
-                signature
-                    .iter()
-                    .find(|variable| if it.write { variable.direction.is_in() } else { variable.direction.is_out() })
-            });
+            let wanted = if it.write { Direction::In } else { Direction::Out };
+            let example = signature.and_then(|signature| signature.iter().find(|known| known.direction == wanted));
             let example = format!("{name}.{}", example.map_or("parameter", |variable| &variable.name));
             return problem(code, it, format!("{name:?} is an element, and an element is not a value"), move || {
                 Some(format!("write {example}"))
