@@ -613,7 +613,7 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(2000), max_shrink_iters: 4000, ..ProptestConfig::default() })]
     #[test]
     fn processes_keep_their_promises_whatever_happens(
         trees in proptest::collection::vec(trees(), 1..4),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::attributes::read;
 use super::bindings::join;
+use super::compile::{Place, report_unclosed};
 use super::grammar::{self, Tag};
 use super::scope::{self, check_count};
-use super::scripts::{Place, check_varargs, report_unclosed};
 use super::template::{self, Piece};
-use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals};
+use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals, names};
 use crate::definition::{ActivityCode, ActivityType, Requires};
 use crate::diagnostic::did_you_mean;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
@@ -150,11 +150,7 @@ fn report_count(document: &Document, info: &TypeInfo, outcome: Result<(), String
 fn check(document: &Document, info: &TypeInfo, mapped: &Mapped, range: Range<usize>, form: Form, report: &mut Report) {
     let text = &mapped.value[range.clone()];
     let place = Place { document, mapped, start: range.start };
-    let checked = scope::uses(text, form).and_then(|uses| match form {
-        Form::Statements => check_varargs(text).map(|()| uses),
-        Form::Expression => Ok(uses),
-    });
-    let uses = match checked {
+    let uses = match names::uses(text, form) {
         Ok(uses) => uses,
         Err(error) => return place.syntax(report, text, error),
     };

@@ -3,9 +3,11 @@
 
 use std::collections::HashSet;
 
+use super::compile::Place;
 use super::grammar::is_binding;
-use super::scope::{self, Names, Resolver, parameter_help};
-use super::scripts::{Linker, Place};
+use super::names::{Building, Names, uses};
+use super::scope::{Resolver, parameter_help};
+use super::scripts::Linker;
 use super::template::{Piece, closing, quoted, string_end};
 use crate::definition::{Bindings, NodeId, Variable};
 use crate::script::Form;
@@ -106,7 +108,7 @@ impl Linker<'_> {
         let (first, ..) = computed.first()?;
         let scope = self.nodes[id.index()].parent?;
         let line = self.document.lines.line(first.value_span.start);
-        let view = scope::Building { nodes: &self.nodes, parts: &self.parts, types: self.types, table: &self.table };
+        let view = Building { nodes: &self.nodes, parts: &self.parts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&view, scope, Form::Expression, &[]);
         let mut texts = Vec::new();
         let mut clean = true;
@@ -118,8 +120,8 @@ impl Linker<'_> {
             }) {
                 let code = &text[range.clone()];
                 let place = Place { document: self.document, mapped: &attribute.value, start: range.start };
-                match scope::uses(code, Form::Expression) {
-                    Ok(uses) => clean &= place.problems(self.report, resolver.take(&uses)).is_some(),
+                match uses(code, Form::Expression) {
+                    Ok(used) => clean &= place.problems(self.report, resolver.take(&used)).is_some(),
                     Err(error) => {
                         place.syntax(self.report, code, error);
                         clean = false;

@@ -7,9 +7,11 @@ mod activity;
 mod after;
 mod attributes;
 mod bindings;
+mod compile;
 mod elements;
 mod grammar;
 mod literals;
+mod names;
 mod parameters;
 mod scope;
 mod scripts;
@@ -24,8 +26,8 @@ use crate::diagnostic::{Diagnostic, LineIndex, Source, Span, did_you_mean};
 use crate::script::Form;
 use crate::xml;
 use attributes::PolicyParts;
-pub use literals::duration;
 use grammar::Tag;
+pub use literals::duration;
 use parameters::Parameters;
 
 /// More findings than this help nobody.
@@ -81,14 +83,14 @@ pub fn condition_override(program: &Program, process: usize, node: NodeId, text:
     let Some(controller) = nodes.get(node.index()).filter(|node| node.kind.parallel().is_some()) else {
         return Err("only parallel controllers have an exit condition".into());
     };
-    let names = scope::Finished { program, process, scope: node };
-    let summaries = scope::summaries(
+    let finished = names::Finished { program, process, scope: node };
+    let summaries = names::summaries(
         Tag::from_name(controller.tag).unwrap_or(Tag::Par),
         controller.kind.collect().is_some(),
-        scope::Moment::Exit,
+        names::Moment::Exit,
     );
-    let uses = scope::uses(text, Form::Expression).map_err(|error| error.message)?;
-    let mut resolver = scope::Resolver::new(&names, node, Form::Expression, &summaries);
+    let uses = names::uses(text, Form::Expression).map_err(|error| error.message)?;
+    let mut resolver = scope::Resolver::new(&finished, node, Form::Expression, &summaries);
     if let Some(problem) = resolver.take(&uses).into_iter().next() {
         return Err(match (problem.help)() {
             Some(help) => format!("{}: {help}", problem.message),

@@ -62,10 +62,7 @@ pub(super) fn closing(text: &[u8], mut at: usize) -> Option<usize> {
             b'\'' | b'"' => at = string_end(text, at)?,
             b'[' => at = long_string_end(text, at)?,
             b'`' | b'{' => open.push(byte),
-            b'}' => match open.pop() {
-                None => return Some(at),
-                Some(_) => {}
-            },
+            b'}' if open.pop().is_none() => return Some(at),
             _ => {}
         }
         at += 1;
