@@ -118,7 +118,11 @@ pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
         .into_iter()
         .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| (strsim::damerau_levenshtein(&folded, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.chars().count().max(folded.chars().count()) / 4)
+        .filter(|(distance, candidate)| {
+            // Of two names that share nothing one is not a misspelling of the other, however short they are.
+            let length = candidate.chars().count().max(folded.chars().count());
+            *distance < length && *distance <= 1 + length / 4
+        })
         .min()
         .map(|(_, candidate)| format!("did you mean {candidate:?}?"))
 }

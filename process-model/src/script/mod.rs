@@ -52,7 +52,10 @@ pub fn check(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
     };
     // Luau itself bounds nesting, so its verdict comes first: what it refuses as too deep is not parsed again.
     compile_check(&complete).map_err(|(line, message)| {
+        // What is missing at the end is missing behind the last thing that was written.
+        let written = complete.trim_end().len();
         let at = line_range(&complete, line);
+        let at = if at.start >= written { written.saturating_sub(1)..written } else { at };
         SyntaxError { message, at: at.start.saturating_sub(prefix)..at.end.saturating_sub(prefix) }
     })?;
     // The second parser recurses more deeply per level than Luau's.
