@@ -31,6 +31,14 @@ enum Message {
     Printed(ElementId, String),
 }
 
+/// Who looks on while a process runs.
+pub(crate) trait Watcher {
+    /// Something has happened.
+    fn stepped(&mut self, engine: &Engine);
+    /// An activity has printed something.
+    fn printed(&mut self, path: &str, line: &str);
+}
+
 /// Runs a process to its end, or to the time-out, after which it is cancelled. Gives its last state and whether time
 /// ran out; `Err` tells what is wrong with the parameters.
 pub(crate) fn run(
@@ -38,7 +46,7 @@ pub(crate) fn run(
     start: Start,
     workers: u16,
     timeout: Option<Duration>,
-    mut progress: impl FnMut(&Engine),
+    watcher: &mut impl Watcher,
 ) -> Result<(State, bool), Vec<String>> {
     let began = Instant::now();
     let now = || Time(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -88,7 +96,7 @@ pub(crate) fn run(
                 Command::Finish { .. } | Command::Delegate(_) | Command::Pause { .. } => {}
             }
         }
-        progress(&engine);
+        watcher.stepped(&engine);
         if engine.state().ended().is_some() {
             return Ok((engine.state().clone(), timed_out));
         }
@@ -114,7 +122,7 @@ pub(crate) fn run(
                 Some(Input::Called(call))
             }
             Ok(Message::Printed(element, line)) => {
-                eprintln!("{}: {line}", engine.path(element));
+                watcher.printed(&engine.path(element), &line);
                 None
             }
             Err(RecvTimeoutError::Timeout) if go_on => Some(Input::Continued),

@@ -16,6 +16,12 @@ pub(crate) fn print(text: &str) -> Exit {
 
 /// Tells what was wrong with what was asked.
 pub(crate) fn complain(message: &str) -> Exit {
-    eprintln!("error: {message}");
+    tell(&format!("error: {message}\n"));
     Exit::Usage
+}
+
+/// Writes to standard error. If nobody reads that any more, as in `xavantes validate 2>&1 | head`, the command goes on.
+pub(crate) fn tell(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }

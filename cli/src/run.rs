@@ -1,7 +1,8 @@
 //! `xavantes run`: a process from its file to its results.
 
-use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,12 @@ use serde_json::{Value as Json, json};
 use xavantes_engine::{Engine, Outcome, Start, State};
 use xavantes_model::definition::{Kind, ProcessType, Program};
 use xavantes_model::diagnostic::did_you_mean;
-use xavantes_model::value::Value;
+use xavantes_model::value::{Type, Value};
 
 use crate::Exit;
 use crate::args::{Format, RunArgs};
-use crate::report::{complain, print};
+use crate::local::Watcher;
+use crate::report::{complain, print, tell};
 use crate::validate::load_files;
 
 pub(crate) fn run(arguments: RunArgs, format: Format, quiet: bool) -> Exit {
@@ -27,25 +29,27 @@ pub(crate) fn run(arguments: RunArgs, format: Format, quiet: bool) -> Exit {
     };
     let parameters = match parameters(&program.processes[process], &arguments) {
         Ok(parameters) => parameters,
-        Err(message) => return complain(&message),
+        Err(problems) => return complain_all(&problems),
     };
     let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get().min(u16::MAX.into()) as u16);
     let workers = arguments.workers.unwrap_or_else(cores);
     let id = format!("{}-{:04x}", program.processes[process].name, std::process::id() & 0xffff);
     let began = Instant::now();
-    let mut display = Display::new(quiet);
+    let mut display = Display::new(quiet, began);
     let start = Start::new(id.as_str(), process, parameters);
-    let outcome = crate::local::run(&program, start, workers, arguments.timeout, |engine| display.show(engine, began));
+    let outcome = crate::local::run(&program, start, workers, arguments.timeout, &mut display);
     display.clear();
     match outcome {
-        Err(problems) => {
-            for problem in &problems {
-                complain(problem);
-            }
-            Exit::Usage
-        }
+        Err(problems) => complain_all(&problems),
         Ok((state, timed_out)) => report(&id, &state, timed_out, began.elapsed(), format),
     }
+}
+
+fn complain_all(problems: &[String]) -> Exit {
+    for problem in problems {
+        complain(problem);
+    }
+    Exit::Usage
 }
 
 /// The type that was asked for, or the only one that no other type calls.
@@ -79,34 +83,64 @@ fn list<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
     format!("{what}: {}", names.take(20).collect::<Vec<_>>().join(", "))
 }
 
-/// Parameters from the file, then from the command line, which wins.
-fn parameters(process: &ProcessType, arguments: &RunArgs) -> Result<Vec<(String, Value)>, String> {
-    let mut given: Vec<(String, Value)> = Vec::new();
-    if let Some(file) = &arguments.params {
-        let shown = file.display();
-        let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {shown}: {error}"))?;
-        let json: Json = serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
-        let Json::Object(members) = json else { return Err(format!("{shown}: expected one JSON object")) };
-        for (key, json) in members {
-            let value = Value::try_from(json).map_err(|problem| format!("{shown}: {key}: {problem}"))?;
-            given.push((key, value));
-        }
+/// Parameters from the file, then from the command line, which wins; or everything that is wrong with them.
+fn parameters(process: &ProcessType, arguments: &RunArgs) -> Result<Vec<(String, Value)>, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut given: BTreeMap<String, Value> = BTreeMap::new();
+    let inputs = || process.parameters().iter().filter(|variable| variable.direction.is_in());
+    let unknown = |key: &str| {
+        let names = || inputs().map(|variable| &*variable.name);
+        let hint = did_you_mean(key, names()).unwrap_or_else(|| match inputs().next() {
+            Some(_) => list("it has", names()),
+            None => "it has none".into(),
+        });
+        format!("{} has no IN parameter {key:?}; {hint}", process.name)
+    };
+    let members = arguments.params.as_deref().map(read_params).transpose().map_err(|problem| vec![problem])?;
+    for (key, json) in members.unwrap_or_default() {
+        let Some(variable) = inputs().find(|variable| *variable.name == *key) else {
+            problems.push(unknown(&key));
+            continue;
+        };
+        let value = Value::try_from(json).and_then(|value| match variable.ty {
+            Some(ty) if !value.is_null() => ty.accept(value),
+            _ => Ok(value),
+        });
+        given.insert(
+            key.clone(),
+            value.unwrap_or_else(|problem| {
+                problems.push(format!("parameter {key:?}: {problem}"));
+                Value::Bool(false)
+            }),
+        );
     }
     for (key, text) in &arguments.parameters {
-        let variable = process.parameters().iter().find(|variable| *variable.name == **key);
-        let value = match variable.and_then(|variable| variable.ty) {
-            Some(ty) => ty.parse(text).map_err(|problem| format!("parameter {key:?}: {problem}"))?,
-            None => {
-                let known = process.parameters().iter().filter(|variable| variable.direction.is_in());
-                let names = || known.clone().map(|variable| &*variable.name);
-                let hint = did_you_mean(key, names()).unwrap_or_else(|| list("it has", names()));
-                return Err(format!("{} has no parameter {key:?}; {hint}", process.name));
-            }
+        let Some(variable) = inputs().find(|variable| *variable.name == **key) else {
+            problems.push(unknown(key));
+            continue;
         };
-        given.retain(|(other, _)| other != key);
-        given.push((key.clone(), value));
+        let value = variable.ty.unwrap_or(Type::String).parse(text).unwrap_or_else(|problem| {
+            problems.push(format!("parameter {key:?}: {problem}"));
+            Value::Bool(false)
+        });
+        given.insert(key.clone(), value);
     }
-    Ok(given)
+    for variable in inputs().filter(|variable| variable.default.is_none() && !variable.optional) {
+        if given.get(&*variable.name).is_none_or(Value::is_null) {
+            problems.push(format!("parameter {:?} is missing", variable.name));
+        }
+    }
+    if problems.is_empty() { Ok(given.into_iter().collect()) } else { Err(problems) }
+}
+
+/// The members of a JSON file with parameters.
+fn read_params(file: &Path) -> Result<serde_json::Map<String, Json>, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    match serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))? {
+        Json::Object(members) => Ok(members),
+        _ => Err(format!("{shown}: expected one JSON object")),
+    }
 }
 
 fn report(id: &str, state: &State, timed_out: bool, elapsed: Duration, format: Format) -> Exit {
@@ -118,9 +152,9 @@ fn report(id: &str, state: &State, timed_out: bool, elapsed: Duration, format: F
         Outcome::Failed(_) | Outcome::Restart => ("failed", Exit::Failed),
     };
     if let Outcome::Failed(failure) = outcome {
-        eprintln!("error: {failure}");
-    } else if timed_out {
-        eprintln!("error: time is out: the process was cancelled");
+        tell(&format!("error: {failure}\n"));
+    } else if exit == Exit::TimedOut {
+        tell("error: time is out: the process was cancelled\n");
     }
     let results: serde_json::Map<String, Json> =
         results.iter().map(|(name, value)| (name.to_string(), value.to_json())).collect();
@@ -146,36 +180,46 @@ fn report(id: &str, state: &State, timed_out: bool, elapsed: Duration, format: F
     if printed == Exit::Success { exit } else { printed }
 }
 
-/// One line that is kept up to date on a terminal.
+/// One line that is kept up to date on a terminal, and what activities print.
 struct Display {
-    on: bool,
-    last: Option<Instant>,
+    quiet: bool,
+    terminal: bool,
+    began: Instant,
+    last: Instant,
     shown: bool,
 }
 
 impl Display {
     const EVERY: Duration = Duration::from_millis(100);
 
-    fn new(quiet: bool) -> Self {
-        Self { on: !quiet && std::io::stderr().is_terminal(), last: None, shown: false }
-    }
-
-    fn show(&mut self, engine: &Engine, began: Instant) {
-        if !self.on || self.last.unwrap_or(began).elapsed() < Self::EVERY {
-            return;
-        }
-        self.last = Some(Instant::now());
-        self.shown = true;
-        let counts = engine.state().counts();
-        let rate = counts.completed as f64 / began.elapsed().as_secs_f64().max(0.001);
-        let failed = if counts.failed > 0 { format!(", {} failed", counts.failed) } else { String::new() };
-        eprint!("\r\x1b[K{} completed, {} running{failed} ({rate:.0}/s)", counts.completed, counts.out);
-        let _ = std::io::stderr().flush();
+    fn new(quiet: bool, began: Instant) -> Self {
+        Self { quiet, terminal: std::io::stderr().is_terminal(), began, last: began, shown: false }
     }
 
     fn clear(&mut self) {
-        if self.shown {
-            eprint!("\r\x1b[K");
+        if std::mem::take(&mut self.shown) {
+            tell("\r\x1b[K");
+        }
+    }
+}
+
+impl Watcher for Display {
+    fn stepped(&mut self, engine: &Engine) {
+        if self.quiet || !self.terminal || self.last.elapsed() < Self::EVERY {
+            return;
+        }
+        self.last = Instant::now();
+        self.shown = true;
+        let counts = engine.state().counts();
+        let rate = counts.completed as f64 / self.began.elapsed().as_secs_f64().max(0.001);
+        let failed = if counts.failed > 0 { format!(", {} failed", counts.failed) } else { String::new() };
+        tell(&format!("\r\x1b[K{} completed, {} running{failed} ({rate:.0}/s)", counts.completed, counts.out));
+    }
+
+    fn printed(&mut self, path: &str, line: &str) {
+        if !self.quiet {
+            self.clear();
+            tell(&format!("{path}: {line}\n"));
         }
     }
 }

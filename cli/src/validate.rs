@@ -12,17 +12,22 @@ use xavantes_model::{load, xml};
 
 use crate::Exit;
 use crate::args::{Format, ValidateArgs};
-use crate::report::{complain, print};
+use crate::report::{complain, print, tell};
 
 /// Reads and loads definitions; on failure everything that is wrong has been told.
 pub(crate) fn load_files<P: AsRef<Path>>(files: &[P], format: Format) -> Result<Program, Exit> {
     let mut sources = Vec::with_capacity(files.len());
+    let mut unreadable = Ok(());
     for file in files {
-        sources.push(read(file.as_ref()).map_err(|message| complain(&message))?);
+        match read(file.as_ref()) {
+            Ok(source) => sources.push(source),
+            Err(message) => unreadable = Err(complain(&message)),
+        }
     }
+    unreadable?;
     load::load(&sources).map_err(|diagnostics| {
         match format {
-            Format::Text => eprint!("{}", text(&sources, &diagnostics)),
+            Format::Text => tell(&text(&sources, &diagnostics)),
             Format::Json => drop(print(&json(&sources, &diagnostics).to_string())),
         }
         Exit::Usage
@@ -41,10 +46,11 @@ fn read(file: &Path) -> Result<Source, String> {
     // One byte more than accepted tells that there is too much, without reading all of it.
     let most = xml::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
-    let name = if file == Path::new("-") { "<stdin>".into() } else { file.display().to_string() };
-    let read = match &*name {
-        "<stdin>" => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
-        _ => std::fs::File::open(file).and_then(|open| open.take(most).read_to_end(&mut bytes)),
+    let stdin = file == Path::new("-");
+    let name = if stdin { "<stdin>".into() } else { file.display().to_string() };
+    let read = match stdin {
+        true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|open| open.take(most).read_to_end(&mut bytes)),
     };
     read.map_err(|error| format!("cannot read {name}: {error}"))?;
     if bytes.len() > xml::MAX_BYTES {

@@ -109,7 +109,7 @@ impl LineIndex {
 /// `did you mean "x"?`, when one of the candidates is close enough to what was written.
 pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     // Names longer than this are not typing mistakes, and the distance is quadratic in their length.
-    const LONGEST: usize = 64;
+    const LONGEST: usize = 40;
     if written.len() > LONGEST {
         return None;
     }

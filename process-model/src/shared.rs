@@ -357,10 +357,10 @@ mod tests {
             objects.create(kind);
             let (key, value) = (Value::Int(1), Value::Int(7));
             let fill = match kind {
-                SharedKind::Set => call(Method::Add, &[key.clone()]),
-                SharedKind::List => call(Method::Append, &[value.clone()]),
+                SharedKind::Set => call(Method::Add, std::slice::from_ref(&key)),
+                SharedKind::List => call(Method::Append, std::slice::from_ref(&value)),
                 SharedKind::Map => call(Method::Put, &[key.clone(), value.clone()]),
-                SharedKind::Counter => call(Method::Add, &[value.clone()]),
+                SharedKind::Counter => call(Method::Add, std::slice::from_ref(&value)),
             };
             objects.call(&fill).unwrap();
             for (name, method, _, most) in methods(kind) {

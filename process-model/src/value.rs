@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::xml::trim;
+
 /// Lists and maps nest no deeper than this, so that walking a value cannot exhaust the stack.
 pub const MAX_VALUE_DEPTH: usize = 100;
 
@@ -181,9 +183,9 @@ impl Type {
     pub fn parse(self, text: &str) -> Result<Value, String> {
         let expected = || format!("expected {}, got {text:?}", self.name());
         match self {
-            Type::Int => text.trim().parse().map(Value::Int).map_err(|_| expected()),
-            Type::Float => text.trim().parse().map(Value::Float).map_err(|_| expected()),
-            Type::Boolean => match text.trim() {
+            Type::Int => trim(text).parse().map(Value::Int).map_err(|_| expected()),
+            Type::Float => trim(text).parse().map(Value::Float).map_err(|_| expected()),
+            Type::Boolean => match trim(text) {
                 "true" => Ok(Value::Bool(true)),
                 "false" => Ok(Value::Bool(false)),
                 _ => Err(expected()),
@@ -329,7 +331,7 @@ fn special(key: &str, text: &str) -> Option<Result<Value, String>> {
 
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 impl From<&str> for Value {

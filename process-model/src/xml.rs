@@ -687,6 +687,16 @@ impl<'a> Scan<'a> {
     }
 }
 
+/// Without the white space around it, as XML means it: other spaces of Unicode are characters like any other.
+pub fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\r', '\n'])
+}
+
+/// Whether there is nothing but white space, as XML means it.
+pub fn is_blank(text: &str) -> bool {
+    text.bytes().all(is_space)
+}
+
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_model::definition::{Kind, Node, NodeId, OnFailure, Program};
+use xavantes_model::definition::{Kind, Node, NodeId, OnFailure, Program, Variable};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
 use crate::event::{Begin, Change, Event, Outputs, Place};
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
+use crate::id::{ElementId, Time};
 use crate::state::{Body, Instance, Outcome, Phase, Range, State, Stop, has_bounds};
 
 /// An event does not fit the state: the journal is not of this process, or not whole.
@@ -25,7 +25,7 @@ impl State {
     /// Applies a fact.
     pub fn apply(&mut self, program: &Program, event: &Event) -> Result<(), Misfit> {
         match event {
-            Event::Started { process, root_process, root, variables, captured, call_depth, deadline } => {
+            Event::Started { process, root_process, root, variables, captured, call_depth } => {
                 if self.root.is_some() {
                     return Err(misfit("started twice"));
                 }
@@ -54,9 +54,10 @@ impl State {
                     handled: None,
                     trouble: None,
                     failures: 0,
+            restarts: 0,
                     attempts: 0,
                     paused: None,
-                    deadline: *deadline,
+                    deadline: None,
                 };
                 self.root = Some(self.instances.insert(instance));
             }
@@ -146,7 +147,7 @@ impl State {
             Event::Waiting { id, until, error } => {
                 self.leave_out(*id)?;
                 let instance = self.instance(*id)?;
-                instance.failures += 1;
+                instance.failures += u32::from(!instance.is_restarted());
                 instance.phase = Phase::Waiting { until: *until, error: error.clone() };
             }
             Event::Held { id, error } => {
@@ -165,6 +166,7 @@ impl State {
                     instance.body = Body::new(node);
                     instance.phase = first_phase(node);
                 }
+                instance.restarts += 1;
                 instance.variables.clone_from(variables);
                 instance.deadline = *deadline;
                 instance.inputs.clear();
@@ -182,9 +184,9 @@ impl State {
                 self.counts.paused += 1;
             }
             Event::Resumed { id, shift } => {
-                self.instance(*id)?.paused = None;
+                let since = self.instance(*id)?.paused.take().ok_or_else(|| misfit("resumed but not paused"))?;
                 self.counts.paused -= 1;
-                self.shift_deadlines(*id, *shift);
+                self.shift_deadlines(*id, since, *shift);
             }
             Event::Changed { id, change } => self.change(*id, change)?,
         }
@@ -204,7 +206,7 @@ impl State {
         site: NodeId,
         ordinal: u64,
         variables: &[Value],
-        deadline: Option<crate::id::Time>,
+        deadline: Option<Time>,
         delegated: bool,
     ) -> Result<(), Misfit> {
         if self.instances.next_id() != id {
@@ -271,6 +273,7 @@ impl State {
             handled: None,
             trouble: None,
             failures: 0,
+            restarts: 0,
             attempts: 0,
             paused: None,
             deadline,
@@ -291,15 +294,15 @@ impl State {
             // It succeeded when the code ran, on the same content.
             self.objects.call(call).map_err(misfit)?;
         }
-        let mut mine: Vec<u64> = outputs.effects.created.iter().map(|created| created.id).collect();
+        self.instance(id)?.owned.extend(outputs.effects.created.iter().map(|created| created.id));
         for (place, value) in &outputs.sets {
             match place {
                 Place::Variable { owner, slot } => {
-                    if *owner != id && !mine.is_empty() {
-                        let mut moved = Vec::new();
-                        value.each_shared(&mut |object| moved.push(object.id));
-                        moved.retain(|object| mine.contains(object));
-                        mine.retain(|object| !moved.contains(object));
+                    if *owner != id {
+                        let mut given = Vec::new();
+                        value.each_shared(&mut |object| given.push(object.id));
+                        let moved = self.instance(id)?.owned.extract_if(.., |object| given.contains(object));
+                        let moved: Vec<u64> = moved.collect();
                         self.instance(*owner)?.owned.extend(moved);
                     }
                     let variables = &mut self.instance(*owner)?.variables;
@@ -314,7 +317,6 @@ impl State {
                 }
             }
         }
-        self.instance(id)?.owned.extend(mine);
         Ok(())
     }
 
@@ -340,6 +342,7 @@ impl State {
         collected: &Option<Value>,
     ) -> Result<(), Misfit> {
         self.leave_out(id)?;
+        let path = if *outcome == Outcome::Cancelled { self.path(program, id) } else { String::new() };
         let mut ended = self.instances.remove(id).ok_or_else(|| misfit(format!("no element {id}")))?;
         if ended.has_children() {
             return Err(misfit("it ended before what runs in it"));
@@ -357,10 +360,14 @@ impl State {
             }
         }
         let node = program.node(ended.process as usize, ended.node);
+        let signature = program.signature(site);
         if matches!(ended.body, Body::Leaf) {
-            take_results(program.signature(site), &mut ended.variables, results);
+            take_results(signature, &mut ended.variables, results);
         } else {
-            summarise(node, &mut ended);
+            summarise(node, &mut ended, completed);
+        }
+        if !completed {
+            drop_results(signature, &mut ended.variables);
         }
         let gone = self.hand_over_objects(program, &mut ended, completed, collected)?;
         let Some(parent) = ended.parent else {
@@ -370,10 +377,6 @@ impl State {
             return Ok(());
         };
         gone.into_iter().for_each(|object| self.objects.remove(object));
-        let path = match outcome {
-            Outcome::Cancelled => format!("{}/{}", self.path(program, parent), site.name),
-            _ => String::new(),
-        };
         let around = self.instance(parent)?;
         if around.handler == Some(id) {
             around.handler = None;
@@ -395,7 +398,8 @@ impl State {
         match outcome {
             Outcome::Failed(failure) if !goes_on && around.trouble.is_none() => around.trouble = Some(failure.clone()),
             Outcome::Cancelled if !goes_on && !parallel && around.trouble.is_none() => {
-                let mut failure = Failure::new(FailureKind::Cancelled, format!("{} was cancelled", site.name));
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let mut failure = Failure::new(FailureKind::Cancelled, format!("{name} was cancelled"));
                 failure.path = path;
                 around.trouble = Some(Box::new(failure));
             }
@@ -494,21 +498,22 @@ impl State {
         }
     }
 
-    /// The time-outs of controllers stood still while they were paused.
-    fn shift_deadlines(&mut self, id: ElementId, shift: u64) {
-        if shift == 0 {
-            return;
-        }
-        let mut pending = vec![id];
-        while let Some(id) = pending.pop() {
+    /// The time-outs of controllers stood still while they were paused, from `since` on. What is paused itself adds
+    /// the time since that pause when it is resumed.
+    fn shift_deadlines(&mut self, id: ElementId, since: Time, shift: u64) {
+        let mut pending = vec![(id, shift)];
+        while let Some((id, mut shift)) = pending.pop() {
             let Some(instance) = self.instances.get_mut(id) else { continue };
-            if instance.paused.is_some() {
+            if let Some(paused) = instance.paused {
+                shift = shift.min(paused.0.saturating_sub(since.0));
+            }
+            if shift == 0 {
                 continue;
             }
-            if !matches!(instance.phase, Phase::Out(_)) {
-                instance.deadline = instance.deadline.map(|deadline| crate::id::Time(deadline.0.saturating_add(shift)));
+            if instance.can_stand_still() {
+                instance.deadline = instance.deadline.map(|deadline| Time(deadline.0.saturating_add(shift)));
             }
-            pending.extend(instance.children());
+            pending.extend(instance.children().map(|child| (child, shift)));
         }
     }
 
@@ -599,7 +604,7 @@ fn release(par: &mut crate::state::Par, dependents: &[Vec<u32>], position: u32, 
     never
 }
 
-fn take_results(signature: &[xavantes_model::definition::Variable], variables: &mut Vec<Value>, results: &[Value]) {
+fn take_results(signature: &[Variable], variables: &mut Vec<Value>, results: &[Value]) {
     if results.is_empty() {
         return;
     }
@@ -610,12 +615,24 @@ fn take_results(signature: &[xavantes_model::definition::Variable], variables: &
     }
 }
 
+/// What failed or was cancelled has no results; how far a loop came can still be read.
+fn drop_results(signature: &[Variable], variables: &mut [Value]) {
+    for (variable, value) in signature.iter().zip(variables) {
+        if variable.direction.is_out() && !variable.implicit {
+            *value = Value::Null;
+        }
+    }
+}
+
 /// The implicit results of a loop or parallel controller, for whoever reads them after its end.
-fn summarise(node: &Node, ended: &mut Instance) {
+fn summarise(node: &Node, ended: &mut Instance, completed: bool) {
     if !node.kept && ended.parent.is_some() {
         return;
     }
     let Some(join) = ended.body.join_mut() else { return };
+    if !completed {
+        join.results.clear();
+    }
     let mut order: Vec<usize> = (0..join.results.len()).collect();
     order.sort_unstable_by_key(|index| join.result_ordinals[*index]);
     let results: Vec<Value> = order.into_iter().map(|index| std::mem::take(&mut join.results[index])).collect();

@@ -1,9 +1,8 @@
 //! Leaves: activities and delegated subtrees. An attempt is handed out, may call shared objects, and is answered once.
 
-use xavantes_model::definition::{Input as Captured, Kind};
-use xavantes_model::script::Sandbox;
+use xavantes_model::definition::{Input as Captured, Kind, Node, NodeId, Script, Variable};
 use xavantes_model::shared::{Call, Method, methods};
-use xavantes_model::value::Value;
+use xavantes_model::value::{Type, Value};
 
 use crate::engine::{Engine, Output, Task};
 use crate::event::Event;
@@ -15,6 +14,12 @@ use crate::state::{Instance, Out, Outcome, Phase, Stop};
 /// Answers that are kept for a caller that has not acknowledged them: it may not run further ahead.
 const MOST_UNACKNOWLEDGED: usize = 1024;
 
+fn holds_object(value: &Value) -> bool {
+    let mut found = false;
+    value.each_shared(&mut |_| found = true);
+    found
+}
+
 impl Engine {
     /// Hands a leaf out, if there is room.
     pub(crate) fn send(&mut self, id: ElementId, out: &mut Output) {
@@ -22,8 +27,7 @@ impl Engine {
         if !instance.delegated && !self.has_room() {
             return self.ready.push_back(id);
         }
-        let policy = self.program.node(instance.site_process as usize, instance.site).policy;
-        let deadline = policy.timeout.map(|timeout| self.now.after(timeout));
+        let deadline = self.policy(instance).timeout.map(|timeout| self.now.after(timeout));
         let attempt = instance.attempts + 1;
         self.emit(out, Event::Sent { id, attempt, deadline });
         out.commands.push(self.send_command(id));
@@ -56,6 +60,37 @@ impl Engine {
         inputs.into_iter().map(|input| (input, self.read(id, input).cloned().unwrap_or_default())).collect()
     }
 
+    /// Can an element run elsewhere? Code can call the shared objects of its own process alone, and they do not move:
+    /// so not when its code would call those of this one, or hand out new ones.
+    pub(crate) fn may_travel(&self, parent: ElementId, site: &Node, variables: &[Value]) -> bool {
+        let is_object = |variable: &Variable| matches!(variable.ty, Some(Type::Shared(_)));
+        let mut signature = self.program.signature(site).iter();
+        let Some(around) = self.state.instances.get(parent) else { return false };
+        if signature.any(|variable| variable.direction.is_out() && is_object(variable)) {
+            return false;
+        }
+        let (process, root) = match site.kind {
+            Kind::Process { process } => (process, NodeId::BODY),
+            _ => (around.process as usize, site.id),
+        };
+        let nodes = &self.program.processes[process].nodes;
+        let inside = root.index()..nodes[root.index()].end.index();
+        let given = |input: Captured| match input {
+            Captured::Variable { node, slot } if node == root => variables.get(slot as usize),
+            Captured::Variable { node, .. } | Captured::Element { scope: node, .. } if inside.contains(&node.index()) => {
+                None
+            }
+            input => self.read(parent, input),
+        };
+        let calls = |script: &Script| script.inputs.iter().any(|input| given(*input).is_some_and(holds_object));
+        nodes[inside.clone()].iter().all(|node| {
+            // To pass an object on to an activity is not to call it.
+            let passes = node.kind.is_activity() || node.id == root;
+            let bindings = node.bindings.as_ref().filter(|_| !passes).and_then(|bindings| bindings.script.as_ref());
+            !node.scripts().chain(bindings).any(calls)
+        })
+    }
+
     fn attempt_of(&self, element: ElementId, attempt: u32) -> Result<(&Instance, &Out), Rejection> {
         match self.state.instances.get(element) {
             Some(instance) if instance.attempts == attempt => match &instance.phase {
@@ -68,7 +103,6 @@ impl Engine {
 
     pub(crate) fn on_answered(
         &mut self,
-        sandbox: &mut Sandbox,
         id: ElementId,
         attempt: u32,
         answer: Answer,
@@ -78,7 +112,7 @@ impl Engine {
         let delegated = instance.delegated;
         match (attempt.stop.clone(), answer) {
             (Some(Stop::Failed(failure)), _) => self.conclude(id, Outcome::Failed(failure), None, out),
-            (Some(Stop::Restart), _) => self.restart(sandbox, id, out),
+            (Some(Stop::Restart), _) => self.conclude(id, Outcome::Restart, None, out),
             (Some(Stop::Cancelled | Stop::Exit), _) => self.end(id, Outcome::Cancelled, Vec::new(), None, out),
             (None, Answer::Completed(values)) => match self.check_results(id, values) {
                 Ok(values) => self.end(id, Outcome::Completed, values, None, out),
@@ -92,8 +126,7 @@ impl Engine {
                 self.conclude(id, Outcome::Failed(failure), None, out);
             }
             (None, Answer::Refused) if delegated => {
-                let timeout = self.program.node(instance.site_process as usize, instance.site).policy.timeout;
-                let deadline = timeout.map(|timeout| self.now.after(timeout));
+                let deadline = self.policy(instance).timeout.map(|timeout| self.now.after(timeout));
                 self.emit(out, Event::Recalled { id, deadline });
                 self.agenda.push(Task::Advance(id));
             }
@@ -145,8 +178,12 @@ impl Engine {
         if !self.state.objects.is_home_of(&object) {
             return reply(Err(format!("this {} belongs to another process", object.kind.type_name())));
         }
-        if !methods(object.kind).iter().any(|(_, known, ..)| *known == method) {
-            return reply(Err(format!("a {} has no method {method:?}", object.kind.type_name())));
+        let kind = object.kind.type_name();
+        let Some((name, _, least, most)) = methods(object.kind).iter().find(|(_, known, ..)| *known == method) else {
+            return reply(Err(format!("a {kind} has no method {method:?}")));
+        };
+        if !(*least..=*most).contains(&arguments.len()) {
+            return reply(Err(format!("{kind}:{name} takes {most} arguments, got {}", arguments.len())));
         }
         let call = Call { object: object.id, method, arguments };
         if !Method::changes(method) {

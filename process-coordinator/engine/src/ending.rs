@@ -6,7 +6,7 @@
 //!   └─cancelled──▶ what runs is cancelled ─────────┘
 //! ```
 
-use xavantes_model::definition::OnFailure;
+use xavantes_model::definition::{OnFailure, Policy};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 
@@ -21,6 +21,21 @@ impl Instance {
     /// It is being cancelled, or is in its `FINALLY` after that.
     pub(crate) fn is_cancelled(&self) -> bool {
         matches!(&self.phase, Phase::Stopping(Stop::Cancelled) | Phase::Finishing { outcome: Outcome::Cancelled, .. })
+    }
+
+    /// Somebody wanted a new try of what was running: no failure of it.
+    pub(crate) fn is_restarted(&self) -> bool {
+        match &self.phase {
+            Phase::Out(out) => out.stop == Some(Stop::Restart),
+            Phase::Stopping(stop) => *stop == Stop::Restart,
+            Phase::Finishing { outcome, .. } => *outcome == Outcome::Restart,
+            _ => false,
+        }
+    }
+
+    /// A pause holds it and its time-out, unlike an activity that is out.
+    pub(crate) fn can_stand_still(&self) -> bool {
+        self.delegated || !matches!(self.phase, Phase::Out(_))
     }
 }
 
@@ -146,8 +161,10 @@ impl Engine {
     /// It failed and nothing runs in it: `CATCH`, unless that is what failed.
     fn failed(&mut self, id: ElementId, failure: Box<Failure>, out: &mut Output) {
         let Some(instance) = self.state.instances.get(id) else { return };
-        let node = self.state.node(&self.program, instance);
-        if node.catch.is_some() && !matches!(instance.phase, Phase::Catching(_)) {
+        if let Phase::Catching(before) = &instance.phase {
+            let failure = failure.while_handling(before.clone());
+            self.finish(id, Outcome::Failed(failure), None, out);
+        } else if self.state.node(&self.program, instance).catch.is_some() {
             self.emit(out, Event::Catching { id, error: failure });
             self.agenda.push(Task::Advance(id));
         } else {
@@ -169,9 +186,8 @@ impl Engine {
             }
             Some(Outcome::Completed) => self.complete(sandbox, id, out),
             Some(Outcome::Failed(failure)) => {
-                let mut failure = failure.clone();
-                failure.cause = Some(error.clone());
-                self.finish(id, Outcome::Failed(failure), None, out);
+                let failure = failure.clone();
+                self.failed(id, failure, out);
             }
             Some(Outcome::Cancelled | Outcome::Restart) => {
                 let error = error.clone();
@@ -204,10 +220,10 @@ impl Engine {
                 }
             }
             (Some(Outcome::Failed(failure)), Outcome::Completed | Outcome::Failed(_)) => {
-                let mut failure = failure.clone();
-                if let Outcome::Failed(cause) = outcome {
-                    failure.cause = Some(cause.clone());
-                }
+                let failure = match outcome {
+                    Outcome::Failed(before) => failure.clone().while_handling(before.clone()),
+                    _ => failure.clone(),
+                };
                 self.conclude(id, Outcome::Failed(failure), None, out);
             }
             _ => {
@@ -220,7 +236,7 @@ impl Engine {
     /// A try is over: another one, a decision by somebody, or the end.
     pub(crate) fn conclude(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut Output) {
         let Some(instance) = self.state.instances.get(id) else { return };
-        let policy = self.program.node(instance.site_process as usize, instance.site).policy;
+        let policy = self.policy(instance);
         match outcome {
             Outcome::Failed(error) if error.kind != FailureKind::Parameter && instance.failures < policy.retries => {
                 let until = self.now.after(policy.delay_after(instance.failures + 1));
@@ -259,7 +275,7 @@ impl Engine {
     pub(crate) fn restart(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let (site, ordinal, leaf) = (instance.site, instance.ordinal, matches!(instance.body, Body::Leaf));
-        let policy = self.program.node(instance.site_process as usize, site).policy;
+        let policy = self.policy(instance);
         let bound = match instance.parent {
             Some(parent) => self.bind(sandbox, parent, site, ordinal),
             None => Ok(self.state.initial.clone()),
@@ -272,7 +288,7 @@ impl Engine {
             }
             Err(failure) => {
                 let failure = self.placed(id, failure);
-                self.end(id, Outcome::Failed(failure), Vec::new(), None, out);
+                self.conclude(id, Outcome::Failed(failure), None, out);
             }
         }
     }
@@ -284,7 +300,7 @@ impl Engine {
             return self.advance(sandbox, id, out);
         }
         let is_out = matches!(instance.phase, Phase::Out(_));
-        if !is_out && self.is_paused(id) {
+        if instance.can_stand_still() && self.is_paused(id) {
             return;
         }
         let node = self.program.node(instance.site_process as usize, instance.site);
@@ -297,6 +313,14 @@ impl Engine {
             out.commands.push(Command::Cancel { element: id, attempt });
         } else {
             self.fail(id, failure, out);
+        }
+    }
+
+    /// Retries, time-out and what a failure means. Those of a delegated root are up to whoever delegated it.
+    pub(crate) fn policy(&self, instance: &Instance) -> Policy {
+        match instance.parent {
+            Some(_) => self.program.node(instance.site_process as usize, instance.site).policy,
+            None => Policy::default(),
         }
     }
 

@@ -119,9 +119,7 @@ impl Engine {
             Some(variables) => variables,
             None => crate::scope::bind_root(&program, start.root, start.parameters)?,
         };
-        let node = program.node(start.root.process, start.root.node);
-        let deadline = node.policy.timeout.map(|timeout| now.after(timeout));
-        let mut engine = Self::with(program.clone(), State::default());
+        let mut engine = Self::with(program, State::default());
         engine.now = now;
         let event = Event::Started {
             process: start.id,
@@ -130,7 +128,6 @@ impl Engine {
             variables,
             captured: start.captured,
             call_depth: start.call_depth,
-            deadline,
         };
         engine.emit(out, event);
         engine.agenda.extend(engine.state.root.map(Task::Advance));
@@ -196,7 +193,7 @@ impl Engine {
 
     fn take(&mut self, sandbox: &mut Sandbox, input: Input, out: &mut Output) -> Result<(), Rejection> {
         match input {
-            Input::Answered { element, attempt, answer } => self.on_answered(sandbox, element, attempt, answer, out),
+            Input::Answered { element, attempt, answer } => self.on_answered(element, attempt, answer, out),
             Input::Called(call) => self.on_called(*call, out),
             Input::Steered { path, action } => self.on_steered(sandbox, &path, action, out),
             Input::TimePassed => {
@@ -233,17 +230,13 @@ impl Engine {
                     return;
                 }
             }
-            if !self.has_room() {
-                return;
-            }
             // What exists comes before what could be created; of that, the deepest first, so that what was begun ends.
-            if let Some(id) = self.ready.pop_front() {
-                self.agenda.push(Task::Advance(id));
-            } else if let Some((_, id)) = self.hungry.pop_first() {
-                self.agenda.push(Task::Advance(id));
-            } else {
-                return;
+            let mut next = if self.has_room() { self.ready.pop_front() } else { None };
+            if next.is_none() && self.has_room_to_create() {
+                next = self.hungry.pop_first().map(|(_, id)| id);
             }
+            let Some(id) = next else { return };
+            self.agenda.push(Task::Advance(id));
             if out.events.len() >= most {
                 out.commands.push(Command::Continue);
                 return;
@@ -258,13 +251,15 @@ impl Engine {
         }
     }
 
-    /// Is there room for one more activity, after those that already wait for it?
+    /// Is there room for one more activity?
     pub(crate) fn has_room(&self) -> bool {
         self.state.counts.out < self.room
     }
 
+    /// Is there room for one more element, after the activities that already wait? It may be delegated.
     pub(crate) fn has_room_to_create(&self) -> bool {
-        self.state.counts.out + (self.ready.len() as u64) < self.room
+        let taken = self.state.counts.out + self.state.counts.delegated + self.ready.len() as u64;
+        taken < self.room.saturating_add(self.delegations)
     }
 
     /// Makes a fact: applies it and tells it.
@@ -283,7 +278,7 @@ impl Engine {
     }
 
     /// Brings the timer of an element up to date.
-    fn arm(&mut self, id: ElementId, before: Option<Time>) {
+    pub(crate) fn arm(&mut self, id: ElementId, before: Option<Time>) {
         let after = self.state.instances.get(id).and_then(Instance::timer);
         if before != after {
             if let Some(time) = before {

@@ -29,8 +29,6 @@ pub enum Event {
         captured: Vec<(Input, Value)>,
         /// How deep in calls of process types the root is.
         call_depth: u32,
-        /// The root's time-out.
-        deadline: Option<Time>,
     },
     /// An element was created, with values for its parameters.
     Entered {

@@ -84,6 +84,16 @@ impl Failure {
         self
     }
 
+    /// The same, happened while another one was handled.
+    #[must_use]
+    pub(crate) fn while_handling(mut self: Box<Self>, before: Box<Failure>) -> Box<Self> {
+        self.cause = Some(match self.cause.take() {
+            Some(cause) => cause.while_handling(before),
+            None => before,
+        });
+        self
+    }
+
     /// What `CATCH` finds in `error`.
     pub fn to_value(&self) -> Value {
         let text = |text: &str| Value::from(text);

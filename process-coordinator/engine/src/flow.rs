@@ -7,7 +7,7 @@ use xavantes_model::definition::{AxisValues, Bound, Delegate, Kind, Node, NodeId
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::{Type, Value};
 
-use crate::engine::{Engine, MAX_CALL_DEPTH, Output, Task};
+use crate::engine::{Engine, Output, Task};
 use crate::event::{Begin, Event};
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
@@ -165,9 +165,11 @@ impl Engine {
                 if let Some(Value::List(items)) = given(self, 3) {
                     return Ok(Range::List(items));
                 }
-                let mut edge = |bound: &Option<Bound>, offset: u32, name: &str| match bound {
-                    Some(bound) => self.bound(sandbox, id, name, bound).map(Some),
-                    None => given(self, offset).map(|value| whole(name, value).map_err(Box::new)).transpose(),
+                // As with all parameters, code comes before attributes.
+                let mut edge = |bound: &Option<Bound>, offset: u32, name: &str| match (given(self, offset), bound) {
+                    (Some(value), _) => whole(name, value).map(Some),
+                    (None, Some(bound)) => self.bound(sandbox, id, name, bound).map(Some),
+                    (None, None) => Ok(None),
                 };
                 let begin = edge(from, 0, "FROM")?.unwrap_or(1);
                 let end =
@@ -320,16 +322,11 @@ impl Engine {
     ) {
         let program = self.program.clone();
         let Some(around) = self.state.instances.get(parent) else { return };
-        let (process, call_depth) = (around.process as usize, around.call_depth);
-        let node = program.node(process, site);
-        let mut bound = self.bind(sandbox, parent, site, ordinal);
-        if matches!(node.kind, Kind::Process { .. }) && call_depth >= MAX_CALL_DEPTH {
-            let message = format!("process types call each other more than {MAX_CALL_DEPTH} deep");
-            bound = Err(Box::new(Failure::new(FailureKind::Limit, message).at_line(node.line)));
-        }
-        let delegated = bound.is_ok()
-            && self.state.counts.delegated < self.delegations
-            && matches!(node.delegate, Delegate::Always | Delegate::Auto);
+        let node = program.node(around.process as usize, site);
+        let bound = self.bind(sandbox, parent, site, ordinal);
+        let delegated = self.state.counts.delegated < self.delegations
+            && matches!(node.delegate, Delegate::Always | Delegate::Auto)
+            && bound.as_ref().is_ok_and(|variables| self.may_travel(parent, node, variables));
         let leaf = delegated || node.kind.is_activity();
         let deadline = node.policy.timeout.filter(|_| !leaf).map(|timeout| self.now.after(timeout));
         let id = self.state.instances.next_id();
@@ -353,11 +350,11 @@ impl Engine {
     }
 }
 
-fn whole(what: &str, value: Value) -> Result<i64, Failure> {
+fn whole(what: &str, value: Value) -> Result<i64, Box<Failure>> {
     match Type::Int.accept(value) {
         Ok(Value::Int(i)) => Ok(i),
-        Ok(other) => Err(Failure::new(FailureKind::Parameter, format!("{what}: {}", other.describe()))),
-        Err(problem) => Err(Failure::new(FailureKind::Parameter, format!("{what}: {problem}"))),
+        Ok(other) => Err(Box::new(Failure::new(FailureKind::Parameter, format!("{what}: {}", other.describe())))),
+        Err(problem) => Err(Box::new(Failure::new(FailureKind::Parameter, format!("{what}: {problem}")))),
     }
 }
 
@@ -369,5 +366,5 @@ pub(crate) fn count_of(begin: i64, end: i64, step: i64) -> Option<u64> {
     let distance = i128::from(end) - i128::from(begin);
     let steps = distance / i128::from(step);
     let reached = distance == 0 || (distance > 0) == (step > 0);
-    Some(if reached { u64::try_from(steps).unwrap_or(u64::MAX - 1) + 1 } else { 0 })
+    Some(if reached { u64::try_from(steps + 1).unwrap_or(u64::MAX) } else { 0 })
 }

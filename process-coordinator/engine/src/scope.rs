@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_model::definition::{Input, Node, NodeId, Program, Script, Summary, Target, Variable};
+use xavantes_model::definition::{Input, Kind, Node, NodeId, Program, Script, Summary, Target, Variable};
 use xavantes_model::script::{Argument, Code, Effects, Error, ErrorKind, Sandbox};
 use xavantes_model::value::Value;
 
-use crate::engine::{Engine, Root};
+use crate::engine::{Engine, MAX_CALL_DEPTH, Root};
 use crate::event::{Outputs, Place};
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
@@ -74,7 +74,15 @@ impl Engine {
         let Some(around) = self.state.instances.get(parent) else { return Ok(Vec::new()) };
         let node = program.node(around.process as usize, site);
         let signature = program.signature(node);
-        if signature.is_empty() {
+        let calls = match node.kind {
+            Kind::Process { process } => Some(process),
+            _ => None,
+        };
+        if calls.is_some() && around.call_depth >= MAX_CALL_DEPTH {
+            let message = format!("process types call each other more than {MAX_CALL_DEPTH} deep");
+            return Err(Box::new(Failure::new(FailureKind::Limit, message).at_line(node.line)));
+        }
+        if signature.is_empty() && calls.is_none() {
             return Ok(Vec::new());
         }
         let mut values = vec![Value::Null; signature.len()];
@@ -103,7 +111,7 @@ impl Engine {
             *value = check_in(variable, std::mem::take(value)).map_err(bad)?;
         }
         // A called type's BODY may have variables of its own behind the parameters.
-        if let xavantes_model::definition::Kind::Process { process } = node.kind {
+        if let Some(process) = calls {
             for variable in &program.node(process, NodeId::BODY).variables[values.len()..] {
                 values.push(check_in(variable, Value::Null).map_err(bad)?);
             }
@@ -267,7 +275,7 @@ impl Engine {
             return match (summary, instance.and_then(|instance| Some((instance, instance.body.join()?)))) {
                 (Summary::Results, Some((instance, join))) => {
                     let of =
-                        (self.unique, id.bits(), u64::from(instance.failures) << 32 | u64::from(instance.attempts));
+                        (self.unique, id.bits(), u64::from(instance.restarts) << 32 | u64::from(instance.attempts));
                     Argument::Growing { of, items: &join.results }
                 }
                 _ => Argument::Value(number),

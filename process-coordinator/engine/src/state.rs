@@ -154,6 +154,8 @@ pub(crate) struct Instance {
     pub trouble: Option<Box<Failure>>,
     /// Tries that failed.
     pub failures: u32,
+    /// Tries that began after the first.
+    pub restarts: u32,
     /// Attempts handed out.
     pub attempts: u32,
     pub paused: Option<Time>,

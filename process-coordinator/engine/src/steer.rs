@@ -55,10 +55,12 @@ impl State {
     }
 
     pub(crate) fn find(&self, program: &Program, path: &str) -> Result<Found, Rejection> {
-        let mut segments = path.split('/').peekable();
-        if segments.next() != Some(&*self.process) {
+        // The id of a delegated process may be a path itself.
+        let rest = path.strip_prefix(&*self.process).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let Some(rest) = rest else {
             return Err(no_such(format!("{path:?} is not in process {:?}", self.process)));
-        }
+        };
+        let mut segments = rest.split('/').skip(1).peekable();
         let mut id = self.root.ok_or(Rejection::Ended)?;
         let mut so_far = self.process.to_string();
         while let Some(segment) = segments.next() {
@@ -126,17 +128,28 @@ impl Engine {
         }
     }
 
-    /// Asking twice cuts `FINALLY` short.
+    /// Asking twice cuts every `FINALLY` in it short.
     fn on_cancel(&mut self, id: ElementId, path: &str, out: &mut Output) -> Result<(), Rejection> {
         let Some(instance) = self.state.instances.get(id) else { return Err(Rejection::Ended) };
         let asked = instance.is_cancelled()
             || matches!(&instance.phase, Phase::Out(attempt) if attempt.stop == Some(Stop::Cancelled));
-        match (asked, &instance.phase, instance.handler) {
-            (false, ..) => self.cancel(id, out),
-            (true, Phase::Finishing { .. }, Some(handler)) => self.cancel(handler, out),
-            (true, ..) => return Err(not_possible(format!("{path} is being cancelled"))),
+        if !asked {
+            self.cancel(id, out);
+            return Ok(());
         }
+        let finally: Vec<ElementId> = self.subtree(id).into_iter().filter_map(|id| self.finally_of(id)).collect();
+        if finally.is_empty() {
+            return Err(not_possible(format!("{path} is being cancelled")));
+        }
+        finally.into_iter().for_each(|handler| self.cancel(handler, out));
         Ok(())
+    }
+
+    /// The `FINALLY` that runs in an element, unless it is being cancelled too.
+    fn finally_of(&self, id: ElementId) -> Option<ElementId> {
+        let instance = self.state.instances.get(id)?;
+        let handler = instance.handler.filter(|_| matches!(instance.phase, Phase::Finishing { .. }))?;
+        self.state.instances.get(handler).filter(|handler| !handler.is_cancelled()).map(|_| handler)
     }
 
     fn on_pause(&mut self, id: ElementId, path: &str, out: &mut Output) -> Result<(), Rejection> {
@@ -170,6 +183,8 @@ impl Engine {
         let awake: Vec<ElementId> = self.subtree(id).into_iter().filter(|id| !self.is_paused(*id)).collect();
         self.tell_delegated(&awake, false, out);
         for id in awake {
+            // A clock that rang during the pause was not heard.
+            self.arm(id, None);
             self.agenda.push(Task::ChildEnded(id));
             self.stops.push(id);
         }
@@ -270,8 +285,13 @@ impl Engine {
         out: &mut Output,
     ) -> Result<(), Rejection> {
         let Some(instance) = self.state.instances.get(id) else { return Err(Rejection::Ended) };
-        if !matches!(instance.phase, Phase::Running) {
-            return Err(not_possible(format!("{path} is not running")));
+        match (&instance.phase, &instance.body) {
+            (Phase::Out(_), _) if instance.delegated => {
+                return Err(Rejection::Delegated { element: id, attempt: instance.attempts });
+            }
+            (_, Body::Leaf) => return Err(not_possible(format!("{path} has begun: its parameters are set"))),
+            (Phase::Running, _) => {}
+            _ => return Err(not_possible(format!("{path} is not running"))),
         }
         let parallel = self.state.node(&self.program, instance).kind.parallel().is_some();
         let whole = || match Type::Int.parse(text) {

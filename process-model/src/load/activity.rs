@@ -8,7 +8,7 @@ use super::attributes::read;
 use super::bindings::join;
 use super::compile::{Place, report_unclosed};
 use super::grammar::{self, Tag};
-use super::scope::{self, check_count};
+use super::scope::{self, TooMuch, check_code, check_count};
 use super::template::{self, Piece};
 use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals, names};
 use crate::definition::{ActivityCode, ActivityType, Requires};
@@ -89,20 +89,25 @@ fn read_lua(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut 
         .filter(|variable| variable.direction.is_out())
         .map(|variable| Port { name: variable.name.clone(), field: None })
         .collect();
-    report_count(document, info, check_count(inputs.len(), inputs.len(), outputs.len()), report);
+    let mut fits = check_count(inputs.len(), inputs.len(), outputs.len());
     let Some(mapped) = document.tree.text(node) else {
+        report_too_much(document, info, fits, report);
         let code = Code::statements("", document.line(node), &inputs, &outputs);
         return Some(ActivityCode::Lua { text: "".into(), code });
     };
-    check(document, info, &mapped, 0..mapped.value.len(), Form::Statements, report);
+    let clean = check(document, info, &mapped, 0..mapped.value.len(), Form::Statements, report);
     let line = document.lines.line(mapped.source_offset(0));
     let code = Code::statements(&mapped.value, line, &inputs, &outputs);
+    if clean {
+        fits = fits.and_then(|()| check_code(&code));
+    }
+    report_too_much(document, info, fits, report);
     Some(ActivityCode::Lua { text: mapped.value.into(), code })
 }
 
 fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
     let (mut texts, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
-    let mut line = None;
+    let (mut line, mut clean) = (None, true);
     for (_, argument) in grammar::children(document, node, Tag::Code) {
         line.get_or_insert(document.line(argument));
         let Some(mapped) = document.tree.text(argument) else {
@@ -114,12 +119,13 @@ fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &
             Ok(pieces) => pieces,
             Err(at) => {
                 report_unclosed(document, report, &mapped.source_range(at..mapped.value.len()));
+                clean = false;
                 continue;
             }
         };
         for piece in &pieces {
             if let Piece::Code(range) = piece {
-                check(document, info, &mapped, range.clone(), Form::Expression, report);
+                clean &= check(document, info, &mapped, range.clone(), Form::Expression, report);
             }
         }
         expressions.push(join(&mapped.value, &pieces));
@@ -133,31 +139,44 @@ fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &
         return None;
     };
     let inputs = ports(info);
-    report_count(document, info, check_count(inputs.len(), inputs.len(), expressions.len()), report);
-    Some(ActivityCode::Command { texts, code: Code::expressions(&expressions, line, &inputs) })
+    let mut fits = check_count(inputs.len(), inputs.len(), expressions.len());
+    let code = Code::expressions(&expressions, line, &inputs);
+    if clean {
+        fits = fits.and_then(|()| check_code(&code));
+    }
+    report_too_much(document, info, fits, report);
+    Some(ActivityCode::Command { texts, code })
 }
 
-fn report_count(document: &Document, info: &TypeInfo, outcome: Result<(), String>, report: &mut Report) {
-    if let Err(message) = outcome {
+fn report_too_much(document: &Document, info: &TypeInfo, outcome: Result<(), TooMuch>, report: &mut Report) {
+    if let Err(TooMuch { code, message, help }) = outcome {
         let span = document.span(&document.tree.element(info.node).name_span);
-        report.add("too-many-names", span, message, || {
-            Some("keep values that belong together in one list or map".into())
-        });
+        report.add(code, span, message, || Some(help.into()));
     }
 }
 
-/// Checks a piece of code against the parameters of the type.
-fn check(document: &Document, info: &TypeInfo, mapped: &Mapped, range: Range<usize>, form: Form, report: &mut Report) {
+/// Checks a piece of code against the parameters of the type; true if nothing is wrong with it.
+fn check(
+    document: &Document,
+    info: &TypeInfo,
+    mapped: &Mapped,
+    range: Range<usize>,
+    form: Form,
+    report: &mut Report,
+) -> bool {
     let text = &mapped.value[range.clone()];
     let place = Place { document, mapped, start: range.start };
     let uses = match names::uses(text, form) {
         Ok(uses) => uses,
-        Err(error) => return place.syntax(report, text, error),
+        Err(error) => {
+            place.syntax(report, text, error);
+            return false;
+        }
     };
     let mut complained = HashSet::new();
     let problems = uses.iter().filter_map(|it| problem(info, it, form));
     let problems = problems.filter(|problem| complained.insert(problem.message.clone())).collect();
-    let _ = place.problems(report, problems);
+    place.problems(report, problems).is_some()
 }
 
 fn problem<'a>(info: &'a TypeInfo, it: &NameUse, form: Form) -> Option<scope::Problem<'a>> {

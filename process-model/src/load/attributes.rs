@@ -26,7 +26,7 @@ pub(super) fn read<T>(
 
 /// One of some words.
 pub(super) fn choice<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    choices.iter().find(|(word, _)| *word == text.trim()).map(|(_, value)| *value).ok_or_else(|| {
+    choices.iter().find(|(word, _)| *word == xml::trim(text)).map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         format!("expected {}, got {text:?}", words.join(" or "))
     })

@@ -12,7 +12,7 @@ use super::template::{Piece, closing, quoted, string_end};
 use crate::definition::{Bindings, NodeId, Variable};
 use crate::script::Form;
 use crate::value::{Type, Value};
-use crate::xml::Attribute;
+use crate::xml::{Attribute, is_blank};
 
 /// What one attribute gives.
 enum Given {
@@ -70,7 +70,6 @@ impl Linker<'_> {
                 (format!("{element:?} has no parameter {:?}", attribute.name), help)
             }
         };
-        drop(names);
         self.report.add("unknown-parameter", span, message, || help);
         None
     }
@@ -80,7 +79,7 @@ impl Linker<'_> {
         let is_text = matches!(variable.ty, Some(Type::String | Type::Bytes | Type::File | Type::Directory));
         let has_code = pieces.iter().any(|piece| matches!(piece, Piece::Code(_)));
         if has_code && !is_text {
-            pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.trim().is_empty()));
+            pieces.retain(|piece| !matches!(piece, Piece::Text(text) if is_blank(text)));
         }
         let problem = match (pieces.as_slice(), variable.ty) {
             ([Piece::Text(text)], Some(ty)) => match ty.parse(text) {
@@ -131,11 +130,10 @@ impl Linker<'_> {
             texts.push(join(text, pieces));
         }
         let read = std::mem::take(&mut resolver.read);
-        let script = resolver.expressions(&texts, line);
+        let script = clean.then(|| resolver.expressions(&texts, line));
         self.keep(read);
         let place = Place { document: self.document, mapped: &first.value, start: 0 };
-        let script = script.map_err(|message| place.too_many(self.report, &first.value.value, message)).ok();
-        script.filter(|_| clean)
+        script?.map_err(|too_much| place.too_much(self.report, &first.value.value, too_much)).ok()
     }
 
     fn check_missing(&mut self, id: NodeId, bound: &HashSet<u32>) {
@@ -145,20 +143,12 @@ impl Linker<'_> {
         }
         let names = self.names();
         let Some(signature) = names.signature(id) else { return };
-        let missing: Vec<String> = signature
+        let missing: Vec<String> = names
+            .needed(id)
             .iter()
-            .enumerate()
-            .filter(|(slot, variable)| {
-                let slot = *slot as u32;
-                variable.direction.is_in()
-                    && variable.default.is_none()
-                    && !variable.optional
-                    && !bound.contains(&slot)
-                    && !self.assigned.contains(&(id, slot))
-            })
-            .map(|(_, variable)| variable.name.to_string())
+            .filter(|slot| !bound.contains(slot) && !self.assigned.contains(&(id, **slot)))
+            .map(|slot| signature[*slot as usize].name.to_string())
             .collect();
-        drop(names);
         let name = self.nodes[id.index()].name.clone();
         let around = self.parts[parent.index()].tag;
         let span = self.document.span(&self.document.tree.element(self.parts[id.index()].xml).name_span);
@@ -173,12 +163,14 @@ impl Linker<'_> {
     }
 }
 
+const LONGEST_CHAIN: usize = 8;
+
 /// One expression for a text with expressions in it.
 pub(super) fn join(text: &str, pieces: &[Piece]) -> String {
     if let [Piece::Code(range)] = pieces {
         return text[range.clone()].to_owned();
     }
-    let parts: Vec<String> = pieces
+    let mut parts: Vec<String> = pieces
         .iter()
         .map(|piece| match piece {
             Piece::Text(plain) => quoted(plain),
@@ -187,6 +179,10 @@ pub(super) fn join(text: &str, pieces: &[Piece]) -> String {
             Piece::Code(range) => format!("tostring({})", &text[range.clone()]),
         })
         .collect();
+    // Luau computes all values of a chain of `..` before it joins them, and can hold only so many.
+    while parts.len() > LONGEST_CHAIN {
+        parts = parts.chunks(LONGEST_CHAIN).map(|group| format!("({})", group.join(" .. "))).collect();
+    }
     parts.join(" .. ")
 }
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::bindings::{fits, wrong_literal};
 use super::grammar::{self, Tag};
-use super::names::{Building, Names, single_name, type_of, uses};
-use super::scope::{Problem, Resolver};
+use super::names::{Building, single_name, type_of, uses};
+use super::scope::{Problem, Resolver, TooMuch};
 use super::scripts::Linker;
 use super::template::{self, Piece};
 use super::{Document, Report};
@@ -14,7 +14,7 @@ use crate::definition::{NodeId, Script, Summary};
 use crate::diagnostic::Span;
 use crate::script::{Form, SyntaxError};
 use crate::value::Type;
-use crate::xml::{self, Attribute, Mapped};
+use crate::xml::{self, Attribute, Mapped, is_blank};
 
 /// Where an expression is written.
 pub(super) enum Written<'d> {
@@ -41,7 +41,7 @@ impl<'a> Linker<'a> {
     /// An attribute that is a literal or exactly one `${…}`.
     pub fn value(&mut self, attribute: &Attribute) -> Option<Value> {
         let mut pieces = self.pieces(attribute)?;
-        pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.trim().is_empty()));
+        pieces.retain(|piece| !matches!(piece, Piece::Text(text) if is_blank(text)));
         match pieces.as_slice() {
             [] => Some(Value::Literal(String::new())),
             [Piece::Text(text)] => Some(Value::Literal(text.clone())),
@@ -143,13 +143,13 @@ impl<'a> Linker<'a> {
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.expressions(&[text], line);
         self.keep(read);
-        script.map_err(|message| place.too_many(self.report, text, message)).ok()
+        script.map_err(|too_much| place.too_much(self.report, text, too_much)).ok()
     }
 
     /// Compiles the statements in an element, if there are any, even if some names in them are wrong; tells whether
     /// all that they assign is known.
     pub fn statements(&mut self, node: xml::Node, scope: NodeId, asks: &[Summary]) -> Option<(Option<Script>, bool)> {
-        let Some(at) = self.document.tree.text(node).filter(|text| !text.value.trim().is_empty()) else {
+        let Some(at) = self.document.tree.text(node).filter(|text| !is_blank(&text.value)) else {
             return Some((None, true));
         };
         let text = at.value.as_str();
@@ -164,7 +164,7 @@ impl<'a> Linker<'a> {
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.statements(text, line);
         self.keep(read);
-        let script = script.map_err(|message| place.too_many(self.report, text, message)).ok()?;
+        let script = script.map_err(|too_much| place.too_much(self.report, text, too_much)).ok()?;
         Some((Some(script), certain))
     }
 
@@ -174,7 +174,7 @@ impl<'a> Linker<'a> {
     }
 
     /// The names in reach now.
-    pub fn names(&self) -> impl Names + '_ {
+    pub fn names(&self) -> Building<'_> {
         Building { nodes: &self.nodes, parts: &self.parts, types: self.types, table: &self.table }
     }
 }
@@ -216,11 +216,9 @@ impl Place<'_> {
         clean.then_some(())
     }
 
-    /// Reports that a script has too many names.
-    pub fn too_many(&self, report: &mut Report, text: &str, message: String) {
+    /// Reports that a script is more than it can be.
+    pub fn too_much(&self, report: &mut Report, text: &str, TooMuch { code, message, help }: TooMuch) {
         let start = text.len() - text.trim_start().len();
-        report.add("too-many-names", self.span(start..text.trim_end().len().max(start)), message, || {
-            Some("keep values that belong together in one list or map".into())
-        });
+        report.add(code, self.span(start..text.trim_end().len().max(start)), message, || Some(help.into()));
     }
 }

@@ -366,10 +366,11 @@ fn check_text(document: &Document, report: &mut Report, tag: Tag, node: xml::Nod
         return;
     }
     let mut texts = document.tree.element(node).texts();
-    if let Some(text) = texts.find(|text| !text.value.value.trim().is_empty()) {
+    if let Some(text) = texts.find(|text| !xml::is_blank(&text.value.value)) {
         let value = &text.value.value;
-        let start = value.len() - value.trim_start().len();
-        let span = text.value.source_range(start..value.trim_end().len());
+        let shown = xml::trim(value);
+        let start = value.find(shown).unwrap_or(0);
+        let span = text.value.source_range(start..start + shown.len());
         let (message, help) = match command {
             true => ("a command has no text of its own", "write each argument as <ARG>…</ARG>"),
             false => ("text is not allowed here", "remove it, or make it a comment: <!-- … -->"),

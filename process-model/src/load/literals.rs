@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::xml::trim;
+
 /// Longest name of an element, parameter or type.
 const MAX_NAME: usize = 128;
 const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -55,7 +57,7 @@ fn check_letters(name: &str, special: &str, help: &'static str) -> Result<(), (S
 
 /// A whole number within bounds.
 pub(super) fn int(text: &str, least: i64, most: i64) -> Result<i64, String> {
-    let number: i64 = text.trim().parse().map_err(|_| format!("expected a whole number, got {text:?}"))?;
+    let number: i64 = trim(text).parse().map_err(|_| format!("expected a whole number, got {text:?}"))?;
     if number < least {
         return Err(format!("must be at least {least}, got {number}"));
     }
@@ -67,7 +69,7 @@ pub(super) fn int(text: &str, least: i64, most: i64) -> Result<i64, String> {
 
 /// A factor between 1 and 1000, such as `1.5`.
 pub(super) fn factor(text: &str) -> Result<f64, String> {
-    let text = text.trim();
+    let text = trim(text);
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     match text.parse::<f64>() {
         Ok(number) if plain && (1.0..=1000.0).contains(&number) => Ok(number),
@@ -79,7 +81,7 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a duration such as 500ms, 30s or 1h30m, got {text:?}");
     let too_long = || format!("{text:?} is longer than 10 years");
-    let mut rest = text.trim();
+    let mut rest = trim(text);
     if rest.is_empty() {
         return Err(wrong());
     }
@@ -109,7 +111,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// A number of bytes such as `512`, `4GiB` or `1.5MB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 512MiB, 1.5GB or 4GiB, got {text:?}");
-    let trimmed = text.trim();
+    let trimmed = trim(text);
     let number = trimmed.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
     let unit: u128 = match &trimmed[number..] {
         "" | "B" => 1,

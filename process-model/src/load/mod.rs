@@ -97,7 +97,7 @@ pub fn condition_override(program: &Program, process: usize, node: NodeId, text:
             None => problem.message,
         });
     }
-    resolver.expressions(&[text], controller.line)
+    resolver.expressions(&[text], controller.line).map_err(|too_much| too_much.message)
 }
 
 /// What is wrong so far.
@@ -112,8 +112,10 @@ impl Report {
         self.left_out.is_some()
     }
 
-    fn take(&mut self, diagnostic: Diagnostic) {
+    fn take(&mut self, mut diagnostic: Diagnostic) {
         if self.found.len() < MOST_FINDINGS {
+            diagnostic.message = presentable(diagnostic.message);
+            diagnostic.help = diagnostic.help.map(presentable);
             self.found.push(diagnostic);
         } else if self.left_out.is_none() {
             let message = format!("there are more than {MOST_FINDINGS} problems; the others are not shown");
@@ -143,6 +145,30 @@ impl Report {
         self.found.extend(self.left_out);
         Err(self.found)
     }
+}
+
+/// What is told may quote what an author wrote: it may be long, and contain characters that move the cursor or turn
+/// the direction of a line.
+fn presentable(text: String) -> String {
+    const LONGEST: usize = 500;
+    let unseen = |c: char| {
+        c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.len() <= LONGEST && !text.contains(unseen) {
+        return text;
+    }
+    let mut shown = String::new();
+    for (index, c) in text.chars().enumerate() {
+        match c {
+            _ if index == LONGEST => {
+                shown.push('…');
+                break;
+            }
+            c if unseen(c) => shown.extend(c.escape_debug()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// A well-formed document.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::elements::{Part, Signature};
 use super::grammar::Tag;
 use super::literals::is_identifier;
+use super::parameters::Parameters;
 use super::{MOST_CANDIDATES, Types};
 use crate::definition::{Direction, Kind, Node, NodeId, Program, Summary, Variable};
 use crate::script::{self, Form, NameUse, SyntaxError};
@@ -85,6 +86,23 @@ pub(super) struct Building<'a> {
     pub table: &'a Table,
 }
 
+impl Building<'_> {
+    fn parameters(&self, element: NodeId) -> Option<&Parameters> {
+        let part = &self.parts[element.index()];
+        match part.signature {
+            Signature::Own => Some(&part.parameters),
+            Signature::Activity(activity) => Some(&self.types.activities[activity].parameters),
+            Signature::Process(process) => Some(&self.types.processes[process].parameters),
+            Signature::Unknown => None,
+        }
+    }
+
+    /// The parameters of an element that somebody must give a value.
+    pub fn needed(&self, element: NodeId) -> &[u32] {
+        self.parameters(element).map_or(&[], |parameters| &parameters.needed)
+    }
+}
+
 impl Names for Building<'_> {
     fn find(&self, name: &str) -> Option<Found> {
         self.table.meanings.get(name).and_then(|meanings| meanings.last()).copied()
@@ -104,14 +122,7 @@ impl Names for Building<'_> {
     }
 
     fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
-        let part = &self.parts[element.index()];
-        let parameters = match part.signature {
-            Signature::Own => &part.parameters,
-            Signature::Activity(activity) => &self.types.activities[activity].parameters,
-            Signature::Process(process) => &self.types.processes[process].parameters,
-            Signature::Unknown => return None,
-        };
-        parameters.slots.get(name).copied()
+        self.parameters(element)?.slots.get(name).copied()
     }
 
     fn some(&self) -> Vec<&str> {
@@ -202,9 +213,7 @@ pub(super) fn uses(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> 
     if let (Form::Expression, Some(single)) = (form, single_name(text)) {
         return Ok(vec![single]);
     }
-    let uses = script::check(text, form)?;
-    check_varargs(text, form)?;
-    Ok(uses)
+    script::check(text, form)
 }
 
 /// An expression that is nothing but `name` or `name.field`.
@@ -218,19 +227,6 @@ pub(super) fn single_name(text: &str) -> Option<NameUse> {
     let end = start + name.len();
     let field = field.map(|field| (field.to_owned(), end + 1..end + 1 + field.len()));
     Some(NameUse { name: name.to_owned(), at: start..end, field, write: false, read: true })
-}
-
-/// Arguments of the chunk are how values get in, so `...` is not for authors; Luau would only tell when it runs.
-fn check_varargs(text: &str, form: Form) -> Result<(), SyntaxError> {
-    let Some(at) = text.find("...") else { return Ok(()) };
-    let inside = match form {
-        Form::Statements => format!("return function() {text}\nend"),
-        Form::Expression => format!("return function() return {text}\nend"),
-    };
-    match mlua::chunk::Compiler::new().compile(inside) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(SyntaxError { message: "... can only be used in a function of its own".into(), at: at..at + 3 }),
-    }
 }
 
 /// The type of what a name stands for, if it is known.

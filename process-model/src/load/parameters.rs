@@ -19,6 +19,8 @@ pub(super) struct Parameters {
     pub variables: Vec<Variable>,
     /// Position by name.
     pub slots: HashMap<Arc<str>, u32>,
+    /// The positions of those that somebody must give a value. A type may have many parameters and be used often.
+    pub needed: Vec<u32>,
     /// Where the name of each is written; empty for those that are not.
     spans: Vec<Range<usize>>,
 }
@@ -53,7 +55,11 @@ impl Parameters {
 
     fn push(&mut self, variable: Variable, span: Range<usize>) {
         // A document has at most a million elements.
-        self.slots.insert(variable.name.clone(), self.variables.len() as u32);
+        let slot = self.variables.len() as u32;
+        self.slots.insert(variable.name.clone(), slot);
+        if variable.direction.is_in() && variable.default.is_none() && !variable.optional {
+            self.needed.push(slot);
+        }
         self.variables.push(variable);
         self.spans.push(span);
     }
@@ -108,7 +114,7 @@ pub(super) fn read_name(document: &Document, node: xml::Node, report: &mut Repor
 /// The attribute `TYPE` of a parameter or axis.
 pub(super) fn read_type(document: &Document, node: xml::Node, report: &mut Report) -> Option<Type> {
     let attribute = document.tree.element(node).attribute("TYPE")?;
-    let name = attribute.value.value.trim();
+    let name = xml::trim(&attribute.value.value);
     let ty = Type::from_name(name);
     if ty.is_none() {
         let message = format!("there is no type {name:?}");

@@ -43,6 +43,13 @@ pub(super) struct Resolver<'a, N> {
     pub read: Vec<NodeId>,
 }
 
+/// A script is more than it can be.
+pub(super) struct TooMuch {
+    pub code: &'static str,
+    pub message: String,
+    pub help: &'static str,
+}
+
 type Outcome<'a> = Result<(), Problem<'a>>;
 
 impl<'a, N: Names> Resolver<'a, N> {
@@ -260,18 +267,20 @@ impl<'a, N: Names> Resolver<'a, N> {
         self.ports.len() + tables.len()
     }
 
-    /// Expressions with their names resolved. The error says that they are too many.
-    pub fn expressions<T: AsRef<str>>(self, texts: &[T], line: u32) -> Result<Script, String> {
+    /// Expressions with their names resolved.
+    pub fn expressions<T: AsRef<str>>(self, texts: &[T], line: u32) -> Result<Script, TooMuch> {
         check_count(self.ports.len(), self.count_locals(), texts.len())?;
         let code = Code::expressions(texts, line, &self.ports);
+        check_code(&code)?;
         Ok(Script { code, inputs: self.inputs, outputs: Vec::new(), line })
     }
 
-    /// Statements with their names resolved. The error says that they are too many.
-    pub fn statements(self, text: &str, line: u32) -> Result<Script, String> {
+    /// Statements with their names resolved.
+    pub fn statements(self, text: &str, line: u32) -> Result<Script, TooMuch> {
         check_count(self.ports.len(), self.count_locals(), self.outputs.len())?;
         let (outputs, ports): (Vec<Target>, Vec<Port>) = self.outputs.into_iter().unzip();
         let code = Code::statements(text, line, &self.ports, &ports);
+        check_code(&code)?;
         Ok(Script { code, inputs: self.inputs, outputs, line })
     }
 }
@@ -282,13 +291,23 @@ const MAX_REGISTERS: usize = 230;
 
 /// Checks that a script does not take and give more than it can hold. An element takes a local besides those for its
 /// parameters.
-pub(super) fn check_count(ports: usize, locals: usize, results: usize) -> Result<(), String> {
+pub(super) fn check_count(ports: usize, locals: usize, results: usize) -> Result<(), TooMuch> {
     match ports > MAX_NAMES || locals > MAX_LOCALS || locals + results > MAX_REGISTERS {
-        true => Err(format!(
-            "the code takes {ports} names from outside and gives {results} values, which is more than it can hold"
-        )),
+        true => Err(TooMuch {
+            code: "too-many-names",
+            message: format!(
+                "the code takes {ports} names from outside and gives {results} values, which is more than it can hold"
+            ),
+            help: "keep values that belong together in one list or map",
+        }),
         false => Ok(()),
     }
+}
+
+/// Checks that code in which nothing is wrong is not more than Luau can hold, with all that we write around it.
+pub(super) fn check_code(code: &Code) -> Result<(), TooMuch> {
+    let verdict = if code.is_large() { code.verify() } else { Ok(()) };
+    verdict.map_err(|message| TooMuch { code: "lua-syntax", message, help: "do less in one piece of code" })
 }
 
 fn problem<'a>(

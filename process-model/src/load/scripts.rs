@@ -12,7 +12,7 @@ use super::names::{Moment, Table, summaries};
 use super::{Document, Report, Types};
 use crate::definition::{Axis, AxisValues, Bound, Kind, Node, NodeId, Parallel, Source, Target};
 use crate::value::Type;
-use crate::xml::{self, Attribute};
+use crate::xml::{self, Attribute, is_blank, trim};
 
 /// Adds the code to the nodes of a type.
 pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, report: &mut Report) -> Vec<Node> {
@@ -248,9 +248,9 @@ impl<'a> Linker<'a> {
     }
 
     fn axis_literals(&mut self, attribute: &Attribute, text: &str, ty: Type) -> Option<AxisValues> {
-        let values = match text.trim().is_empty() {
+        let values = match is_blank(text) {
             true => Err("there are no values".to_owned()),
-            false => text.split(',').map(|item| ty.parse(item.trim())).collect::<Result<Vec<_>, _>>(),
+            false => text.split(',').map(|item| ty.parse(trim(item))).collect::<Result<Vec<_>, _>>(),
         };
         match values {
             Ok(values) => Some(AxisValues::Literal(Arc::new(values))),

@@ -39,10 +39,21 @@ pub struct SyntaxError {
 /// A script may take this many names and fields from outside: Luau functions have at most 200 locals.
 pub const MAX_NAMES: usize = 150;
 
+/// Longest piece of code, in bytes. What is known of it while it is checked takes several hundred times as much.
+pub const MAX_CODE: usize = 256 * 1024;
+
 const RETURN: &str = "return ";
 
 /// Parses the text and finds the names that it takes from outside, each use of them in order.
 pub fn check(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
+    if text.len() > MAX_CODE {
+        let message = format!("the code has {} bytes; at most {MAX_CODE} are accepted", text.len());
+        return Err(SyntaxError { message, at: 0..text.len() });
+    }
+    // Luau would take it for the end of the text, and of all that we write behind it.
+    if let Some(at) = memchr::memchr(0, text.as_bytes()) {
+        return Err(SyntaxError { message: "the character U+0000 is not allowed in code".into(), at: at..at + 1 });
+    }
     let (prefix, complete) = match form {
         Form::Statements => (0, text.to_owned()),
         Form::Expression if text.trim().is_empty() => {
@@ -50,13 +61,22 @@ pub fn check(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
         }
         Form::Expression => (RETURN.len(), format!("{RETURN}{text}")),
     };
-    // Luau itself bounds nesting, so its verdict comes first: what it refuses as too deep is not parsed again.
-    compile_check(&complete).map_err(|(line, message)| {
+    let refused = |(line, message)| {
         // What is missing at the end is missing behind the last thing that was written.
-        let written = complete.trim_end().len();
+        let written = complete.trim_end();
+        let last = written.char_indices().next_back().map_or(0, |(at, _)| at);
         let at = line_range(&complete, line);
-        let at = if at.start >= written { written.saturating_sub(1)..written } else { at };
+        let at = if at.start >= written.len() { last..written.len() } else { at };
         SyntaxError { message, at: at.start.saturating_sub(prefix)..at.end.saturating_sub(prefix) }
+    };
+    // Luau itself bounds nesting, so its verdict comes first: what it refuses as too deep is not parsed again.
+    compile_check(&complete).map_err(refused)?;
+    // Alone, code may do what it may not do in a function, where it will stand.
+    compile_check(&format!("return function() {complete}\nend")).map_err(|error| match text.find("...") {
+        Some(at) if error.1.contains("'...'") => {
+            SyntaxError { message: "... can only be used in a function of its own".into(), at: at..at + 3 }
+        }
+        _ => refused(error),
     })?;
     // The second parser recurses more deeply per level than Luau's.
     const SHALLOW: usize = 256;
@@ -80,7 +100,8 @@ fn parse(complete: &str, prefix: usize, form: Form) -> Result<Vec<NameUse>, Synt
             Some(full_moon::ast::LastStmt::Return(last)) => last.returns().len() == 1,
             _ => false,
         };
-        if !one || block.stmts().next().is_some() {
+        let closed = block.last_stmt_with_semicolon().is_some_and(|(_, semicolon)| semicolon.is_some());
+        if !one || closed || block.stmts().next().is_some() {
             return Err(SyntaxError { message: "expected one expression".into(), at: 0..complete.len() - prefix });
         }
     }
@@ -150,6 +171,18 @@ impl Code {
     pub fn expressions<T: AsRef<str>>(texts: &[T], line: u32, inputs: &[Port]) -> Self {
         let values: Vec<String> = texts.iter().map(|text| format!("({}\n)", text.as_ref())).collect();
         Self::new(format!("{}return {}", head(inputs), values.join(",")), line)
+    }
+
+    /// Only then can it run into the limits that [`verify`](Code::verify) is about: each value that code computes with,
+    /// and each level of nesting, takes at least a byte or two.
+    pub(crate) fn is_large(&self) -> bool {
+        self.chunk.len() > 400
+    }
+
+    /// Luau's verdict on the whole chunk. Texts that [`check`] accepts fail here only if, with all that is around them,
+    /// they nest deeper or compute with more values than Luau can hold.
+    pub fn verify(&self) -> Result<(), String> {
+        compile_check(&self.chunk).map_err(|(_, message)| message)
     }
 
     fn new(chunk: String, line: u32) -> Self {

@@ -3,6 +3,7 @@
 //! Code never sees a dynamic environment. Knowing its free names before it runs lets `validate` find misspelt ones,
 //! lets the engine hand over just the values that are needed, and tells what a delegated subtree must carry along.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use full_moon::ast::luau::InterpolatedString;
@@ -29,13 +30,16 @@ pub struct NameUse {
 
 /// Finds the free names. `prefix` bytes at the start of the text are not the author's and are taken off positions.
 pub(super) fn free_names(block: &Block, prefix: usize) -> Vec<NameUse> {
-    let mut walker = Walker { locals: Vec::new(), uses: Vec::new(), prefix };
+    let mut walker = Walker { locals: Vec::new(), counts: HashMap::new(), uses: Vec::new(), prefix };
     walker.block(block);
     walker.uses
 }
 
 struct Walker {
+    /// In the order of their declaration.
     locals: Vec<String>,
+    /// How often each is declared around here: functions within functions have more locals than can be searched.
+    counts: HashMap<String, usize>,
     uses: Vec<NameUse>,
     prefix: usize,
 }
@@ -57,13 +61,18 @@ impl Walker {
 
     fn declare(&mut self, token: &TokenReference) {
         if let Some(name) = identifier(token) {
-            self.locals.push(name.to_owned());
+            self.declare_name(name);
         }
+    }
+
+    fn declare_name(&mut self, name: &str) {
+        self.locals.push(name.to_owned());
+        *self.counts.entry(name.to_owned()).or_default() += 1;
     }
 
     fn mention(&mut self, token: &TokenReference, field: Option<&TokenReference>, write: bool, read: bool) {
         let Some(name) = identifier(token) else { return };
-        if self.locals.iter().any(|local| local == name) {
+        if self.counts.get(name).is_some_and(|count| *count > 0) {
             return;
         }
         let field = field.and_then(|field| Some((identifier(field)?.to_owned(), self.range(field))));
@@ -73,7 +82,9 @@ impl Walker {
     fn scoped(&mut self, inside: impl FnOnce(&mut Self)) {
         let outer = self.locals.len();
         inside(self);
-        self.locals.truncate(outer);
+        for name in self.locals.drain(outer..) {
+            self.counts.entry(name).and_modify(|count| *count -= 1);
+        }
     }
 
     fn block(&mut self, block: &Block) {
@@ -177,7 +188,7 @@ impl Walker {
     fn function(&mut self, body: &FunctionBody, method: bool) {
         self.scoped(|this| {
             if method {
-                this.locals.push("self".into());
+                this.declare_name("self");
             }
             for parameter in body.parameters() {
                 if let Parameter::Name(name) = parameter {

@@ -1,0 +1,260 @@
+//! Elements that run on another coordinator: leaves to their parent, processes to whoever runs them.
+
+use crate::kit::{Run, document, receive, setup};
+use xavantes_engine::{Action, Answer, Command, Event, FailureKind, Outcome, Rejection};
+use xavantes_model::value::Value;
+
+/// A loop that reads what is around it, in a process that can be delegated as well.
+fn sweep() -> String {
+    document(
+        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY>
+        <IN_PARAMETER TYPE="int" NAME="base" DEFAULT="100"/><ACTIVITY TYPE="Give" NAME="g"/>
+        <PARFOR NAME="f" TO="${g.value}" COLLECT="a.value + base + extra" DELEGATE="always" extra="1" RETRIES="1" TIMEOUT="1h">
+          <IN_PARAMETER TYPE="int" NAME="extra"/><OUT_PARAMETER TYPE="string" NAME="text"/>
+          <ITERATE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE><POST_CODE>text = "of " .. g.value</POST_CODE></PARFOR>
+        <PROCESS TYPE="Sub" NAME="s" DELEGATE="always" n="${#f.results}"/>
+        <POST_CODE>result = {f.results, f.completed, f.text, s.n, s.out}</POST_CODE></BODY></PROCESS_TYPE>
+        <PROCESS_TYPE NAME="Sub"><INOUT_PARAMETER TYPE="int" NAME="n"/><OUT_PARAMETER TYPE="int" NAME="out"/><BODY>
+        <IN_PARAMETER TYPE="int" NAME="k" DEFAULT="2"/>
+        <ACTIVITY TYPE="Give" NAME="a"/><POST_CODE>n = n * k out = a.value</POST_CODE></BODY></PROCESS_TYPE>"#,
+    )
+}
+
+/// What the parent is told of a process that another coordinator ran for it.
+fn answer_of(run: &Run, parent: &Run, path: &str) -> Answer {
+    let delegation = parent.delegation(path);
+    let (outcome, results) = run.engine.state().ended().expect("it ended");
+    match outcome {
+        Outcome::Completed => {
+            let process = &parent.engine.program().processes[delegation.process];
+            let signature = match delegation.node.0 {
+                0 => process.parameters(),
+                node => &process.nodes[node as usize].variables,
+            };
+            let outs = signature.iter().filter(|variable| variable.direction.is_out());
+            Answer::Completed(outs.map(|variable| results[&variable.name].clone()).collect())
+        }
+        Outcome::Failed(failure) => Answer::Failed(failure.clone()),
+        _ => Answer::Cancelled,
+    }
+}
+
+/// Answers all that runs by the number of its iteration.
+fn work(run: &mut Run, prefix: &str, names: &[&str]) {
+    for (index, name) in names.iter().enumerate() {
+        let id = run.engine.find(&format!("{prefix}{name}")).unwrap().unwrap();
+        let attempt = run.engine.view(id).unwrap().attempts;
+        let answer = Answer::Completed(vec![Value::Int((index as i64 + 1) * 10)]);
+        run.step(xavantes_engine::Input::Answered { element: id, attempt, answer }).unwrap();
+    }
+}
+
+#[test]
+fn a_delegated_run_gives_what_a_local_run_gives() {
+    let mut local = setup(&sweep()).run();
+    local.give("g", 2);
+    work(&mut local, "P/f/", &["[1]/a", "[2]/a"]);
+    work(&mut local, "P/", &["s/a"]);
+    assert_eq!(local.result(), r#"[[111,121],2,"of 2",4,10]"#);
+
+    let mut parent = setup(&sweep()).delegations(5).run();
+    parent.give("g", 2);
+    assert_eq!(parent.running(), ["f"]);
+    assert!(parent.view("f").delegated);
+    let mut other = receive(&sweep(), &parent.delegation("f"), "P/f");
+    work(&mut other, "P/f/", &["[1]/a", "[2]/a"]);
+    let answer = answer_of(&other, &parent, "f");
+    parent.answer("f", answer);
+    assert_eq!(parent.running(), ["s"]);
+    let mut other = receive(&sweep(), &parent.delegation("s"), "P/s");
+    work(&mut other, "P/s/", &["a"]);
+    let answer = answer_of(&other, &parent, "s");
+    parent.answer("s", answer);
+    assert_eq!(parent.result(), local.result());
+}
+
+#[test]
+fn only_what_the_subtree_reads_travels_along() {
+    let mut parent = setup(&sweep()).delegations(1).run();
+    parent.give("g", 2);
+    let delegation = parent.delegation("f");
+    let mut values: Vec<String> = delegation.captured.iter().map(|(_, value)| value.to_string()).collect();
+    values.sort();
+    assert_eq!(values, ["100", "2"], "base and g.value");
+    assert_eq!(delegation.call_depth, 0);
+}
+
+#[test]
+fn how_deep_it_is_in_calls_travels_along() {
+    let text = document(r#"<PROCESS_TYPE NAME="Main"><BODY><PROCESS TYPE="Main" NAME="m" DELEGATE="always"/></BODY></PROCESS_TYPE>"#);
+    let mut run = setup(&text).delegations(1).run();
+    let mut delegation = run.delegation("m");
+    assert_eq!(delegation.call_depth, 1);
+    delegation.call_depth = 199;
+    let deep = receive(&text, &delegation, "P");
+    assert_eq!((deep.failure().kind, &*deep.failure().path), (FailureKind::Limit, "P/m/m"));
+    run.cancel("");
+    run.stopped("m");
+}
+
+#[test]
+fn retries_time_outs_and_holding_are_up_to_the_parent() {
+    let text = document(
+        r#"<PROCESS_TYPE NAME="Main"><BODY><BLOCK NAME="b" DELEGATE="always" RETRIES="1" TIMEOUT="10s" ON_FAILURE="hold">
+        <ACTIVITY TYPE="Do" NAME="a"/></BLOCK></BODY></PROCESS_TYPE>"#,
+    );
+    let mut parent = setup(&text).delegations(1).run();
+    let mut other = receive(&text, &parent.delegation("b"), "P");
+    assert_eq!(other.engine.next_deadline(), None);
+    other.fail("a");
+    assert_eq!(other.failure().path, "P/a", "not tried again here, and not held");
+    let failed = answer_of(&other, &parent, "b");
+    parent.answer("b", failed.clone());
+    assert_eq!((parent.running(), parent.attempt("b").1), (vec!["b".into()], 2));
+    parent.advance(10_000);
+    assert_eq!(parent.stopping(), ["b"]);
+    parent.stopped("b");
+    assert!(matches!(parent.view("b").condition, xavantes_engine::Condition::Held(_)));
+    parent.retry("b");
+    assert_eq!(parent.running(), ["b"]);
+}
+
+#[test]
+fn paths_are_the_same_wherever_something_runs() {
+    let mut parent = setup(&sweep()).delegations(1).run();
+    parent.give("g", 1);
+    let mut other = receive(&sweep(), &parent.delegation("f"), "P/f");
+    let id = other.engine.find("P/f/[1]/a").unwrap().unwrap();
+    assert_eq!(other.engine.path(id), "P/f/[1]/a");
+    assert!(other.engine.find("P/g").is_err() && other.engine.find("P/ff").is_err());
+    other.cancel("f/[1]/a");
+}
+
+#[test]
+fn what_nobody_takes_runs_here() {
+    let mut run = setup(&sweep()).delegations(1).run();
+    run.give("g", 2);
+    run.answer("f", Answer::Refused);
+    assert_eq!(run.running(), ["f/[1]/a", "f/[2]/a"]);
+    assert!(!run.view("f").delegated);
+    run.fail("f/[1]/a");
+    run.stopped("f/[2]/a");
+    assert_eq!(run.running(), ["f/[1]/a", "f/[2]/a"], "a new try stays here");
+}
+
+#[test]
+fn a_lost_coordinator_is_no_failure() {
+    let mut run = setup(&sweep()).delegations(1).run();
+    run.give("g", 2);
+    run.answer("f", Answer::Lost);
+    assert_eq!((run.running(), run.attempt("f").1), (vec!["f".into()], 2));
+    assert_eq!(run.count(|event| matches!(event, Event::Waiting { .. })), 0);
+}
+
+#[test]
+fn what_is_inside_is_steered_where_it_runs() {
+    let mut run = setup(&sweep()).delegations(1).run();
+    run.give("g", 2);
+    let (element, attempt) = run.attempt("f");
+    for action in [Action::Cancel, Action::Pause, Action::Retry] {
+        assert_eq!(run.try_steer("f/[1]/a", action), Err(Rejection::Delegated { element, attempt }));
+    }
+}
+
+#[test]
+fn cancel_and_retry_reach_a_delegated_element() {
+    let mut run = setup(&sweep()).delegations(1).run();
+    run.give("g", 2);
+    let (element, attempt) = run.attempt("f");
+    run.retry("f");
+    assert_eq!(run.commands, [Command::Cancel { element, attempt }]);
+    run.stopped("f");
+    assert_eq!((run.running(), run.attempt("f").1), (vec!["f".into()], 2));
+    run.cancel("");
+    assert_eq!(run.commands, [Command::Cancel { element, attempt: 2 }]);
+    run.stopped("f");
+    run.cancelled();
+}
+
+#[test]
+fn pauses_reach_a_delegated_element_once_and_its_time_out_stands_still() {
+    let mut run = setup(&sweep()).delegations(1).run();
+    run.give("g", 2);
+    let (element, attempt) = run.attempt("f");
+    let told = |paused| Command::Pause { element, attempt, paused };
+    run.pause("f");
+    assert_eq!(run.commands, [told(true)]);
+    run.pause("");
+    assert_eq!(run.commands, []);
+    assert!(run.engine.outstanding().contains(&told(true)), "told again after a crash");
+    run.advance(7_200_000);
+    assert_eq!(run.stopping().len(), 0);
+    run.resume("f");
+    assert_eq!(run.commands, []);
+    run.resume("");
+    assert_eq!(run.commands, [told(false)]);
+    assert!(!run.engine.outstanding().contains(&told(true)));
+    run.advance(3_599_999);
+    assert_eq!(run.stopping().len(), 0);
+    run.advance(1);
+    assert_eq!(run.stopping(), ["f"]);
+}
+
+#[test]
+fn as_many_are_delegated_as_there_is_room_for_and_the_rest_runs_here() {
+    let text = document(
+        r#"<PROCESS_TYPE NAME="Main"><BODY><PAR NAME="p" DELEGATE="never"><PROCESS TYPE="Sub" NAME="a"/><PROCESS TYPE="Sub" NAME="b"/>
+        <PROCESS TYPE="Sub" NAME="c" DELEGATE="never"/><PROCESS TYPE="Sub" NAME="d"/></PAR></BODY></PROCESS_TYPE>
+        <PROCESS_TYPE NAME="Sub"><BODY><ACTIVITY TYPE="Do" NAME="x"/></BODY></PROCESS_TYPE>"#,
+    );
+    assert_eq!(setup(&text).run().running(), ["p/a/x", "p/b/x", "p/c/x", "p/d/x"]);
+    assert_eq!(setup(&text).delegations(2).run().running(), ["p/a", "p/b", "p/c/x", "p/d/x"]);
+    assert_eq!(setup(&text).delegations(9).run().running(), ["p/a", "p/b", "p/c/x", "p/d"]);
+}
+
+#[test]
+fn a_coordinator_without_workers_can_still_delegate() {
+    let text = document(
+        r#"<PROCESS_TYPE NAME="Main"><BODY><PARFOR NAME="f" TO="5" DELEGATE="never"><ITERATE><PROCESS TYPE="Sub" NAME="s"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>
+        <PROCESS_TYPE NAME="Sub"><BODY><ACTIVITY TYPE="Do" NAME="x"/></BODY></PROCESS_TYPE>"#,
+    );
+    let mut run = setup(&text).room(0).delegations(2).run();
+    assert_eq!(run.running(), ["f/[1]/s", "f/[2]/s"]);
+    assert_eq!(run.engine.state().live(), 6, "and creates no more than that");
+    run.done("f/[1]/s");
+    assert_eq!(run.running(), ["f/[2]/s", "f/[3]/s"]);
+}
+
+#[test]
+fn what_needs_the_shared_objects_of_this_process_in_its_code_stays_here() {
+    let delegated = |inside: &str, attributes: &str| {
+        let text = document(&format!(
+            r#"<PROCESS_TYPE NAME="Main"><BODY><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><PRE_CODE>s = RemoteSet.new()</PRE_CODE>
+            <BLOCK NAME="b" DELEGATE="always" {attributes}>{inside}<ACTIVITY TYPE="Do" NAME="x"/></BLOCK></BODY></PROCESS_TYPE>
+            <PROCESS_TYPE NAME="Sub"><IN_PARAMETER TYPE="RemoteSet" NAME="set"/><BODY/></PROCESS_TYPE>"#
+        ));
+        setup(&text).delegations(1).run().view("b").delegated
+    };
+    for (inside, attributes, may) in [
+        ("", "", true),
+        (r#"<ACTIVITY TYPE="Use" NAME="u" set="${s}"/>"#, "", true),
+        (r#"<IN_PARAMETER TYPE="RemoteSet" NAME="set"/><ACTIVITY TYPE="Use" NAME="u" set="${set}"/>"#, r#"set="${s}""#, true),
+        (r#"<IN_PARAMETER TYPE="RemoteSet" NAME="set"/>"#, r#"set="${s}""#, true),
+        ("<PRE_CODE>s:add(1)</PRE_CODE>", "", false),
+        (r#"<PAR NAME="p" EXIT_CONDITION="s:size() > 1"/>"#, "", false),
+        (r#"<IN_PARAMETER TYPE="list" NAME="l"/><POST_CODE>l[1]:add(1)</POST_CODE>"#, r#"l="${ {s} }""#, false),
+        (r#"<PROCESS TYPE="Sub" NAME="p" set="${s}"/>"#, "", false),
+        (r#"<OUT_PARAMETER TYPE="RemoteSet" NAME="new"/><PRE_CODE>new = RemoteSet.new()</PRE_CODE>"#, "", false),
+        (r#"<BLOCK NAME="c"><OUT_PARAMETER TYPE="RemoteSet" NAME="new"/><PRE_CODE>new = RemoteSet.new()</PRE_CODE></BLOCK>"#, "", true),
+    ] {
+        assert_eq!(delegated(inside, attributes), may, "{inside} {attributes}");
+    }
+}
+
+#[test]
+fn a_result_that_does_not_fit_fails_the_delegated_element() {
+    let mut run = setup(&sweep()).delegations(1).run();
+    run.give("g", 1);
+    run.done("f");
+    assert_eq!((run.failure().kind, &*run.failure().path), (FailureKind::Parameter, "P/f"));
+}

@@ -1,0 +1,367 @@
+//! A process under test: the test plays the world. It answers attempts, steers, and lets time pass.
+//!
+//! After every step the journal is replayed, and must give the state that the live engine has.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xavantes_engine::{
+    Action, Answer, Command, Delegation, ElementId, Engine, Event, Failure, FailureKind, Input, Outcome, Output,
+    Rejection, Root, SharedCall, Start, State, Time, View,
+};
+use xavantes_model::definition::Program;
+use xavantes_model::diagnostic::Source;
+use xavantes_model::load::load;
+use xavantes_model::script::{Limits, Sandbox};
+use xavantes_model::shared::Method;
+use xavantes_model::value::{SharedRef, Value};
+
+/// Types that the documents of tests use. `Do` takes and gives nothing, `Give` gives a number, `Take` takes one.
+const TYPES: &str = r#"
+<ACTIVITY_TYPE NAME="Do"><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>
+<ACTIVITY_TYPE NAME="Give"><OUT_PARAMETER TYPE="int" NAME="value"/><CODE LANGUAGE="lua">value = 1</CODE></ACTIVITY_TYPE>
+<ACTIVITY_TYPE NAME="Take"><IN_PARAMETER TYPE="int" NAME="n"/><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>
+<ACTIVITY_TYPE NAME="Use"><IN_PARAMETER TYPE="RemoteSet" NAME="set"/><CODE LANGUAGE="lua">set:add(1)</CODE></ACTIVITY_TYPE>
+"#;
+
+/// A document with a `BODY` of that content, in a process type `Main` with an optional result.
+pub fn body(content: &str) -> String {
+    document(&format!(
+        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result" OPTIONAL="true"/>
+<BODY>{content}</BODY></PROCESS_TYPE>"#
+    ))
+}
+
+/// A document with these types, and the ones of all tests.
+pub fn document(types: &str) -> String {
+    format!("<XAVANTES VERSION=\"1\">{types}{TYPES}</XAVANTES>")
+}
+
+pub fn program(text: &str) -> Arc<Program> {
+    Arc::new(load(&[Source::new("test.xml", text)]).unwrap_or_else(|problems| panic!("{problems:#?}\n{text}")))
+}
+
+/// A running process.
+pub struct Run {
+    pub engine: Engine,
+    pub journal: Vec<Event>,
+    /// What the last step wanted of the world.
+    pub commands: Vec<Command>,
+    program: Arc<Program>,
+    sandbox: Sandbox,
+    now: Time,
+    room: u64,
+    delegations: u64,
+}
+
+/// Where a test begins: a document, and what is unusual about it.
+pub struct Setup {
+    program: Arc<Program>,
+    start: Start,
+    room: u64,
+    delegations: u64,
+}
+
+/// The process `P` of type `Main`, in a `BODY` of that content.
+pub fn run(content: &str) -> Run {
+    setup(&body(content)).run()
+}
+
+pub fn setup(text: &str) -> Setup {
+    let program = program(text);
+    let main = program.process("Main").expect("a process type Main");
+    Setup { program, start: Start::new("P", main, Vec::new()), room: 1000, delegations: 0 }
+}
+
+impl Setup {
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.start.parameters.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn room(self, room: u64) -> Self {
+        Self { room, ..self }
+    }
+
+    pub fn delegations(self, delegations: u64) -> Self {
+        Self { delegations, ..self }
+    }
+
+    pub fn refusal(self) -> Vec<String> {
+        Engine::start(self.program, self.start, Time(0), &mut Output::default()).expect_err("a refusal")
+    }
+
+    pub fn run(self) -> Run {
+        let mut out = Output::default();
+        let engine = Engine::start(self.program.clone(), self.start, Time(0), &mut out).expect("good parameters");
+        let mut run = Run {
+            engine,
+            journal: out.events,
+            commands: Vec::new(),
+            program: self.program,
+            sandbox: Sandbox::new(Limits::CONTROL, false).unwrap(),
+            now: Time(0),
+            room: self.room,
+            delegations: self.delegations,
+        };
+        run.engine.set_room(run.room);
+        run.engine.set_delegations(run.delegations);
+        run.step(Input::Continued).unwrap();
+        run
+    }
+}
+
+/// The process that another coordinator runs for a delegation, as `P` does everything of its path.
+pub fn receive(text: &str, delegation: &Delegation, path: &str) -> Run {
+    let mut setup = setup(text);
+    setup.start = Start {
+        id: path.into(),
+        root: Root { process: delegation.process, node: delegation.node },
+        parameters: Vec::new(),
+        variables: Some(delegation.variables.clone()),
+        captured: delegation.captured.clone(),
+        call_depth: delegation.call_depth,
+    };
+    setup.run()
+}
+
+fn full(path: &str) -> String {
+    match path {
+        "" => "P".into(),
+        path => format!("P/{path}"),
+    }
+}
+
+impl Run {
+    pub fn step(&mut self, input: Input) -> Result<(), Rejection> {
+        let mut out = Output::default();
+        let before = self.engine.state().clone();
+        let verdict = self.engine.step(&mut self.sandbox, input, self.now, &mut out);
+        if verdict.is_err() {
+            assert!(out.events.is_empty(), "a rejected input made facts: {:?}", out.events);
+            assert_eq!(*self.engine.state(), before, "a rejected input changed something");
+        }
+        self.journal.extend(out.events);
+        self.commands = out.commands;
+        let replayed = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
+        assert_eq!(replayed.state(), self.engine.state(), "the journal tells another story");
+        verdict
+    }
+
+    /// The coordinator dies and comes back with its journal.
+    pub fn crash(&mut self) {
+        self.engine = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
+        self.engine.set_room(self.room);
+        self.engine.set_delegations(self.delegations);
+        self.step(Input::Continued).unwrap();
+    }
+
+    pub fn room(&mut self, room: u64) {
+        self.room = room;
+        self.engine.set_room(room);
+        self.step(Input::Continued).unwrap();
+    }
+
+    /// Time passes, from one deadline to the next.
+    pub fn advance(&mut self, millis: u64) {
+        let end = Time(self.now.0 + millis);
+        while let Some(next) = self.engine.next_deadline().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            self.step(Input::TimePassed).unwrap();
+        }
+        self.now = end;
+    }
+
+    pub fn id(&self, path: &str) -> ElementId {
+        let found = self.engine.find(&full(path)).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+        found.unwrap_or_else(|| panic!("{path} is not alive; running: {:?}", self.running()))
+    }
+
+    pub fn view(&self, path: &str) -> View {
+        self.engine.view(self.id(path)).unwrap()
+    }
+
+    pub fn attempt(&self, path: &str) -> (ElementId, u32) {
+        (self.id(path), self.view(path).attempts)
+    }
+
+    /// The paths of all attempts that are out, in order.
+    pub fn running(&self) -> Vec<String> {
+        let mut running: Vec<String> = self.engine.outstanding().iter().filter_map(|it| self.sent(it)).collect();
+        running.sort();
+        running
+    }
+
+    fn sent(&self, command: &Command) -> Option<String> {
+        match command {
+            Command::Dispatch { element, .. } => Some(self.short(*element)),
+            Command::Delegate(delegation) => Some(self.short(delegation.element)),
+            _ => None,
+        }
+    }
+
+    /// The path without the process.
+    pub fn short(&self, id: ElementId) -> String {
+        let path = self.engine.path(id);
+        path.strip_prefix("P/").unwrap_or(&path).to_owned()
+    }
+
+    /// The paths of all attempts that were asked to stop and have not answered, in order.
+    pub fn stopping(&self) -> Vec<String> {
+        let asked = self.engine.outstanding().into_iter().filter_map(|command| match command {
+            Command::Cancel { element, .. } => Some(self.short(element)),
+            _ => None,
+        });
+        asked.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    pub fn answer(&mut self, path: &str, answer: Answer) {
+        let (element, attempt) = self.attempt(path);
+        self.step(Input::Answered { element, attempt, answer }).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+    }
+
+    /// It is done, and gives nothing.
+    pub fn done(&mut self, path: &str) {
+        self.answer(path, Answer::Completed(Vec::new()));
+    }
+
+    /// It is done, and gives one value.
+    pub fn give(&mut self, path: &str, value: impl Into<Value>) {
+        self.answer(path, Answer::Completed(vec![value.into()]));
+    }
+
+    pub fn fail(&mut self, path: &str) {
+        self.answer(path, Answer::Failed(Box::new(Failure::new(FailureKind::Exit, "no luck"))));
+    }
+
+    /// It stopped, as it was asked to.
+    pub fn stopped(&mut self, path: &str) {
+        assert!(self.stopping().iter().any(|other| other == path), "{path} was not asked to stop: {:?}", self.stopping());
+        self.answer(path, Answer::Cancelled);
+    }
+
+    pub fn try_steer(&mut self, path: &str, action: Action) -> Result<(), Rejection> {
+        self.step(Input::Steered { path: full(path), action })
+    }
+
+    pub fn steer(&mut self, path: &str, action: Action) {
+        self.try_steer(path, action).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+    }
+
+    /// Why it cannot be done.
+    pub fn refused(&mut self, path: &str, action: Action) -> String {
+        self.try_steer(path, action).expect_err("a rejection").to_string()
+    }
+
+    pub fn cancel(&mut self, path: &str) {
+        self.steer(path, Action::Cancel);
+    }
+
+    pub fn pause(&mut self, path: &str) {
+        self.steer(path, Action::Pause);
+    }
+
+    pub fn resume(&mut self, path: &str) {
+        self.steer(path, Action::Resume);
+    }
+
+    pub fn retry(&mut self, path: &str) {
+        self.steer(path, Action::Retry);
+    }
+
+    pub fn set(&mut self, path: &str, key: &str, value: &str) {
+        self.steer(path, set(key, value));
+    }
+
+    /// An attempt calls a shared object.
+    pub fn call(
+        &mut self,
+        path: &str,
+        sequence: u64,
+        object: SharedRef,
+        method: Method,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Value, String>, Rejection> {
+        let (element, attempt) = self.attempt(path);
+        let acknowledged = sequence.saturating_sub(1);
+        let call = SharedCall { element, attempt, caller: 0, sequence, acknowledged, object, method, arguments };
+        self.step(Input::Called(Box::new(call)))?;
+        Ok(self.reply())
+    }
+
+    /// The answer to a call, in the last step.
+    pub fn reply(&self) -> Result<Value, String> {
+        let reply = self.commands.iter().find_map(|command| match command {
+            Command::Reply { result, .. } => Some(result.clone()),
+            _ => None,
+        });
+        reply.expect("a reply")
+    }
+
+    /// The parameters that an attempt was given.
+    pub fn parameters(&self, path: &str) -> Vec<Value> {
+        let id = self.id(path);
+        let found = self.engine.outstanding().into_iter().find_map(|command| match command {
+            Command::Dispatch { element, parameters, .. } if element == id => Some(parameters),
+            _ => None,
+        });
+        found.expect("an attempt")
+    }
+
+    pub fn delegation(&self, path: &str) -> Delegation {
+        let id = self.id(path);
+        let found = self.engine.outstanding().into_iter().find_map(|command| match command {
+            Command::Delegate(delegation) if delegation.element == id => Some(*delegation),
+            _ => None,
+        });
+        found.expect("a delegation")
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        let Some((outcome, _)) = self.engine.state().ended() else {
+            panic!("it has not ended; running: {:?}", self.running())
+        };
+        assert_eq!(self.engine.state().live(), 0, "elements are left");
+        assert_eq!(self.engine.state().shared_objects(), 0, "shared objects are left");
+        outcome.clone()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.engine.state().ended().is_some()
+    }
+
+    /// The result of a process that completed, as JSON.
+    pub fn result(&self) -> String {
+        self.results("result")
+    }
+
+    pub fn results(&self, name: &str) -> String {
+        assert_eq!(self.outcome(), Outcome::Completed);
+        self.engine.state().ended().unwrap().1[name].to_json().to_string()
+    }
+
+    /// Why the process failed.
+    pub fn failure(&self) -> Failure {
+        match self.outcome() {
+            Outcome::Failed(failure) => *failure,
+            other => panic!("it did not fail: {other:?}"),
+        }
+    }
+
+    pub fn completed(&self) {
+        assert_eq!(self.outcome(), Outcome::Completed);
+    }
+
+    pub fn cancelled(&self) {
+        assert_eq!(self.outcome(), Outcome::Cancelled);
+    }
+
+    /// How often an event of a kind was journaled.
+    pub fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.journal.iter().filter(|event| wanted(event)).count()
+    }
+}
+
+pub fn set(key: &str, value: &str) -> Action {
+    Action::Set { key: key.into(), value: value.into() }
+}

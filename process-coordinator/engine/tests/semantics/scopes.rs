@@ -1,0 +1,89 @@
+//! What code reads and assigns at run time.
+
+use crate::kit::{document, run, setup};
+
+#[test]
+fn code_reads_the_scopes_around_it_and_the_innermost_counts() {
+    let run = run(r#"<OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="int" NAME="b"/><PRE_CODE>a, b = 1, 2</PRE_CODE>
+        <BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="list" NAME="seen"/><PRE_CODE>a = 10</PRE_CODE>
+          <BLOCK NAME="y"><OUT_PARAMETER TYPE="list" NAME="seen"/><PRE_CODE>seen = {a, b}</PRE_CODE></BLOCK>
+          <POST_CODE>seen = y.seen</POST_CODE></BLOCK>
+        <POST_CODE>result = {a, x.a, x.seen}</POST_CODE>"#);
+    assert_eq!(run.result(), "[1,10,[10,2]]");
+}
+
+#[test]
+fn results_are_nothing_before_their_element_ended() {
+    let mut run = run(r#"<PRE_CODE>result = {a.value == nil}</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/>
+        <POST_CODE>result = {result[1], a.value}</POST_CODE>"#);
+    run.give("a", 5);
+    assert_eq!(run.result(), "[true,5]");
+}
+
+#[test]
+fn what_failed_or_was_cancelled_has_no_results() {
+    for fails in [true, false] {
+        let mut run = run(r#"<BLOCK NAME="b" ON_FAILURE="continue" both="1" into="2">
+              <OUT_PARAMETER TYPE="int" NAME="n"/><INOUT_PARAMETER TYPE="int" NAME="both"/><IN_PARAMETER TYPE="int" NAME="into"/>
+              <PRE_CODE>n = 5 both = 6</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/></BLOCK>
+            <PARFOR NAME="f" TO="2" ON_FAILURE="continue" COLLECT="counter"><ITERATE>
+              <SWITCH NAME="s"><CASE CONDITION="counter == 2"><ACTIVITY TYPE="Do" NAME="d"/></CASE></SWITCH></ITERATE></PARFOR>
+            <ACTIVITY TYPE="Give" NAME="c" ON_FAILURE="continue"/>
+            <POST_CODE>result = {b.n == nil, b.both == nil, b.into, f.results == nil or #f.results == 0, c.value == nil, f.completed}</POST_CODE>"#);
+        for path in ["b/a", "f/[2]/s/case1/d", "c"] {
+            if fails {
+                run.fail(path);
+            } else {
+                run.cancel(path.split('/').next().unwrap());
+                run.stopped(path);
+            }
+        }
+        assert_eq!(run.result(), "[true,true,2,true,true,1]", "how far a loop came can be read");
+    }
+}
+
+#[test]
+fn an_iteration_begins_without_what_the_last_one_left() {
+    let mut run = run(r#"<FOR NAME="f" TO="2" COLLECT="seen"><ITERATE><OUT_PARAMETER TYPE="list" NAME="seen" OPTIONAL="true"/>
+        <PRE_CODE>seen = {counter, seen == nil, a.value == nil}</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE></FOR>
+        <POST_CODE>result = f.results</POST_CODE>"#);
+    run.give("f/[1]/a", 1);
+    run.give("f/[2]/a", 2);
+    assert_eq!(run.result(), "[[1,true,true],[2,true,true]]");
+}
+
+#[test]
+fn iterations_of_sequential_loops_assign_the_variables_of_the_loop() {
+    let run = run(r#"<FOR NAME="f" TO="4"><INOUT_PARAMETER TYPE="int" NAME="sum" DEFAULT="0"/>
+        <ITERATE><PRE_CODE>sum = sum + counter</PRE_CODE><POST_CODE>sum = sum * 2</POST_CODE></ITERATE></FOR>
+        <POST_CODE>result = {f.sum}</POST_CODE>"#);
+    assert_eq!(run.result(), "[52]");
+}
+
+#[test]
+fn inner_scopes_read_results_of_elements_around_them() {
+    let mut run = run(r#"<ACTIVITY TYPE="Give" NAME="a"/><PARFOR NAME="f" TO="2"><ITERATE>
+        <ACTIVITY TYPE="Take" NAME="t" n="${a.value + counter}"/></ITERATE></PARFOR>"#);
+    run.give("a", 10);
+    assert_eq!((run.parameters("f/[1]/t"), run.parameters("f/[2]/t")), (vec![11.into()], vec![12.into()]));
+}
+
+#[test]
+fn a_called_type_does_not_see_the_variables_of_its_caller() {
+    let text = document(
+        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY><IN_PARAMETER TYPE="int" NAME="n" DEFAULT="1"/>
+        <PROCESS TYPE="Sub" NAME="s"/><POST_CODE>result = {n, s.n}</POST_CODE></BODY></PROCESS_TYPE>
+        <PROCESS_TYPE NAME="Sub"><OUT_PARAMETER TYPE="int" NAME="n"/><BODY><PRE_CODE>n = n == nil and 7 or n</PRE_CODE></BODY></PROCESS_TYPE>"#,
+    );
+    assert_eq!(setup(&text).run().result(), "[1,7]");
+}
+
+#[test]
+fn code_that_fails_has_changed_nothing() {
+    let run = run(r#"<OUT_PARAMETER TYPE="RemoteList" NAME="log"/><PRE_CODE>log = RemoteList.new()</PRE_CODE>
+        <BLOCK NAME="b" ON_FAILURE="continue"><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="1"/>
+          <PRE_CODE>log:append("seen") n = 2 RemoteSet.new() error("no")</PRE_CODE>
+          <FINALLY><PRE_CODE>log:append(n)</PRE_CODE></FINALLY></BLOCK>
+        <POST_CODE>result = log:values()</POST_CODE>"#);
+    assert_eq!(run.result(), "[1]");
+}

@@ -1,0 +1,80 @@
+//! The engine's words to and from the wire.
+
+use xavantes_engine::{Answer, ElementId, Failure, FailureKind, SharedCall};
+use xavantes_model::shared::Method;
+use xavantes_model::value::SharedRef;
+use xavantes_proto::{Unfit, v1, value_from};
+
+pub(crate) fn element_from(bits: u64) -> ElementId {
+    ElementId { index: bits as u32, generation: (bits >> 32) as u32 }
+}
+
+pub(crate) fn failure(failure: &Failure) -> v1::Failure {
+    let kind = match failure.kind {
+        FailureKind::Code => v1::FailureKind::Code,
+        FailureKind::Exit => v1::FailureKind::Exit,
+        FailureKind::Timeout => v1::FailureKind::Timeout,
+        FailureKind::Cancelled => v1::FailureKind::Cancelled,
+        FailureKind::Parameter => v1::FailureKind::Parameter,
+        FailureKind::Limit => v1::FailureKind::Limit,
+        FailureKind::Worker => v1::FailureKind::Worker,
+    };
+    v1::Failure {
+        kind: kind.into(),
+        message: failure.message.clone(),
+        path: failure.path.clone(),
+        line: failure.line,
+        worker: failure.worker.clone(),
+        exit_status: failure.exit_status,
+        stderr: failure.stderr.clone(),
+        cause: failure.cause.as_deref().map(|cause| Box::new(self::failure(cause))),
+    }
+}
+
+/// A failure of an attempt: the worker knows nothing of paths and causes.
+fn failure_from(wire: v1::Failure) -> Failure {
+    let kind = match wire.kind() {
+        v1::FailureKind::Exit => FailureKind::Exit,
+        v1::FailureKind::Limit => FailureKind::Limit,
+        v1::FailureKind::Parameter => FailureKind::Parameter,
+        v1::FailureKind::Worker => FailureKind::Worker,
+        _ => FailureKind::Code,
+    };
+    let mut failure = Failure::new(kind, wire.message);
+    failure.line = wire.line;
+    failure.worker = wire.worker;
+    failure.exit_status = wire.exit_status;
+    failure.stderr = wire.stderr;
+    failure
+}
+
+pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
+    use v1::answer::Outcome;
+    match outcome {
+        Outcome::Completed(completed) => {
+            match completed.results.into_iter().map(value_from).collect::<Result<Vec<_>, _>>() {
+                Ok(values) => Answer::Completed(values),
+                Err(unfit) => Answer::Failed(Box::new(Failure::new(FailureKind::Worker, unfit.0))),
+            }
+        }
+        Outcome::Failed(failure) => Answer::Failed(Box::new(failure_from(failure))),
+        Outcome::Cancelled(_) => Answer::Cancelled,
+        Outcome::Refused(_) => Answer::Refused,
+    }
+}
+
+pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
+    let id = call.id.ok_or(Unfit("a call from nobody"))?;
+    let object: SharedRef = call.object.ok_or(Unfit("a call of nothing"))?.try_into()?;
+    let method = Method::find(object.kind, &call.method).ok_or(Unfit("a shared object has no such method"))?;
+    Ok(SharedCall {
+        element: element_from(id.element),
+        attempt: id.attempt,
+        caller: 0,
+        sequence: call.sequence,
+        acknowledged: call.acknowledged,
+        object,
+        method,
+        arguments: call.arguments.into_iter().map(value_from).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,178 @@
+//! The stream to one worker: kept open, batched, opened again when it breaks.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tracing::{debug, info};
+use xavantes_proto::v1;
+use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
+
+use crate::pool::{Key, PoolMail, key_of};
+use crate::process::{Mail, Processes};
+
+/// Something for a worker.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Program(Arc<v1::Program>),
+    Job(v1::Job),
+    Cancel(Key),
+    Reply(v1::SharedReply),
+    Acknowledge(Key),
+}
+
+/// To a worker. What waits in it is bounded by the attempts that the worker has.
+pub(crate) type Orders = mpsc::UnboundedSender<Order>;
+
+/// Orders in one message at most.
+const BATCH: usize = 256;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What every link of a coordinator needs.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub hello: v1::CoordinatorHello,
+    pub processes: Processes,
+    pub pool: mpsc::UnboundedSender<PoolMail>,
+}
+
+/// Connects to a worker, for as long as the pool wants it.
+pub(crate) async fn run(context: Context, worker: Arc<str>, address: String) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match connect(&address).await {
+            Ok(client) => {
+                if let Err(status) = talk(&context, &worker, client).await {
+                    debug!(%worker, %status, "stream broke");
+                } else {
+                    pause = FIRST_PAUSE;
+                }
+                if context.pool.send(PoolMail::Disconnected(worker.clone())).is_err() {
+                    return;
+                }
+            }
+            Err(error) => debug!(%worker, %address, %error, "no connection"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn connect(address: &str) -> Result<ActivityManagerClient<Channel>, tonic::transport::Error> {
+    let channel = Endpoint::from_shared(format!("http://{address}"))?
+        .connect_timeout(Duration::from_secs(2))
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(5))
+        .keep_alive_timeout(Duration::from_secs(5))
+        .keep_alive_while_idle(true)
+        .connect()
+        .await?;
+    let client = ActivityManagerClient::new(channel);
+    Ok(client
+        .max_decoding_message_size(xavantes_proto::MAX_MESSAGE)
+        .max_encoding_message_size(xavantes_proto::MAX_MESSAGE))
+}
+
+async fn talk(
+    context: &Context,
+    worker: &Arc<str>,
+    mut client: ActivityManagerClient<Channel>,
+) -> Result<(), tonic::Status> {
+    let (sender, receiver) = mpsc::channel(4);
+    let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
+    let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
+    // The channel is empty and open.
+    let _ = sender.send(first).await;
+    let mut reports = client.work(ReceiverStream::new(receiver)).await?.into_inner();
+    let writer = tokio::spawn(async move {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut known = HashSet::new();
+        while to_send.recv_many(&mut batch, BATCH).await > 0 {
+            if sender.send(message(batch.drain(..), &mut known)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let outcome = async {
+        while let Some(report) = reports.message().await? {
+            take(context, worker, &orders, report).await;
+        }
+        Ok(())
+    }
+    .await;
+    writer.abort();
+    outcome
+}
+
+fn message(orders: impl Iterator<Item = Order>, known: &mut HashSet<String>) -> v1::WorkOrder {
+    let mut message = v1::WorkOrder::default();
+    for order in orders {
+        match order {
+            Order::Program(program) => {
+                if known.insert(program.digest.clone()) {
+                    message.programs.push(v1::Program::clone(&program));
+                }
+            }
+            Order::Job(job) => message.jobs.push(job),
+            Order::Cancel(key) => message.cancels.push(wire_id(&key)),
+            Order::Reply(reply) => message.replies.push(reply),
+            Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
+        }
+    }
+    message
+}
+
+fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {
+    v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
+}
+
+async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1::WorkReport) {
+    if let Some(hello) = report.hello {
+        info!(%worker, slots = hello.slots, "worker connected");
+        let _ = context.pool.send(PoolMail::Connected(worker.clone(), hello, orders.clone()));
+    }
+    if report.draining {
+        let _ = context.pool.send(PoolMail::Draining(worker.clone()));
+    }
+    for answer in report.answers {
+        let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
+        let key = key_of(&id);
+        if let v1::answer::Outcome::Refused(refusal) = outcome {
+            let _ = context.pool.send(PoolMail::Refused(worker.clone(), key, refusal));
+            continue;
+        }
+        let _ = context.pool.send(PoolMail::Answered(worker.clone(), key.clone()));
+        match context.processes.find(&key.0) {
+            Some(process) => {
+                let mail = Mail::Answered { key, outcome, orders: Some(orders.clone()) };
+                // Waits if the process has much mail: so does the worker's stream, and so the worker.
+                let _ = process.mail.send(mail).await;
+            }
+            // Of a process that is over: nobody wants it any more.
+            None => drop(orders.send(Order::Acknowledge(key))),
+        }
+    }
+    for call in report.calls {
+        let ticket = call.ticket;
+        let process = call.id.as_ref().and_then(|id| context.processes.find(&id.process));
+        let sent = match process {
+            Some(process) => process.mail.send(Mail::Called { call, orders: orders.clone() }).await.is_ok(),
+            None => false,
+        };
+        if !sent {
+            let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
+            let _ = orders.send(Order::Reply(v1::SharedReply { ticket, result }));
+        }
+    }
+    for printed in report.printed {
+        if let Some(id) = printed.id
+            && let Some(process) = context.processes.find(&id.process)
+        {
+            let _ = process.mail.send(Mail::Printed(id.element, printed.line)).await;
+        }
+    }
+}

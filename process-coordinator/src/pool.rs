@@ -1,0 +1,363 @@
+//! The workers of a coordinator: who has room, who has which attempt, who is gone.
+//!
+//! One task owns all of it, so nothing is locked. Processes take turns, so that none starves the others.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+use xavantes_proto::v1;
+
+use crate::link::{self, Context, Order, Orders};
+use crate::process::Mail;
+
+/// What an attempt is called: process, element, attempt.
+pub(crate) type Key = (Arc<str>, u64, u32);
+
+pub(crate) fn key_of(id: &v1::AttemptId) -> Key {
+    (id.process.as_str().into(), id.element, id.attempt)
+}
+
+/// An attempt that wants a worker.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub key: Key,
+    pub program: Arc<v1::Program>,
+    pub activity: u32,
+    pub cpus: u32,
+    pub tags: Vec<Arc<str>>,
+    pub job: v1::Job,
+}
+
+/// What the pool is told.
+#[derive(Debug)]
+pub(crate) enum PoolMail {
+    /// These workers take work now.
+    Roster(Vec<v1::NodeDescription>),
+    Dispatch(Task),
+    Cancel(Key),
+    /// A process began, or is over.
+    Began(Arc<str>),
+    Over(Arc<str>),
+    Connected(Arc<str>, v1::WorkerHello, Orders),
+    Disconnected(Arc<str>),
+    Draining(Arc<str>),
+    Answered(Arc<str>, Key),
+    Refused(Arc<str>, Key, v1::Refusal),
+    /// On which workers are these?
+    Where(Vec<Key>, oneshot::Sender<Vec<Option<Arc<str>>>>),
+}
+
+/// A worker that is silent for so long is taken for lost, and its attempts are handed out again.
+const LOST_AFTER: Duration = Duration::from_secs(10);
+/// A worker that had no room is not asked again for so long.
+const FULL_FOR: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(100);
+
+struct Worker {
+    link: JoinHandle<()>,
+    address: String,
+    orders: Option<Orders>,
+    slots: u32,
+    capacity: u32,
+    tags: HashSet<String>,
+    /// Attempts that it has, with the slots that each needs.
+    has: HashMap<Key, Task>,
+    used: u32,
+    /// Activity types that it will never run.
+    unfit: HashSet<(String, u32)>,
+    draining: bool,
+    full_until: Option<Instant>,
+    silent_since: Option<Instant>,
+}
+
+pub(crate) struct Pool {
+    context: Context,
+    workers: BTreeMap<Arc<str>, Worker>,
+    queues: HashMap<Arc<str>, VecDeque<Task>>,
+    /// Processes with something in their queue, in the order of their turns.
+    turns: VecDeque<Arc<str>>,
+    active: HashSet<Arc<str>>,
+    share: watch::Sender<u64>,
+}
+
+impl Pool {
+    pub fn new(context: Context) -> (Self, watch::Receiver<u64>) {
+        let (share, shared) = watch::channel(0);
+        let pool = Self {
+            context,
+            workers: BTreeMap::new(),
+            queues: HashMap::new(),
+            turns: VecDeque::new(),
+            active: HashSet::new(),
+            share,
+        };
+        (pool, shared)
+    }
+
+    pub async fn run(mut self, mut mail: mpsc::UnboundedReceiver<PoolMail>) {
+        let mut look = tokio::time::interval(LOOK);
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                count = mail.recv_many(&mut batch, 1024) => {
+                    if count == 0 {
+                        return;
+                    }
+                    for mail in batch.drain(..) {
+                        self.take(mail).await;
+                    }
+                }
+                _ = look.tick() => self.look().await,
+            }
+            self.place();
+            self.tell_share();
+        }
+    }
+
+    async fn take(&mut self, mail: PoolMail) {
+        match mail {
+            PoolMail::Roster(nodes) => self.on_roster(nodes).await,
+            PoolMail::Dispatch(task) => self.enqueue(task, false),
+            PoolMail::Cancel(key) => self.on_cancel(key).await,
+            PoolMail::Began(process) => drop(self.active.insert(process)),
+            PoolMail::Over(process) => {
+                self.active.remove(&process);
+                self.queues.remove(&process);
+            }
+            PoolMail::Connected(name, hello, orders) => self.on_connected(&name, hello, orders).await,
+            PoolMail::Disconnected(name) => {
+                if let Some(worker) = self.workers.get_mut(&name) {
+                    worker.orders = None;
+                    worker.silent_since = Some(Instant::now());
+                }
+            }
+            PoolMail::Draining(name) => {
+                if let Some(worker) = self.workers.get_mut(&name) {
+                    worker.draining = true;
+                }
+            }
+            PoolMail::Answered(name, key) => {
+                if let Some(worker) = self.workers.get_mut(&name) {
+                    worker.give_back(&key);
+                }
+            }
+            PoolMail::Refused(name, key, refusal) => self.on_refused(&name, &key, &refusal),
+            PoolMail::Where(keys, answer) => {
+                let places = keys.iter().map(|key| {
+                    self.workers.iter().find(|(_, worker)| worker.has.contains_key(key)).map(|(name, _)| name.clone())
+                });
+                let _ = answer.send(places.collect());
+            }
+        }
+    }
+
+    async fn on_roster(&mut self, nodes: Vec<v1::NodeDescription>) {
+        let named: HashMap<&str, &v1::NodeDescription> = nodes.iter().map(|node| (&*node.name, node)).collect();
+        let gone: Vec<Arc<str>> = self
+            .workers
+            .iter()
+            .filter(|(name, worker)| named.get(&***name).is_none_or(|node| node.address != worker.address))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            info!(worker = %name, "worker left the group");
+            self.lose(&name).await;
+        }
+        for node in nodes {
+            let name: Arc<str> = node.name.as_str().into();
+            if self.workers.contains_key(&name) {
+                continue;
+            }
+            let link = tokio::spawn(link::run(self.context.clone(), name.clone(), node.address.clone()));
+            self.workers.insert(name, Worker {
+                link,
+                address: node.address,
+                orders: None,
+                slots: 0,
+                capacity: 0,
+                tags: HashSet::new(),
+                has: HashMap::new(),
+                used: 0,
+                unfit: HashSet::new(),
+                draining: false,
+                full_until: None,
+                silent_since: None,
+            });
+        }
+    }
+
+    async fn on_connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello, orders: Orders) {
+        let Some(worker) = self.workers.get_mut(name) else { return };
+        worker.orders = Some(orders);
+        worker.slots = hello.slots;
+        worker.capacity = hello.slots + hello.queue;
+        worker.tags = hello.tags.into_iter().collect();
+        worker.silent_since = None;
+        worker.draining = false;
+        worker.unfit.clear();
+        // What it knows nothing of never arrived, or was lost with it.
+        let known: HashSet<Key> = hello.running.iter().chain(&hello.answered).map(key_of).collect();
+        let lost: Vec<Key> = worker.has.keys().filter(|key| !known.contains(*key)).cloned().collect();
+        for key in &lost {
+            worker.give_back(key);
+        }
+        self.report_lost(lost).await;
+    }
+
+    fn on_refused(&mut self, name: &Arc<str>, key: &Key, refusal: &v1::Refusal) {
+        let Some(worker) = self.workers.get_mut(name) else { return };
+        let Some(task) = worker.give_back(key) else { return };
+        if refusal.for_good {
+            warn!(worker = %name, element = task.job.path, reason = refusal.reason, "refused for good");
+            worker.unfit.insert((task.program.digest.clone(), task.activity));
+        } else {
+            worker.full_until = Some(Instant::now() + FULL_FOR);
+        }
+        self.enqueue(task, true);
+    }
+
+    async fn on_cancel(&mut self, key: Key) {
+        if let Some(queue) = self.queues.get_mut(&key.0)
+            && let Some(at) = queue.iter().position(|task| task.key == key)
+        {
+            queue.remove(at);
+            return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
+        }
+        for worker in self.workers.values() {
+            if worker.has.contains_key(&key) {
+                if let Some(orders) = &worker.orders {
+                    let _ = orders.send(Order::Cancel(key));
+                }
+                return;
+            }
+        }
+    }
+
+    fn enqueue(&mut self, task: Task, first: bool) {
+        let process = task.key.0.clone();
+        if !self.active.contains(&process) {
+            return;
+        }
+        let queue = self.queues.entry(process.clone()).or_default();
+        if queue.is_empty() && !self.turns.contains(&process) {
+            self.turns.push_back(process);
+        }
+        if first {
+            queue.push_front(task);
+        } else {
+            queue.push_back(task);
+        }
+    }
+
+    /// Hands out what can be handed out, a task of each process in turn.
+    fn place(&mut self) {
+        let now = Instant::now();
+        let mut stuck = 0;
+        while stuck < self.turns.len()
+            && let Some(process) = self.turns.pop_front()
+        {
+            let Some(queue) = self.queues.get_mut(&process) else { continue };
+            let Some(task) = queue.pop_front() else { continue };
+            let best = self
+                .workers
+                .values_mut()
+                .filter(|worker| worker.fits(&task, now))
+                .max_by_key(|worker| i64::from(worker.capacity) - i64::from(worker.used));
+            match best {
+                Some(worker) => {
+                    worker.begin(task);
+                    stuck = 0;
+                }
+                None => {
+                    queue.push_front(task);
+                    stuck += 1;
+                }
+            }
+            if !queue.is_empty() {
+                self.turns.push_back(process);
+            }
+        }
+    }
+
+    /// Workers that are silent for too long are lost.
+    async fn look(&mut self) {
+        let lost: Vec<Arc<str>> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.silent_since.is_some_and(|since| since.elapsed() > LOST_AFTER))
+            .filter(|(_, worker)| !worker.has.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in lost {
+            warn!(worker = %name, "worker is silent; its attempts are handed out again");
+            let Some(worker) = self.workers.get_mut(&name) else { continue };
+            let keys: Vec<Key> = worker.has.drain().map(|(key, _)| key).collect();
+            worker.used = 0;
+            self.report_lost(keys).await;
+        }
+    }
+
+    async fn lose(&mut self, name: &Arc<str>) {
+        let Some(worker) = self.workers.remove(name) else { return };
+        worker.link.abort();
+        self.report_lost(worker.has.into_keys().collect()).await;
+    }
+
+    async fn report_lost(&self, keys: Vec<Key>) {
+        for key in keys {
+            if let Some(process) = self.context.processes.find(&key.0) {
+                let _ = process.mail.send(Mail::Lost(key)).await;
+            }
+        }
+    }
+
+    async fn report(&self, key: Key, outcome: v1::answer::Outcome) {
+        if let Some(process) = self.context.processes.find(&key.0) {
+            let _ = process.mail.send(Mail::Answered { key, outcome, orders: None }).await;
+        }
+    }
+
+    /// How many attempts each process may have out: together somewhat more than there is room for, so that a process
+    /// that cannot use its share leaves no worker idle.
+    fn tell_share(&self) {
+        let up = self.workers.values().filter(|worker| worker.orders.is_some() && !worker.draining);
+        let total: u64 = up.map(|worker| u64::from(worker.capacity)).sum();
+        let share = match (total, self.active.len() as u64) {
+            (0, _) => 0,
+            (total, 0 | 1) => total,
+            (total, active) => (2 * total / active).clamp(1, total),
+        };
+        self.share.send_if_modified(|old| std::mem::replace(old, share) != share);
+    }
+}
+
+impl Worker {
+    fn fits(&self, task: &Task, now: Instant) -> bool {
+        self.orders.is_some()
+            && !self.draining
+            && self.full_until.is_none_or(|until| until <= now)
+            && task.cpus <= self.slots
+            && self.used + task.cpus <= self.capacity
+            && task.tags.iter().all(|tag| self.tags.contains(&**tag))
+            && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.activity)))
+    }
+
+    fn begin(&mut self, task: Task) {
+        let Some(orders) = &self.orders else { return };
+        // A link that broke in this moment tells so; then the attempt is not known to the worker, and lost.
+        let _ = orders.send(Order::Program(task.program.clone()));
+        let _ = orders.send(Order::Job(task.job.clone()));
+        self.used += task.cpus;
+        self.has.insert(task.key.clone(), task);
+    }
+
+    fn give_back(&mut self, key: &Key) -> Option<Task> {
+        let task = self.has.remove(key)?;
+        self.used = self.used.saturating_sub(task.cpus);
+        Some(task)
+    }
+}

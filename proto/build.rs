@@ -1,0 +1,16 @@
+//! Compiles the protocol without protoc, and keeps its description for reflection.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use prost::Message as _;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=xavantes");
+    let files = ["value", "activity", "coordinator", "group"].map(|name| format!("xavantes/v1/{name}.proto"));
+    let descriptors = protox::compile(files, ["."])?;
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().build_transport(true).compile_fds(descriptors)?;
+    Ok(())
+}

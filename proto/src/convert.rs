@@ -1,0 +1,103 @@
+//! Values to and from the wire.
+
+use std::sync::Arc;
+
+use xavantes_model::shared::{Method, methods};
+use xavantes_model::value::{FileRef, MAX_VALUE_DEPTH, SharedKind, SharedRef, Value};
+
+use crate::v1;
+
+/// A message does not say anything that makes sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit(pub &'static str);
+
+impl From<Unfit> for tonic::Status {
+    fn from(unfit: Unfit) -> Self {
+        tonic::Status::invalid_argument(unfit.0)
+    }
+}
+
+/// A value for the wire.
+pub fn value(value: &Value) -> v1::Value {
+    use v1::value::Kind;
+    let kind = match value {
+        Value::Null => Kind::Nothing(v1::Nothing {}),
+        Value::Bool(b) => Kind::Boolean(*b),
+        Value::Int(i) => Kind::Int(*i),
+        Value::Float(f) => Kind::Float(*f),
+        Value::Str(s) => Kind::Text(s.to_string()),
+        Value::Bytes(b) => Kind::Bytes(b.to_vec()),
+        Value::List(items) => Kind::List(v1::ValueList { items: items.iter().map(self::value).collect() }),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(key, item)| (key.to_string(), self::value(item))).collect();
+            Kind::Map(v1::ValueMap { entries })
+        }
+        Value::File(file) => {
+            Kind::File(v1::FileReference { uri: file.uri.to_string(), directory: file.directory })
+        }
+        Value::Shared(object) => Kind::Shared(object.into()),
+    };
+    v1::Value { kind: Some(kind) }
+}
+
+/// A value from the wire.
+pub fn value_from(value: v1::Value) -> Result<Value, Unfit> {
+    at_depth(value, 0)
+}
+
+fn at_depth(value: v1::Value, depth: usize) -> Result<Value, Unfit> {
+    use v1::value::Kind;
+    if depth > MAX_VALUE_DEPTH {
+        return Err(Unfit("a value nests too deep"));
+    }
+    Ok(match value.kind {
+        None | Some(Kind::Nothing(_)) => Value::Null,
+        Some(Kind::Boolean(b)) => Value::Bool(b),
+        Some(Kind::Int(i)) => Value::Int(i),
+        Some(Kind::Float(f)) => Value::Float(f),
+        Some(Kind::Text(s)) => Value::Str(s.into()),
+        Some(Kind::Bytes(b)) => Value::Bytes(b.into()),
+        Some(Kind::List(list)) => {
+            let items = list.items.into_iter().map(|item| at_depth(item, depth + 1));
+            Value::List(Arc::new(items.collect::<Result<_, _>>()?))
+        }
+        Some(Kind::Map(map)) => {
+            let entries = map.entries.into_iter().map(|(key, item)| Ok((key.into(), at_depth(item, depth + 1)?)));
+            Value::Map(Arc::new(entries.collect::<Result<_, _>>()?))
+        }
+        Some(Kind::File(file)) => Value::File(Arc::new(FileRef { uri: file.uri.into(), directory: file.directory })),
+        Some(Kind::Shared(object)) => Value::Shared(object.try_into()?),
+    })
+}
+
+impl From<&SharedRef> for v1::SharedReference {
+    fn from(object: &SharedRef) -> Self {
+        let kind = match object.kind {
+            SharedKind::Set => v1::SharedKind::Set,
+            SharedKind::List => v1::SharedKind::List,
+            SharedKind::Map => v1::SharedKind::Map,
+            SharedKind::Counter => v1::SharedKind::Counter,
+        };
+        Self { kind: kind.into(), home: object.home.to_string(), id: object.id }
+    }
+}
+
+impl TryFrom<v1::SharedReference> for SharedRef {
+    type Error = Unfit;
+
+    fn try_from(object: v1::SharedReference) -> Result<Self, Unfit> {
+        let kind = match object.kind() {
+            v1::SharedKind::Set => SharedKind::Set,
+            v1::SharedKind::List => SharedKind::List,
+            v1::SharedKind::Map => SharedKind::Map,
+            v1::SharedKind::Counter => SharedKind::Counter,
+            v1::SharedKind::Unspecified => return Err(Unfit("a shared object of no kind")),
+        };
+        Ok(Self { kind, home: object.home.into(), id: object.id })
+    }
+}
+
+/// The name of a method of a kind of shared object.
+pub fn method_name(kind: SharedKind, method: Method) -> &'static str {
+    methods(kind).iter().find(|(_, known, ..)| *known == method).map_or("", |(name, ..)| name)
+}
