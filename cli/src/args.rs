@@ -1,9 +1,11 @@
 //! What can be typed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use xavantes_node::Role;
 
 /// Runs long, structured, parallel computations described as XML processes.
 #[derive(Parser)]
@@ -17,6 +19,9 @@ pub(crate) struct Cli {
     /// Say only what was asked for
     #[arg(short, long, global = true)]
     pub quiet: bool,
+    /// Say more; twice: everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,14 +32,151 @@ pub(crate) enum Format {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a process to its end in this program and print its results
+    /// Run a process to its end on a grid inside this program and print its results
     Run(RunArgs),
     /// Find everything that is wrong with definitions before they run
     Validate(ValidateArgs),
+    /// Run one node of a grid, with any combination of roles
+    Node(NodeArgs),
+    /// Start a process on a grid and print its id
+    Submit(SubmitArgs),
+    /// What runs and ran
+    List(GridArgs),
+    /// A process, or a part of it, with everything that is alive in it
+    Tree(PathArgs),
+    /// One element
+    Show(PathArgs),
+    /// The results of a process
+    Results(ProcessArgs),
+    /// Wait until processes end; ends with the exit code of the first that did not complete
+    Wait(WaitArgs),
+    /// End an element now; asked twice, without waiting for its FINALLY
+    Cancel(PathArgs),
+    /// Start nothing new in an element
+    Pause(PathArgs),
+    /// Go on with a paused element
+    Resume(PathArgs),
+    /// Try an element again: one that waits, is held, or runs
+    Retry(PathArgs),
+    /// Change a bound of a running controller, or a parameter of an element that has not begun
+    Set(SetArgs),
+    /// The nodes of a group
+    Nodes(GridArgs),
+    /// Let a node finish what it has and take nothing new
+    Drain(DrainArgs),
     /// Print the XML schema of definitions, for editors
     Schema,
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
+}
+
+/// Which grid.
+#[derive(Args)]
+pub(crate) struct GridArgs {
+    /// The coordinator to talk to: host:port
+    #[arg(long, env = "XAVANTES_COORDINATOR", default_value = "127.0.0.1:7433", value_name = "ADDRESS")]
+    pub coordinator: String,
+}
+
+#[derive(Args)]
+pub(crate) struct PathArgs {
+    /// The path of an element, e.g. FindPrimes-7f3a/search/[3]
+    pub path: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ProcessArgs {
+    /// The id of a process
+    pub process: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct WaitArgs {
+    /// The ids of processes
+    #[arg(required = true)]
+    pub processes: Vec<String>,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SetArgs {
+    /// The path of an element
+    pub path: String,
+    /// TO, MAX_PARALLEL, JOIN, EXIT_CONDITION or a parameter
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
+    pub setting: (String, String),
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct DrainArgs {
+    /// The name of a node
+    pub node: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub what: WhatArgs,
+    /// Wait for the end of the process and print its results
+    #[arg(long)]
+    pub wait: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+/// How a node is set up: the file first, then the environment, then flags.
+#[derive(Args)]
+pub(crate) struct NodeArgs {
+    /// A TOML file with any of these settings
+    #[arg(long, env = "XAVANTES_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The name of the node, unique in its group [default: the name of the host]
+    #[arg(long, env = "XAVANTES_NAME")]
+    pub name: Option<String>,
+    /// The group it belongs to [default: default]
+    #[arg(long, env = "XAVANTES_GROUP")]
+    pub group: Option<String>,
+    /// group-manager, process-coordinator, activity-manager [default: all]
+    #[arg(long, env = "XAVANTES_ROLES", value_delimiter = ',', value_parser = role)]
+    pub roles: Option<Vec<Role>>,
+    /// Where it listens [default: 127.0.0.1:7433]
+    #[arg(long, env = "XAVANTES_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Where others reach it, if that is not where it listens
+    #[arg(long, env = "XAVANTES_ADVERTISE", value_name = "ADDRESS")]
+    pub advertise: Option<String>,
+    /// Addresses of the group's managers
+    #[arg(long, env = "XAVANTES_JOIN", value_delimiter = ',', value_name = "ADDRESS")]
+    pub join: Option<Vec<String>>,
+    /// How many activities it runs at once [default: the number of processors]
+    #[arg(long, env = "XAVANTES_SLOTS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub slots: Option<u32>,
+    /// How many activities may wait on it for a slot [default: twice the slots, at least 8]
+    #[arg(long, env = "XAVANTES_QUEUE", value_parser = clap::value_parser!(u32).range(0..=65536))]
+    pub queue: Option<u32>,
+    /// Words that activities may require of it
+    #[arg(long, env = "XAVANTES_TAGS", value_delimiter = ',')]
+    pub tags: Option<Vec<String>>,
+    /// How many seconds running activities get to end when the node is told to stop [default: 30]
+    #[arg(long, env = "XAVANTES_DRAIN_SECONDS")]
+    pub drain_seconds: Option<u64>,
+    /// Print the settings that result, and stop
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    let known = Role::ALL.iter().find(|(name, _)| *name == text).map(|(_, role)| *role);
+    known.ok_or_else(|| format!("the roles are {}", Role::ALL.map(|(name, _)| name).join(", ")))
 }
 
 #[derive(Args)]
@@ -44,8 +186,9 @@ pub(crate) struct ValidateArgs {
     pub files: Vec<PathBuf>,
 }
 
+/// What to run.
 #[derive(Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct WhatArgs {
     /// The definition
     pub file: PathBuf,
     /// Which process type to run; needed if there are several that no other calls
@@ -57,6 +200,12 @@ pub(crate) struct RunArgs {
     /// Parameters from a JSON file: one object, a member for each
     #[arg(long, value_name = "FILE")]
     pub params: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub what: WhatArgs,
     /// How many activities run at once [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,

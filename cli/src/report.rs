@@ -1,6 +1,6 @@
 //! Writing to people: results go to standard output, everything else to standard error.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use crate::Exit;
 
@@ -24,4 +24,26 @@ pub(crate) fn complain(message: &str) -> Exit {
 pub(crate) fn tell(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Logs go to standard error: for a node what happens, for other commands what is wrong, unless more is asked for.
+/// `RUST_LOG` has the last word.
+pub(crate) fn start_log(is_node: bool, quiet: bool, verbose: u8) {
+    let level = match (is_node, quiet, verbose) {
+        (_, true, _) => "error",
+        (true, false, 0) => "info",
+        (false, false, 0) => "error",
+        (_, false, 1) => "info",
+        (_, false, _) => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("warn,xavantes={level},{}", ours(level))));
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+}
+
+fn ours(level: &str) -> String {
+    ["activity_manager", "group_manager", "process_coordinator", "node"]
+        .map(|name| format!("xavantes_{name}={level}"))
+        .join(",")
 }

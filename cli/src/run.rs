@@ -1,181 +1,133 @@
-//! `xavantes run`: a process from its file to its results.
+//! `xavantes run`: a grid of one node inside this program, and a process on it from its file to its results.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value as Json, json};
-use xavantes_engine::{Engine, Outcome, Start, State};
-use xavantes_model::definition::{Kind, ProcessType, Program};
-use xavantes_model::diagnostic::did_you_mean;
-use xavantes_model::value::{Type, Value};
+use serde_json::json;
+use tokio::sync::mpsc;
+use xavantes_node::{Config, Node};
+use xavantes_proto::v1;
 
 use crate::Exit;
 use crate::args::{Format, RunArgs};
-use crate::local::Watcher;
+use crate::client::{Coordinator, connect, exit_of, refused};
 use crate::report::{complain, print, tell};
-use crate::validate::load_files;
+use crate::{definition, show};
 
-pub(crate) fn run(arguments: RunArgs, format: Format, quiet: bool) -> Exit {
-    let program = match load_files(std::slice::from_ref(&arguments.file), format) {
-        Ok(program) => Arc::new(program),
+/// After a cancellation so long is waited before it is asked for again, which cuts `FINALLY` short.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(arguments: RunArgs, format: Format, quiet: bool) -> Exit {
+    let request = match definition::request(&arguments.what, format) {
+        Ok(request) => request,
         Err(exit) => return exit,
     };
-    let process = match choose(&program, arguments.process.as_deref()) {
-        Ok(process) => process,
-        Err(message) => return complain(&message),
-    };
-    let parameters = match parameters(&program.processes[process], &arguments) {
-        Ok(parameters) => parameters,
-        Err(problems) => return complain_all(&problems),
-    };
-    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get().min(u16::MAX.into()) as u16);
-    let workers = arguments.workers.unwrap_or_else(cores);
-    let id = format!("{}-{:04x}", program.processes[process].name, std::process::id() & 0xffff);
+    on_own_grid(arguments, request, format, quiet).await.unwrap_or_else(|exit| exit)
+}
+
+async fn on_own_grid(
+    arguments: RunArgs,
+    request: v1::SubmitRequest,
+    format: Format,
+    quiet: bool,
+) -> Result<Exit, Exit> {
+    let mut config = Config { name: "local".into(), listen: ([127, 0, 0, 1], 0).into(), ..Config::default() };
+    if let Some(workers) = arguments.workers {
+        config.slots = workers.into();
+        config.queue = config.queue.max(config.slots.saturating_mul(2));
+    }
+    let (printed, lines) = mpsc::unbounded_channel();
+    let node = Node::start(config, Some(printed)).await.map_err(|error| {
+        complain(&error.to_string());
+        Exit::Failed
+    })?;
+    let mut client = connect(&node.address().to_string()).await?;
     let began = Instant::now();
+    let process = client.submit(request).await.map_err(|status| refused(&status))?.into_inner().process;
     let mut display = Display::new(quiet, began);
-    let start = Start::new(id.as_str(), process, parameters);
-    let outcome = crate::local::run(&program, start, workers, arguments.timeout, &mut display);
+    let timed_out = follow(&mut client, &process, arguments.timeout, lines, &mut display).await?;
     display.clear();
-    match outcome {
-        Err(problems) => complain_all(&problems),
-        Ok((state, timed_out)) => report(&id, &state, timed_out, began.elapsed(), format),
-    }
+    let answer = client.results(v1::ResultsRequest { process }).await.map_err(|status| refused(&status))?.into_inner();
+    Ok(report(&answer, timed_out, began.elapsed(), format))
 }
 
-fn complain_all(problems: &[String]) -> Exit {
-    for problem in problems {
-        complain(problem);
-    }
-    Exit::Usage
-}
-
-/// The type that was asked for, or the only one that no other type calls.
-fn choose(program: &Program, wanted: Option<&str>) -> Result<usize, String> {
-    let names = || program.processes.iter().map(|process| &*process.name);
-    if let Some(name) = wanted {
-        return program.process(name).ok_or_else(|| {
-            let hint = did_you_mean(name, names()).unwrap_or_else(|| list("process types here", names()));
-            format!("there is no process type {name:?}; {hint}")
-        });
-    }
-    let called: BTreeSet<usize> = program
-        .processes
-        .iter()
-        .enumerate()
-        .flat_map(|(caller, process)| process.nodes.iter().map(move |node| (caller, &node.kind)))
-        .filter_map(|(caller, kind)| match kind {
-            Kind::Process { process } if *process != caller => Some(*process),
-            _ => None,
-        })
-        .collect();
-    let free: Vec<usize> = (0..program.processes.len()).filter(|process| !called.contains(process)).collect();
-    match free[..] {
-        [only] => Ok(only),
-        _ if program.processes.is_empty() => Err("the definition has no process type".into()),
-        _ => Err(format!("which process type is to run? Say --process NAME; {}", list("there are", names()))),
-    }
-}
-
-fn list<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    format!("{what}: {}", names.take(20).collect::<Vec<_>>().join(", "))
-}
-
-/// Parameters from the file, then from the command line, which wins; or everything that is wrong with them.
-fn parameters(process: &ProcessType, arguments: &RunArgs) -> Result<Vec<(String, Value)>, Vec<String>> {
-    let mut problems = Vec::new();
-    let mut given: BTreeMap<String, Value> = BTreeMap::new();
-    let inputs = || process.parameters().iter().filter(|variable| variable.direction.is_in());
-    let unknown = |key: &str| {
-        let names = || inputs().map(|variable| &*variable.name);
-        let hint = did_you_mean(key, names()).unwrap_or_else(|| match inputs().next() {
-            Some(_) => list("it has", names()),
-            None => "it has none".into(),
-        });
-        format!("{} has no IN parameter {key:?}; {hint}", process.name)
-    };
-    let members = arguments.params.as_deref().map(read_params).transpose().map_err(|problem| vec![problem])?;
-    for (key, json) in members.unwrap_or_default() {
-        let Some(variable) = inputs().find(|variable| *variable.name == *key) else {
-            problems.push(unknown(&key));
-            continue;
+/// Shows a process until its end. Time-out and Ctrl-C cancel it. Tells whether time ran out.
+async fn follow(
+    client: &mut Coordinator,
+    process: &str,
+    timeout: Option<Duration>,
+    mut lines: mpsc::UnboundedReceiver<(String, String)>,
+    display: &mut Display,
+) -> Result<bool, Exit> {
+    let request = v1::WatchRequest { process: process.to_owned() };
+    let mut changes = client.watch(request).await.map_err(|status| refused(&status))?.into_inner();
+    let mut timed_out = false;
+    let forever = Duration::from_secs(365 * 24 * 3600);
+    let cancel_at = tokio::time::sleep(timeout.unwrap_or(forever));
+    tokio::pin!(cancel_at);
+    loop {
+        let cancel = tokio::select! {
+            biased;
+            Some((path, line)) = lines.recv() => {
+                display.printed(&path, &line);
+                false
+            }
+            change = changes.message() => match change.map_err(|status| refused(&status))? {
+                Some(status) => {
+                    display.show(&status);
+                    false
+                }
+                None => {
+                    while let Ok((path, line)) = lines.try_recv() {
+                        display.printed(&path, &line);
+                    }
+                    return Ok(timed_out);
+                }
+            },
+            () = &mut cancel_at => {
+                timed_out |= timeout.is_some();
+                true
+            }
+            _ = tokio::signal::ctrl_c() => true,
         };
-        let value = Value::try_from(json).and_then(|value| match variable.ty {
-            Some(ty) if !value.is_null() => ty.accept(value),
-            _ => Ok(value),
-        });
-        given.insert(
-            key.clone(),
-            value.unwrap_or_else(|problem| {
-                problems.push(format!("parameter {key:?}: {problem}"));
-                Value::Bool(false)
-            }),
-        );
-    }
-    for (key, text) in &arguments.parameters {
-        let Some(variable) = inputs().find(|variable| *variable.name == **key) else {
-            problems.push(unknown(key));
-            continue;
-        };
-        let value = variable.ty.unwrap_or(Type::String).parse(text).unwrap_or_else(|problem| {
-            problems.push(format!("parameter {key:?}: {problem}"));
-            Value::Bool(false)
-        });
-        given.insert(key.clone(), value);
-    }
-    for variable in inputs().filter(|variable| variable.default.is_none() && !variable.optional) {
-        if given.get(&*variable.name).is_none_or(Value::is_null) {
-            problems.push(format!("parameter {:?} is missing", variable.name));
+        if cancel {
+            let action = Some(v1::steer_request::Action::Cancel(v1::Nothing {}));
+            // It may have ended in this moment, or be ending already.
+            let _ = client.steer(v1::SteerRequest { path: process.to_owned(), action }).await;
+            cancel_at.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
         }
     }
-    if problems.is_empty() { Ok(given.into_iter().collect()) } else { Err(problems) }
 }
 
-/// The members of a JSON file with parameters.
-fn read_params(file: &Path) -> Result<serde_json::Map<String, Json>, String> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    match serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))? {
-        Json::Object(members) => Ok(members),
-        _ => Err(format!("{shown}: expected one JSON object")),
-    }
-}
-
-fn report(id: &str, state: &State, timed_out: bool, elapsed: Duration, format: Format) -> Exit {
-    let Some((outcome, results)) = state.ended() else { return Exit::Failed };
-    let (word, exit) = match outcome {
-        Outcome::Completed => ("completed", Exit::Success),
-        Outcome::Cancelled if timed_out => ("cancelled", Exit::TimedOut),
-        Outcome::Cancelled => ("cancelled", Exit::Cancelled),
-        Outcome::Failed(_) | Outcome::Restart => ("failed", Exit::Failed),
+fn report(answer: &v1::ResultsResponse, timed_out: bool, elapsed: Duration, format: Format) -> Exit {
+    let status = answer.status.clone().unwrap_or_default();
+    let exit = match exit_of(&status) {
+        Exit::Cancelled if timed_out => Exit::TimedOut,
+        exit => exit,
     };
-    if let Outcome::Failed(failure) = outcome {
-        tell(&format!("error: {failure}\n"));
+    if let Some(why) = &status.failure {
+        complain(&show::failure(why));
     } else if exit == Exit::TimedOut {
-        tell("error: time is out: the process was cancelled\n");
+        complain("time is out: the process was cancelled");
     }
-    let results: serde_json::Map<String, Json> =
-        results.iter().map(|(name, value)| (name.to_string(), value.to_json())).collect();
     let printed = match format {
         Format::Json => {
-            let counts = state.counts();
+            let counts = status.counts.unwrap_or_default();
             let mut document = json!({
-                "process": id,
-                "state": word,
-                "results": results,
+                "process": status.process,
+                "state": show::state(&status),
+                "results": show::results(&answer.results),
                 "activities": {
                     "completed": counts.completed, "failed": counts.failed, "attempts": counts.attempts,
                 },
                 "elapsed_seconds": elapsed.as_secs_f64(),
             });
-            if let Outcome::Failed(failure) = outcome {
-                document["error"] = json!(failure.to_string());
+            if let Some(why) = &status.failure {
+                document["error"] = json!(show::failure(why));
             }
             print(&document.to_string())
         }
-        Format::Text => print(&results.iter().map(|(name, value)| format!("{name} = {value}\n")).collect::<String>()),
+        Format::Text => print(&show::results_text(&answer.results)),
     };
     if printed == Exit::Success { exit } else { printed }
 }
@@ -185,15 +137,12 @@ struct Display {
     quiet: bool,
     terminal: bool,
     began: Instant,
-    last: Instant,
     shown: bool,
 }
 
 impl Display {
-    const EVERY: Duration = Duration::from_millis(100);
-
     fn new(quiet: bool, began: Instant) -> Self {
-        Self { quiet, terminal: std::io::stderr().is_terminal(), began, last: began, shown: false }
+        Self { quiet, terminal: std::io::stderr().is_terminal(), began, shown: false }
     }
 
     fn clear(&mut self) {
@@ -201,19 +150,16 @@ impl Display {
             tell("\r\x1b[K");
         }
     }
-}
 
-impl Watcher for Display {
-    fn stepped(&mut self, engine: &Engine) {
-        if self.quiet || !self.terminal || self.last.elapsed() < Self::EVERY {
+    fn show(&mut self, status: &v1::ProcessStatus) {
+        if self.quiet || !self.terminal {
             return;
         }
-        self.last = Instant::now();
         self.shown = true;
-        let counts = engine.state().counts();
+        let counts = status.counts.unwrap_or_default();
         let rate = counts.completed as f64 / self.began.elapsed().as_secs_f64().max(0.001);
         let failed = if counts.failed > 0 { format!(", {} failed", counts.failed) } else { String::new() };
-        tell(&format!("\r\x1b[K{} completed, {} running{failed} ({rate:.0}/s)", counts.completed, counts.out));
+        tell(&format!("\r\x1b[K{} completed, {} running{failed} ({rate:.0}/s)", counts.completed, counts.running));
     }
 
     fn printed(&mut self, path: &str, line: &str) {

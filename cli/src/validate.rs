@@ -14,8 +14,8 @@ use crate::Exit;
 use crate::args::{Format, ValidateArgs};
 use crate::report::{complain, print, tell};
 
-/// Reads and loads definitions; on failure everything that is wrong has been told.
-pub(crate) fn load_files<P: AsRef<Path>>(files: &[P], format: Format) -> Result<Program, Exit> {
+/// Reads documents; on failure every one that cannot be read has been told.
+pub(crate) fn read_files<P: AsRef<Path>>(files: &[P]) -> Result<Vec<Source>, Exit> {
     let mut sources = Vec::with_capacity(files.len());
     let mut unreadable = Ok(());
     for file in files {
@@ -24,18 +24,24 @@ pub(crate) fn load_files<P: AsRef<Path>>(files: &[P], format: Format) -> Result<
             Err(message) => unreadable = Err(complain(&message)),
         }
     }
-    unreadable?;
-    load::load(&sources).map_err(|diagnostics| {
+    unreadable.map(|()| sources)
+}
+
+/// Loads documents; on failure everything that is wrong has been told.
+pub(crate) fn load_sources(sources: &[Source], format: Format) -> Result<Program, Exit> {
+    load::load(sources).map_err(|diagnostics| {
         match format {
-            Format::Text => tell(&text(&sources, &diagnostics)),
-            Format::Json => drop(print(&json(&sources, &diagnostics).to_string())),
+            Format::Text => tell(&text(sources, &diagnostics)),
+            Format::Json => {
+                print(&json(sources, &diagnostics).to_string());
+            }
         }
         Exit::Usage
     })
 }
 
 pub(crate) fn validate(arguments: &ValidateArgs, format: Format) -> Exit {
-    match load_files(&arguments.files, format) {
+    match read_files(&arguments.files).and_then(|sources| load_sources(&sources, format)) {
         Ok(_) if format == Format::Json => print(&json(&[], &[]).to_string()),
         Ok(_) => Exit::Success,
         Err(exit) => exit,

@@ -6,3 +6,4 @@ mod server;
 
 pub use config::{Config, Role};
 pub use server::{Error, Node};
+pub use xavantes_process_coordinator::Printed;

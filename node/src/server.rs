@@ -54,8 +54,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node; it serves when this returns.
-    pub async fn start(config: Config) -> Result<Self, Error> {
+    /// Starts a node; it serves when this returns. `printed` takes what activities of its processes print.
+    pub async fn start(config: Config, printed: Option<xavantes_process_coordinator::Printed>) -> Result<Self, Error> {
         if config.roles.is_empty() {
             return Err(Error::NoRole);
         }
@@ -73,6 +73,7 @@ impl Node {
             xavantes_process_coordinator::Service::new(xavantes_process_coordinator::Options {
                 node: config.name.clone(),
                 group: config.group.clone(),
+                printed,
             })
         });
         let worker = is(Role::ActivityManager).then(|| {

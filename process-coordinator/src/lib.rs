@@ -14,4 +14,4 @@ mod pool;
 mod process;
 mod service;
 
-pub use service::{Options, Service};
+pub use service::{Options, Printed, Service};

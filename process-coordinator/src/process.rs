@@ -88,6 +88,7 @@ pub(crate) struct Driver {
     pub status: watch::Sender<v1::ProcessStatus>,
     pub results: watch::Sender<Vec<v1::Parameter>>,
     pub output: Output,
+    pub printed: Option<crate::service::Printed>,
 }
 
 pub(crate) fn mailbox() -> (mpsc::Sender<Mail>, mpsc::Receiver<Mail>) {
@@ -198,7 +199,11 @@ impl Driver {
             }
             Mail::Called { call, orders } => self.on_called(call, &orders),
             Mail::Printed(element, line) => {
-                info!(element = self.engine.path(element_from(element)), line, "printed");
+                let path = self.engine.path(element_from(element));
+                match &self.printed {
+                    Some(printed) => drop(printed.send((path, line))),
+                    None => info!(element = path, line, "printed"),
+                }
             }
             Mail::Steer { path, action, verdict } => {
                 let outcome = self.step(Input::Steered { path, action });
@@ -323,7 +328,7 @@ impl Driver {
             Err(rejection) => Err(rejection),
         };
         let Ok(mut element) = shown else {
-            let _ = answer.send(shown.map_err(|rejection| rejection));
+            let _ = answer.send(shown);
             return;
         };
         // Only the pool knows which worker has which attempt.

@@ -1,6 +1,6 @@
 //! What users, monitors and nodes ask of a coordinator.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 use tracing::info;
 use xavantes_engine::{Action, Engine, Output, Rejection, Start, Time};
-use xavantes_model::definition::{Kind, Program};
+use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::{LineIndex, Source};
 use xavantes_model::load::load;
 use xavantes_model::value::Value;
@@ -30,7 +30,12 @@ pub struct Options {
     pub node: String,
     /// Its group.
     pub group: String,
+    /// Where lines that activities print go, with the paths of their elements.
+    pub printed: Option<Printed>,
 }
+
+/// Takes lines that activities print. A program that runs a grid for one user shows them; others keep none.
+pub type Printed = mpsc::UnboundedSender<(String, String)>;
 
 /// Ended processes that are remembered at most; the oldest go first.
 const MOST_ENDED: usize = 10_000;
@@ -126,7 +131,8 @@ impl Service {
 
     fn start(&self, request: v1::SubmitRequest) -> Result<Arc<str>, Status> {
         let (program, wire_program) = self.program(request.documents)?;
-        let process = choose(&program, &request.process_type)?;
+        let wanted = Some(request.process_type.as_str()).filter(|name| !name.is_empty());
+        let process = program.entry(wanted).map_err(Status::invalid_argument)?;
         let parameters = request
             .parameters
             .into_iter()
@@ -173,6 +179,7 @@ impl Service {
             status,
             results,
             output,
+            printed: self.shared.options.printed.clone(),
         };
         tokio::spawn(driver.run());
         info!(process = %id, "process started");
@@ -214,31 +221,6 @@ impl Service {
     fn find(&self, path: &str) -> Result<Handle, Status> {
         let id = path.split('/').next().unwrap_or_default();
         self.shared.processes.find(id).ok_or_else(|| Status::not_found(format!("there is no process {id:?} here")))
-    }
-}
-
-/// The type that was asked for, or the only one that no other type calls.
-#[allow(clippy::result_large_err)]
-fn choose(program: &Program, wanted: &str) -> Result<usize, Status> {
-    if !wanted.is_empty() {
-        let found = program.process(wanted);
-        return found.ok_or_else(|| Status::invalid_argument(format!("there is no process type {wanted:?}")));
-    }
-    let mut called = BTreeSet::new();
-    for (caller, process) in program.processes.iter().enumerate() {
-        called.extend(process.nodes.iter().filter_map(|node| match node.kind {
-            Kind::Process { process } if process != caller => Some(process),
-            _ => None,
-        }));
-    }
-    let free: Vec<usize> = (0..program.processes.len()).filter(|process| !called.contains(process)).collect();
-    match free[..] {
-        [only] => Ok(only),
-        [] => Err(Status::invalid_argument("the documents have no process type that could be started")),
-        _ => {
-            let names: Vec<&str> = free.iter().take(20).map(|process| &*program.processes[*process].name).collect();
-            Err(Status::invalid_argument(format!("which process type is to run? There are: {}", names.join(", "))))
-        }
     }
 }
 

@@ -3,12 +3,14 @@
 //! A process type is a list of nodes in document order. Node 0 is its `BODY`; the nodes of a subtree are neighbours
 //! (`id..node.end`). Names are gone: code refers to *slots*, the positions of variables in their scope.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::did_you_mean;
 use crate::script::Code;
 use crate::value::{Type, Value};
 
@@ -41,6 +43,31 @@ impl Program {
     /// The process type of that name.
     pub fn process(&self, name: &str) -> Option<usize> {
         self.processes.iter().position(|process| &*process.name == name)
+    }
+
+    /// The process type to start: the one that was asked for, or the only one that no other type calls.
+    pub fn entry(&self, wanted: Option<&str>) -> Result<usize, String> {
+        let names = || self.processes.iter().map(|process| &*process.name);
+        let list = |what: &str| format!("{what}: {}", names().take(20).collect::<Vec<_>>().join(", "));
+        if let Some(name) = wanted {
+            return self.process(name).ok_or_else(|| {
+                let hint = did_you_mean(name, names()).unwrap_or_else(|| list("process types here"));
+                format!("there is no process type {name:?}; {hint}")
+            });
+        }
+        let mut called = BTreeSet::new();
+        for (caller, process) in self.processes.iter().enumerate() {
+            called.extend(process.nodes.iter().filter_map(|node| match node.kind {
+                Kind::Process { process } if process != caller => Some(process),
+                _ => None,
+            }));
+        }
+        let free: Vec<usize> = (0..self.processes.len()).filter(|process| !called.contains(process)).collect();
+        match free[..] {
+            [only] => Ok(only),
+            _ if self.processes.is_empty() => Err("the definition has no process type".into()),
+            _ => Err(format!("which process type is to run? Say --process NAME; {}", list("there are"))),
+        }
     }
 
     /// A node of a process type.

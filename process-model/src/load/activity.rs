@@ -10,7 +10,7 @@ use super::compile::{Place, report_unclosed};
 use super::grammar::{self, Tag};
 use super::scope::{self, TooMuch, check_code, check_count};
 use super::template::{self, Piece};
-use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals, names};
+use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals};
 use crate::definition::{ActivityCode, ActivityType, Requires};
 use crate::diagnostic::did_you_mean;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
@@ -166,7 +166,7 @@ fn check(
 ) -> bool {
     let text = &mapped.value[range.clone()];
     let place = Place { document, mapped, start: range.start };
-    let uses = match names::uses(text, form) {
+    let uses = match document.uses(text, form) {
         Ok(uses) => uses,
         Err(error) => {
             place.syntax(report, text, error);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::compile::Place;
 use super::grammar::is_binding;
-use super::names::{Building, Names, uses};
+use super::names::{Building, Names};
 use super::scope::{Resolver, parameter_help};
 use super::scripts::Linker;
 use super::template::{Piece, closing, quoted, string_end};
@@ -119,7 +119,7 @@ impl Linker<'_> {
             }) {
                 let code = &text[range.clone()];
                 let place = Place { document: self.document, mapped: &attribute.value, start: range.start };
-                match uses(code, Form::Expression) {
+                match self.document.uses(code, Form::Expression) {
                     Ok(used) => clean &= place.problems(self.report, resolver.take(&used)).is_some(),
                     Err(error) => {
                         place.syntax(self.report, code, error);

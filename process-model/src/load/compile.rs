@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::bindings::{fits, wrong_literal};
 use super::grammar::{self, Tag};
-use super::names::{Building, single_name, type_of, uses};
+use super::names::{Building, single_name, type_of};
 use super::scope::{Problem, Resolver, TooMuch};
 use super::scripts::Linker;
 use super::template::{self, Piece};
@@ -136,7 +136,8 @@ impl<'a> Linker<'a> {
         let line = self.line(at, range.start);
         let text = &at.value[range.clone()];
         let place = Place { document: self.document, mapped: at, start: range.start };
-        let used = uses(text, Form::Expression).map_err(|error| place.syntax(self.report, text, error)).ok()?;
+        let used =
+            self.document.uses(text, Form::Expression).map_err(|error| place.syntax(self.report, text, error)).ok()?;
         let view = Building { nodes: &self.nodes, parts: &self.parts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&view, scope, Form::Expression, asks);
         place.problems(self.report, resolver.take(&used))?;
@@ -155,7 +156,8 @@ impl<'a> Linker<'a> {
         let text = at.value.as_str();
         let line = self.line(&at, 0);
         let place = Place { document: self.document, mapped: &at, start: 0 };
-        let used = uses(text, Form::Statements).map_err(|error| place.syntax(self.report, text, error)).ok()?;
+        let used =
+            self.document.uses(text, Form::Statements).map_err(|error| place.syntax(self.report, text, error)).ok()?;
         let view = Building { nodes: &self.nodes, parts: &self.parts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&view, scope, Form::Statements, asks);
         let problems = resolver.take(&used);

@@ -17,13 +17,14 @@ mod scope;
 mod scripts;
 mod template;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::definition::{NodeId, ProcessType, Program, Script, Summary};
 use crate::diagnostic::{Diagnostic, LineIndex, Source, Span, did_you_mean};
-use crate::script::Form;
+use crate::script::{self, Form, NameUse, SyntaxError};
 use crate::xml;
 use attributes::PolicyParts;
 use grammar::Tag;
@@ -32,6 +33,9 @@ use parameters::Parameters;
 
 /// More findings than this help nobody.
 const MOST_FINDINGS: usize = 200;
+/// Most pieces of code in one document, without those that are just a name. It bounds time: each of them takes some
+/// ten microseconds to check, although it may be written with only four bytes.
+const MOST_CODE: usize = 200_000;
 /// So many names are looked through for one that was meant.
 const MOST_CANDIDATES: usize = 1000;
 
@@ -42,7 +46,10 @@ pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {
     let mut documents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         match xml::parse(index, &source.text) {
-            Ok(tree) => documents.push(Document { index, tree, lines: LineIndex::new(&source.text) }),
+            Ok(tree) => {
+                let (lines, code) = (LineIndex::new(&source.text), Cell::new(0));
+                documents.push(Document { index, tree, lines, code });
+            }
             Err(found) => {
                 types.complete = false;
                 found.into_iter().for_each(|diagnostic| report.take(diagnostic));
@@ -89,7 +96,7 @@ pub fn condition_override(program: &Program, process: usize, node: NodeId, text:
         controller.kind.collect().is_some(),
         names::Moment::Exit,
     );
-    let uses = names::uses(text, Form::Expression).map_err(|error| error.message)?;
+    let uses = script::check(text, Form::Expression).map_err(|error| error.message)?;
     let mut resolver = scope::Resolver::new(&finished, node, Form::Expression, &summaries);
     if let Some(problem) = resolver.take(&uses).into_iter().next() {
         return Err(match (problem.help)() {
@@ -177,6 +184,8 @@ struct Document {
     index: usize,
     tree: xml::Tree,
     lines: LineIndex,
+    /// How many pieces of code were checked so far.
+    code: Cell<usize>,
 }
 
 impl Document {
@@ -186,6 +195,19 @@ impl Document {
 
     fn line(&self, node: xml::Node) -> u32 {
         self.lines.line(self.tree.element(node).span.start)
+    }
+
+    /// The free names of a piece of code. Most expressions are one name, for which no parser is needed.
+    fn uses(&self, text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
+        if let (Form::Expression, Some(single)) = (form, names::single_name(text)) {
+            return Ok(vec![single]);
+        }
+        self.code.set(self.code.get() + 1);
+        if self.code.get() > MOST_CODE {
+            let message = format!("the document has more than {MOST_CODE} pieces of code");
+            return Err(SyntaxError { message, at: 0..text.len() });
+        }
+        script::check(text, form)
     }
 }
 

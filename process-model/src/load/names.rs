@@ -9,7 +9,7 @@ use super::literals::is_identifier;
 use super::parameters::Parameters;
 use super::{MOST_CANDIDATES, Types};
 use crate::definition::{Direction, Kind, Node, NodeId, Program, Summary, Variable};
-use crate::script::{self, Form, NameUse, SyntaxError};
+use crate::script::NameUse;
 use crate::value::Type;
 
 /// What a name means.
@@ -206,14 +206,6 @@ pub(super) fn summaries(tag: Tag, collects: bool, moment: Moment) -> Vec<Summary
     summaries.extend(collects.then_some(Summary::Results));
     summaries.extend((moment == Moment::Condition).then_some(Summary::Counter));
     summaries
-}
-
-/// The free names of a text. Most expressions are one name, for which no parser is needed.
-pub(super) fn uses(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
-    if let (Form::Expression, Some(single)) = (form, single_name(text)) {
-        return Ok(vec![single]);
-    }
-    script::check(text, form)
 }
 
 /// An expression that is nothing but `name` or `name.field`.

@@ -6,9 +6,11 @@ use xavantes_engine::{Action, FailureKind};
 #[test]
 fn to_cancel_a_process_stops_everything_in_it_at_once() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/>
-        <FOR NAME="f" TO="2"><ITERATE><SWITCH NAME="s"><CASE CONDITION="true"><ACTIVITY TYPE="Do" NAME="b"/></CASE></SWITCH></ITERATE></FOR>
+        <FOR NAME="f" TO="2"><ITERATE><SWITCH NAME="s"><CASE CONDITION="true"><ACTIVITY TYPE="Do" NAME="b"/></CASE>
+        </SWITCH></ITERATE></FOR>
         <WHILE NAME="w" CONDITION="true"><ITERATE><ACTIVITY TYPE="Do" NAME="c"/></ITERATE></WHILE>
-        <PARWHILE NAME="x" CONDITION="counter &lt; 3"><ITERATE><ACTIVITY TYPE="Do" NAME="d"/></ITERATE></PARWHILE></PAR>"#);
+        <PARWHILE NAME="x" CONDITION="counter &lt; 3"><ITERATE><ACTIVITY TYPE="Do" NAME="d"/></ITERATE></PARWHILE>
+        </PAR>"#);
     let all = run.running();
     assert_eq!(all.len(), 5);
     run.cancel("");
@@ -30,7 +32,8 @@ fn whatever_a_cancelled_attempt_answers_it_was_cancelled() {
         Answer::Completed(vec![1.into()]),
         Answer::Failed(Box::new(Failure::new(FailureKind::Exit, "killed"))),
     ] {
-        let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Give" NAME="a" RETRIES="3"/></PAR><POST_CODE>result = {p.cancelled}</POST_CODE>"#);
+        let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Give" NAME="a" RETRIES="3"/></PAR>
+            <POST_CODE>result = {p.cancelled}</POST_CODE>"#);
         run.cancel("p/a");
         run.answer("p/a", answer);
         assert_eq!(run.result(), "[1]");
@@ -58,8 +61,16 @@ fn in_a_sequence_the_scope_fails_unless_the_element_may_fail() {
 fn in_a_parallel_controller_the_others_go_on() {
     for (text, paths) in [
         (r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#, ["p/a", "p/b"]),
-        (r#"<PARFOR NAME="p" TO="2"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#, ["p/[1]/a", "p/[2]/a"]),
-        (r#"<PARSWITCH NAME="p"><CASE CONDITION="1"><ACTIVITY TYPE="Do" NAME="a"/></CASE><CASE CONDITION="1"><ACTIVITY TYPE="Do" NAME="a"/></CASE></PARSWITCH>"#, ["p/case1/a", "p/case2/a"]),
+        (
+            r#"<PARFOR NAME="p" TO="2"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>
+            </PARFOR>"#,
+            ["p/[1]/a", "p/[2]/a"],
+        ),
+        (
+            r#"<PARSWITCH NAME="p"><CASE CONDITION="1"><ACTIVITY TYPE="Do" NAME="a"/></CASE><CASE CONDITION="1">
+            <ACTIVITY TYPE="Do" NAME="a"/></CASE></PARSWITCH>"#,
+            ["p/case1/a", "p/case2/a"],
+        ),
     ] {
         let mut run = run(&format!("{text}<POST_CODE>result = {{p.completed, p.cancelled}}</POST_CODE>"));
         let direct = paths[0].splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
@@ -74,7 +85,8 @@ fn in_a_parallel_controller_the_others_go_on() {
 #[test]
 fn elements_that_wait_for_a_cancelled_one_are_cancelled_too() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b" AFTER="a"/>
-        <ACTIVITY TYPE="Do" NAME="c" AFTER="b d"/><ACTIVITY TYPE="Do" NAME="d"/><ACTIVITY TYPE="Do" NAME="e" AFTER="d"/></PAR>
+        <ACTIVITY TYPE="Do" NAME="c" AFTER="b d"/><ACTIVITY TYPE="Do" NAME="d"/>
+        <ACTIVITY TYPE="Do" NAME="e" AFTER="d"/></PAR>
         <POST_CODE>result = {p.completed, p.cancelled}</POST_CODE>"#);
     run.cancel("p/a");
     run.stopped("p/a");
@@ -104,7 +116,12 @@ fn what_waits_or_is_held_or_ready_is_cancelled_at_once() {
 
 #[test]
 fn a_controller_that_waits_for_room_is_cancelled_too() {
-    let mut run = setup(&body(r#"<PARFOR NAME="f" TO="9"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#)).room(1).run();
+    let mut run = setup(&body(
+        r#"<PARFOR NAME="f" TO="9"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>
+        </PARFOR>"#,
+    ))
+    .room(1)
+    .run();
     run.cancel("f");
     run.stopped("f/[1]/a");
     assert_eq!(run.failure().path, "P/f");
@@ -191,7 +208,8 @@ fn a_cancel_after_a_time_out_or_a_retry_wins() {
 
 #[test]
 fn what_has_ended_or_not_begun_cannot_be_cancelled() {
-    let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/><ACTIVITY TYPE="Do" NAME="last"/>"#);
+    let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
+        <ACTIVITY TYPE="Do" NAME="last"/>"#);
     run.done("a");
     assert_eq!(run.refused("a", Action::Cancel), "P/a has ended or not begun");
     assert_eq!(run.refused("last", Action::Cancel), "P/last has ended or not begun");

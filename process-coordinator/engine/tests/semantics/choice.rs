@@ -43,9 +43,8 @@ fn without_a_case_that_holds_and_without_default_nothing_runs() {
 #[test]
 fn every_value_but_false_and_nil_holds() {
     for value in ["0", "''", "{}", "true"] {
-        let text = format!(
-            r#"<SWITCH NAME="s"><CASE CONDITION="{value}"><ACTIVITY TYPE="Do" NAME="a"/></CASE></SWITCH>"#
-        );
+        let text =
+            format!(r#"<SWITCH NAME="s"><CASE CONDITION="{value}"><ACTIVITY TYPE="Do" NAME="a"/></CASE></SWITCH>"#);
         assert_eq!(run(&text).running(), ["s/case1/a"], "{value}");
     }
 }

@@ -9,7 +9,8 @@ fn sweep() -> String {
     document(
         r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY>
         <IN_PARAMETER TYPE="int" NAME="base" DEFAULT="100"/><ACTIVITY TYPE="Give" NAME="g"/>
-        <PARFOR NAME="f" TO="${g.value}" COLLECT="a.value + base + extra" DELEGATE="always" extra="1" RETRIES="1" TIMEOUT="1h">
+        <PARFOR NAME="f" TO="${g.value}" COLLECT="a.value + base + extra" DELEGATE="always" extra="1"
+          RETRIES="1" TIMEOUT="1h">
           <IN_PARAMETER TYPE="int" NAME="extra"/><OUT_PARAMETER TYPE="string" NAME="text"/>
           <ITERATE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE><POST_CODE>text = "of " .. g.value</POST_CODE></PARFOR>
         <PROCESS TYPE="Sub" NAME="s" DELEGATE="always" n="${#f.results}"/>
@@ -86,7 +87,10 @@ fn only_what_the_subtree_reads_travels_along() {
 
 #[test]
 fn how_deep_it_is_in_calls_travels_along() {
-    let text = document(r#"<PROCESS_TYPE NAME="Main"><BODY><PROCESS TYPE="Main" NAME="m" DELEGATE="always"/></BODY></PROCESS_TYPE>"#);
+    let text = document(
+        r#"<PROCESS_TYPE NAME="Main"><BODY><PROCESS TYPE="Main" NAME="m" DELEGATE="always"/></BODY>
+        </PROCESS_TYPE>"#,
+    );
     let mut run = setup(&text).delegations(1).run();
     let mut delegation = run.delegation("m");
     assert_eq!(delegation.call_depth, 1);
@@ -100,7 +104,8 @@ fn how_deep_it_is_in_calls_travels_along() {
 #[test]
 fn retries_time_outs_and_holding_are_up_to_the_parent() {
     let text = document(
-        r#"<PROCESS_TYPE NAME="Main"><BODY><BLOCK NAME="b" DELEGATE="always" RETRIES="1" TIMEOUT="10s" ON_FAILURE="hold">
+        r#"<PROCESS_TYPE NAME="Main"><BODY>
+            <BLOCK NAME="b" DELEGATE="always" RETRIES="1" TIMEOUT="10s" ON_FAILURE="hold">
         <ACTIVITY TYPE="Do" NAME="a"/></BLOCK></BODY></PROCESS_TYPE>"#,
     );
     let mut parent = setup(&text).delegations(1).run();
@@ -203,7 +208,8 @@ fn pauses_reach_a_delegated_element_once_and_its_time_out_stands_still() {
 #[test]
 fn as_many_are_delegated_as_there_is_room_for_and_the_rest_runs_here() {
     let text = document(
-        r#"<PROCESS_TYPE NAME="Main"><BODY><PAR NAME="p" DELEGATE="never"><PROCESS TYPE="Sub" NAME="a"/><PROCESS TYPE="Sub" NAME="b"/>
+        r#"<PROCESS_TYPE NAME="Main"><BODY><PAR NAME="p" DELEGATE="never"><PROCESS TYPE="Sub" NAME="a"/>
+            <PROCESS TYPE="Sub" NAME="b"/>
         <PROCESS TYPE="Sub" NAME="c" DELEGATE="never"/><PROCESS TYPE="Sub" NAME="d"/></PAR></BODY></PROCESS_TYPE>
         <PROCESS_TYPE NAME="Sub"><BODY><ACTIVITY TYPE="Do" NAME="x"/></BODY></PROCESS_TYPE>"#,
     );
@@ -215,7 +221,8 @@ fn as_many_are_delegated_as_there_is_room_for_and_the_rest_runs_here() {
 #[test]
 fn a_coordinator_without_workers_can_still_delegate() {
     let text = document(
-        r#"<PROCESS_TYPE NAME="Main"><BODY><PARFOR NAME="f" TO="5" DELEGATE="never"><ITERATE><PROCESS TYPE="Sub" NAME="s"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>
+        r#"<PROCESS_TYPE NAME="Main"><BODY><PARFOR NAME="f" TO="5" DELEGATE="never"><ITERATE>
+            <PROCESS TYPE="Sub" NAME="s"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>
         <PROCESS_TYPE NAME="Sub"><BODY><ACTIVITY TYPE="Do" NAME="x"/></BODY></PROCESS_TYPE>"#,
     );
     let mut run = setup(&text).room(0).delegations(2).run();
@@ -229,8 +236,10 @@ fn a_coordinator_without_workers_can_still_delegate() {
 fn what_needs_the_shared_objects_of_this_process_in_its_code_stays_here() {
     let delegated = |inside: &str, attributes: &str| {
         let text = document(&format!(
-            r#"<PROCESS_TYPE NAME="Main"><BODY><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><PRE_CODE>s = RemoteSet.new()</PRE_CODE>
-            <BLOCK NAME="b" DELEGATE="always" {attributes}>{inside}<ACTIVITY TYPE="Do" NAME="x"/></BLOCK></BODY></PROCESS_TYPE>
+            r#"<PROCESS_TYPE NAME="Main"><BODY><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
+                <PRE_CODE>s = RemoteSet.new()</PRE_CODE>
+            <BLOCK NAME="b" DELEGATE="always" {attributes}>{inside}<ACTIVITY TYPE="Do" NAME="x"/></BLOCK></BODY>
+            </PROCESS_TYPE>
             <PROCESS_TYPE NAME="Sub"><IN_PARAMETER TYPE="RemoteSet" NAME="set"/><BODY/></PROCESS_TYPE>"#
         ));
         setup(&text).delegations(1).run().view("b").delegated
@@ -238,14 +247,24 @@ fn what_needs_the_shared_objects_of_this_process_in_its_code_stays_here() {
     for (inside, attributes, may) in [
         ("", "", true),
         (r#"<ACTIVITY TYPE="Use" NAME="u" set="${s}"/>"#, "", true),
-        (r#"<IN_PARAMETER TYPE="RemoteSet" NAME="set"/><ACTIVITY TYPE="Use" NAME="u" set="${set}"/>"#, r#"set="${s}""#, true),
+        (
+            r#"<IN_PARAMETER TYPE="RemoteSet" NAME="set"/>
+            <ACTIVITY TYPE="Use" NAME="u" set="${set}"/>"#,
+            r#"set="${s}""#,
+            true,
+        ),
         (r#"<IN_PARAMETER TYPE="RemoteSet" NAME="set"/>"#, r#"set="${s}""#, true),
         ("<PRE_CODE>s:add(1)</PRE_CODE>", "", false),
         (r#"<PAR NAME="p" EXIT_CONDITION="s:size() > 1"/>"#, "", false),
         (r#"<IN_PARAMETER TYPE="list" NAME="l"/><POST_CODE>l[1]:add(1)</POST_CODE>"#, r#"l="${ {s} }""#, false),
         (r#"<PROCESS TYPE="Sub" NAME="p" set="${s}"/>"#, "", false),
         (r#"<OUT_PARAMETER TYPE="RemoteSet" NAME="new"/><PRE_CODE>new = RemoteSet.new()</PRE_CODE>"#, "", false),
-        (r#"<BLOCK NAME="c"><OUT_PARAMETER TYPE="RemoteSet" NAME="new"/><PRE_CODE>new = RemoteSet.new()</PRE_CODE></BLOCK>"#, "", true),
+        (
+            r#"<BLOCK NAME="c"><OUT_PARAMETER TYPE="RemoteSet" NAME="new"/><PRE_CODE>new = RemoteSet.new()</PRE_CODE>
+            </BLOCK>"#,
+            "",
+            true,
+        ),
     ] {
         assert_eq!(delegated(inside, attributes), may, "{inside} {attributes}");
     }

@@ -5,7 +5,8 @@ use xavantes_engine::{Answer, Condition, Event, Failure, FailureKind, MAX_CALL_D
 
 #[test]
 fn a_failure_fails_the_controllers_around_and_tells_where_and_why() {
-    let mut run = run(r#"<BLOCK NAME="b"><FOR NAME="f" FROM="3" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></FOR>
+    let mut run = run(r#"<BLOCK NAME="b"><FOR NAME="f" FROM="3" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/>
+        </ITERATE></FOR>
         <ACTIVITY TYPE="Do" NAME="never"/></BLOCK>"#);
     let mut failure = Failure::new(FailureKind::Exit, "it broke");
     (failure.worker, failure.exit_status, failure.stderr) = (Some("w1".into()), Some(2), Some("oh no".into()));
@@ -41,7 +42,8 @@ fn waits_between_tries_grow_up_to_an_hour() {
 
 #[test]
 fn policies_of_an_activity_type_hold_for_its_activities_and_theirs_come_first() {
-    let types = r#"<ACTIVITY_TYPE NAME="T" RETRIES="1" TIMEOUT="5s"><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>"#;
+    let types = r#"<ACTIVITY_TYPE NAME="T" RETRIES="1" TIMEOUT="5s"><CODE LANGUAGE="lua">local nothing</CODE>
+        </ACTIVITY_TYPE>"#;
     for (attributes, tries) in [("", 2), (r#"RETRIES="0""#, 1), (r#"RETRIES="3""#, 4)] {
         let text = document(&format!(
             r#"<PROCESS_TYPE NAME="Main"><BODY><ACTIVITY TYPE="T" NAME="a" {attributes}/></BODY></PROCESS_TYPE>{types}"#
@@ -78,7 +80,10 @@ fn an_activity_over_its_time_is_stopped_and_has_failed_when_it_answers() {
         run.advance(1);
         assert_eq!(run.stopping(), ["a"]);
         run.answer("a", late);
-        assert_eq!((run.failure().kind, &*run.failure().message), (FailureKind::Timeout, "took longer than its TIMEOUT of 5s"));
+        assert_eq!(
+            (run.failure().kind, &*run.failure().message),
+            (FailureKind::Timeout, "took longer than its TIMEOUT of 5s")
+        );
     }
 }
 
@@ -99,7 +104,8 @@ fn a_time_out_holds_for_each_try_by_itself() {
 
 #[test]
 fn a_controller_over_its_time_cancels_what_runs_in_it_and_fails() {
-    let mut run = run(r#"<PAR NAME="p" TIMEOUT="5s"><ACTIVITY TYPE="Do" NAME="a"/><BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="c"/>
+    let mut run = run(r#"<PAR NAME="p" TIMEOUT="5s"><ACTIVITY TYPE="Do" NAME="a"/><BLOCK NAME="b">
+        <ACTIVITY TYPE="Do" NAME="c"/>
         <FINALLY><ACTIVITY TYPE="Do" NAME="d"/></FINALLY></BLOCK></PAR>"#);
     run.advance(5000);
     assert_eq!(run.stopping(), ["p/a", "p/b/c"]);
@@ -111,7 +117,8 @@ fn a_controller_over_its_time_cancels_what_runs_in_it_and_fails() {
 
 #[test]
 fn iterations_have_time_outs_and_retries_too() {
-    let mut run = run(r#"<FOR NAME="f" TO="1"><ITERATE TIMEOUT="1s" RETRIES="1"><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></FOR>"#);
+    let mut run = run(r#"<FOR NAME="f" TO="1"><ITERATE TIMEOUT="1s" RETRIES="1"><ACTIVITY TYPE="Do" NAME="a"/>
+        </ITERATE></FOR>"#);
     run.advance(1000);
     run.stopped("f/[1]/a");
     assert_eq!(run.running(), ["f/[1]/a"]);
@@ -122,7 +129,8 @@ fn iterations_have_time_outs_and_retries_too() {
 
 #[test]
 fn time_does_not_run_out_for_what_has_ended() {
-    let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="1s"><ACTIVITY TYPE="Do" NAME="a" TIMEOUT="1s"/></BLOCK><ACTIVITY TYPE="Do" NAME="c"/>"#);
+    let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="1s"><ACTIVITY TYPE="Do" NAME="a" TIMEOUT="1s"/></BLOCK>
+        <ACTIVITY TYPE="Do" NAME="c"/>"#);
     run.done("b/a");
     assert_eq!(run.engine.next_deadline(), None);
     run.advance(5000);

@@ -79,7 +79,8 @@ fn a_failing_finally_does_not_make_a_cancelled_element_fail_or_try_again() {
 #[test]
 fn causes_of_causes_are_kept() {
     let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/>
-        <CATCH><BLOCK NAME="c"><ACTIVITY TYPE="Do" NAME="d"/><CATCH><ACTIVITY TYPE="Do" NAME="e"/></CATCH></BLOCK></CATCH></BLOCK>"#);
+        <CATCH><BLOCK NAME="c"><ACTIVITY TYPE="Do" NAME="d"/><CATCH><ACTIVITY TYPE="Do" NAME="e"/></CATCH></BLOCK>
+        </CATCH></BLOCK>"#);
     run.fail("b/a");
     run.fail("b/catch/c/d");
     run.fail("b/catch/c/catch/e");
@@ -89,10 +90,14 @@ fn causes_of_causes_are_kept() {
 
 #[test]
 fn a_result_that_catch_did_not_give_is_a_failure_that_keeps_the_cause() {
-    let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Do" NAME="a"/><CATCH/></BLOCK>"#);
+    let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Do" NAME="a"/><CATCH/>
+        </BLOCK>"#);
     run.fail("b/a");
     let failure = run.failure();
-    assert_eq!((failure.kind, failure.cause.map(|cause| cause.message)), (FailureKind::Parameter, Some("no luck".into())));
+    assert_eq!(
+        (failure.kind, failure.cause.map(|cause| cause.message)),
+        (FailureKind::Parameter, Some("no luck".into()))
+    );
 }
 
 #[test]
@@ -104,7 +109,8 @@ fn catch_finds_out_what_happened() {
     (failure.worker, failure.exit_status, failure.stderr) = (Some("w1".into()), Some(2), Some("oh".into()));
     failure.line = Some(4);
     first.answer("b/a", Answer::Failed(Box::new(failure)));
-    let told = r#"[{"exit_status":2,"kind":"exit","line":4,"message":"it broke","path":"P/b/a","stderr":"oh","worker":"w1"}]"#;
+    let told =
+        r#"[{"exit_status":2,"kind":"exit","line":4,"message":"it broke","path":"P/b/a","stderr":"oh","worker":"w1"}]"#;
     assert_eq!(first.result(), told);
     let mut second = run(text);
     second.cancel("b/a");
@@ -122,12 +128,15 @@ fn every_kind_of_failure_is_caught_under_its_name() {
         (r#"<BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="y"/></BLOCK>"#, "parameter"),
     ] {
         let run = run(&format!(
-            r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n" OPTIONAL="true"/><OUT_PARAMETER TYPE="string" NAME="kind"/>
-            {content}<CATCH><PRE_CODE>kind = error.kind</PRE_CODE></CATCH></BLOCK><POST_CODE>result = {{b.kind}}</POST_CODE>"#
+            r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n" OPTIONAL="true"/>
+                <OUT_PARAMETER TYPE="string" NAME="kind"/>
+            {content}<CATCH><PRE_CODE>kind = error.kind</PRE_CODE></CATCH></BLOCK>
+                <POST_CODE>result = {{b.kind}}</POST_CODE>"#
         ));
         assert_eq!(run.result(), format!("[{kind:?}]"), "{content}");
     }
-    let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="1s"><OUT_PARAMETER TYPE="string" NAME="kind"/><ACTIVITY TYPE="Do" NAME="a"/>
+    let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="1s"><OUT_PARAMETER TYPE="string" NAME="kind"/>
+        <ACTIVITY TYPE="Do" NAME="a"/>
         <CATCH><PRE_CODE>kind = error.kind</PRE_CODE></CATCH></BLOCK><POST_CODE>result = {b.kind}</POST_CODE>"#);
     run.advance(1000);
     run.stopped("b/a");
@@ -146,7 +155,8 @@ fn what_still_runs_is_cancelled_before_catch_begins() {
 
 #[test]
 fn the_innermost_catch_deals_with_a_failure() {
-    let mut run = run(r#"<BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/><BLOCK NAME="y"><ACTIVITY TYPE="Do" NAME="a"/><CATCH/></BLOCK>
+    let mut run = run(r#"<BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/><BLOCK NAME="y">
+        <ACTIVITY TYPE="Do" NAME="a"/><CATCH/></BLOCK>
         <CATCH><PRE_CODE>n = 1</PRE_CODE></CATCH></BLOCK><POST_CODE>result = {x.n}</POST_CODE>"#);
     run.fail("x/y/a");
     assert_eq!(run.result(), "[0]");
@@ -157,11 +167,12 @@ fn body_and_iterate_have_handlers_too() {
     let mut run = run(r#"<PARFOR NAME="f" TO="2" COLLECT="n"><ITERATE><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
           <ACTIVITY TYPE="Do" NAME="a"/><CATCH><PRE_CODE>n = counter</PRE_CODE></CATCH></ITERATE></PARFOR>
         <ACTIVITY TYPE="Do" NAME="last"/>
-        <CATCH><PRE_CODE>result = {f.results, error.path}</PRE_CODE></CATCH><FINALLY><ACTIVITY TYPE="Do" NAME="end"/></FINALLY>"#);
+        <CATCH><PRE_CODE>result = {f.results, error.path}</PRE_CODE></CATCH><FINALLY>
+        <ACTIVITY TYPE="Do" NAME="close"/></FINALLY>"#);
     run.fail("f/[2]/a");
     run.done("f/[1]/a");
     run.fail("last");
-    run.done("finally/end");
+    run.done("finally/close");
     assert_eq!(run.result(), r#"[[0,2],"P/last"]"#);
 }
 

@@ -21,7 +21,8 @@ const TYPES: &str = r#"
 <ACTIVITY_TYPE NAME="Do"><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>
 <ACTIVITY_TYPE NAME="Give"><OUT_PARAMETER TYPE="int" NAME="value"/><CODE LANGUAGE="lua">value = 1</CODE></ACTIVITY_TYPE>
 <ACTIVITY_TYPE NAME="Take"><IN_PARAMETER TYPE="int" NAME="n"/><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>
-<ACTIVITY_TYPE NAME="Use"><IN_PARAMETER TYPE="RemoteSet" NAME="set"/><CODE LANGUAGE="lua">set:add(1)</CODE></ACTIVITY_TYPE>
+<ACTIVITY_TYPE NAME="Use"><IN_PARAMETER TYPE="RemoteSet" NAME="set"/><CODE LANGUAGE="lua">set:add(1)</CODE>
+</ACTIVITY_TYPE>
 "#;
 
 /// A document with a `BODY` of that content, in a process type `Main` with an optional result.
@@ -236,7 +237,11 @@ impl Run {
 
     /// It stopped, as it was asked to.
     pub fn stopped(&mut self, path: &str) {
-        assert!(self.stopping().iter().any(|other| other == path), "{path} was not asked to stop: {:?}", self.stopping());
+        assert!(
+            self.stopping().iter().any(|other| other == path),
+            "{path} was not asked to stop: {:?}",
+            self.stopping()
+        );
         self.answer(path, Answer::Cancelled);
     }
 

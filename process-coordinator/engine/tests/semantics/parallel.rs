@@ -32,7 +32,12 @@ fn iterations_are_created_when_there_is_room_and_not_before() {
 
 #[test]
 fn without_room_nothing_of_a_par_is_created_and_a_sequence_waits_with_one() {
-    let run = setup(&body(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#)).room(0).run();
+    let run = setup(&body(
+        r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
+        </PAR>"#,
+    ))
+    .room(0)
+    .run();
     assert_eq!((run.running().len(), run.engine.state().live()), (0, 2));
     let mut run = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).room(0).run();
     assert_eq!((run.running().len(), run.engine.state().live()), (0, 2));
@@ -42,7 +47,8 @@ fn without_room_nothing_of_a_par_is_created_and_a_sequence_waits_with_one() {
 
 #[test]
 fn what_was_begun_ends_before_more_is_begun() {
-    let text = r#"<PARFOR NAME="f" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></ITERATE></PARFOR>"#;
+    let text = r#"<PARFOR NAME="f" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
+        </ITERATE></PARFOR>"#;
     let mut run = setup(&body(text)).room(1).run();
     for path in ["f/[1]/a", "f/[1]/b", "f/[2]/a", "f/[2]/b", "f/[3]/a", "f/[3]/b"] {
         assert_eq!(run.running(), [path]);
@@ -56,14 +62,17 @@ fn max_parallel_bounds_what_runs_at_once() {
     for text in [
         FIVE.replace(r#"TO="5""#, r#"TO="5" MAX_PARALLEL="2""#),
         FIVE.replace(r#"TO="5""#, r#"TO="5" MAX_PARALLEL="${1 + 1}""#),
-        r#"<PARWHILE NAME="f" CONDITION="counter &lt; 6" MAX_PARALLEL="2"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARWHILE>"#.into(),
+        r#"<PARWHILE NAME="f" CONDITION="counter &lt; 6" MAX_PARALLEL="2"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/>
+            </ITERATE></PARWHILE>"#
+            .into(),
     ] {
         let mut run = run(&text);
         assert_eq!(run.running(), ["f/[1]/a", "f/[2]/a"]);
         run.done("f/[1]/a");
         assert_eq!(run.running(), ["f/[2]/a", "f/[3]/a"]);
     }
-    let mut run = run(r#"<PAR NAME="p" MAX_PARALLEL="1"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
+    let mut run = run(r#"<PAR NAME="p" MAX_PARALLEL="1"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
+        </PAR>"#);
     assert_eq!(run.running(), ["p/a"]);
     run.done("p/a");
     assert_eq!(run.running(), ["p/b"]);
@@ -119,7 +128,8 @@ fn a_join_beyond_what_there_is_ends_with_the_last() {
 
 #[test]
 fn failures_do_not_count_for_join() {
-    let mut run = run(r#"<PARFOR NAME="f" TO="3" JOIN="1"><ITERATE ON_FAILURE="continue"><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#);
+    let mut run = run(r#"<PARFOR NAME="f" TO="3" JOIN="1"><ITERATE ON_FAILURE="continue">
+        <ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#);
     run.fail("f/[1]/a");
     assert_eq!(run.stopping().len(), 0);
     run.done("f/[2]/a");
@@ -163,7 +173,8 @@ fn the_exit_condition_is_looked_at_each_time_something_ends() {
 
 #[test]
 fn the_exit_condition_sees_what_is_in_scope_and_shared_objects() {
-    let mut run = run(r#"<PAR NAME="p" limit="1"><IN_PARAMETER TYPE="int" NAME="limit"/><OUT_PARAMETER TYPE="RemoteSet" NAME="set"/>
+    let mut run = run(r#"<PAR NAME="p" limit="1"><IN_PARAMETER TYPE="int" NAME="limit"/>
+        <OUT_PARAMETER TYPE="RemoteSet" NAME="set"/>
         <PRE_CODE>set = RemoteSet.new() set:add("x")</PRE_CODE>
         <EXIT_CONDITION>set:size() >= limit and cancelled == 0</EXIT_CONDITION>
         <ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
@@ -175,7 +186,8 @@ fn the_exit_condition_sees_what_is_in_scope_and_shared_objects() {
 
 #[test]
 fn an_exit_condition_that_fails_fails_the_controller() {
-    let mut run = run(r#"<PAR NAME="p" EXIT_CONDITION="error('no')"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
+    let mut run = run(r#"<PAR NAME="p" EXIT_CONDITION="error('no')"><ACTIVITY TYPE="Do" NAME="a"/>
+        <ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
     run.done("p/a");
     run.stopped("p/b");
     assert_eq!((run.failure().kind, &*run.failure().path), (FailureKind::Code, "P/p"));

@@ -7,7 +7,8 @@ use xavantes_model::value::Value;
 const TYPED: &str = r#"<PROCESS_TYPE NAME="Main"><IN_PARAMETER TYPE="int" NAME="n"/>
     <IN_PARAMETER TYPE="string" NAME="text" DEFAULT="none"/><IN_PARAMETER TYPE="float" NAME="maybe" OPTIONAL="true"/>
     <INOUT_PARAMETER TYPE="int" NAME="both" DEFAULT="1"/><OUT_PARAMETER TYPE="list" NAME="result"/>
-    <BODY><PRE_CODE>result = {n, text, maybe == nil and "nothing" or maybe} both = both + 1</PRE_CODE></BODY></PROCESS_TYPE>"#;
+    <BODY><PRE_CODE>result = {n, text, maybe == nil and "nothing" or maybe} both = both + 1</PRE_CODE></BODY>
+    </PROCESS_TYPE>"#;
 
 #[test]
 fn a_process_starts_with_its_parameters_or_their_defaults() {
@@ -20,12 +21,15 @@ fn a_process_starts_with_its_parameters_or_their_defaults() {
 #[test]
 fn bad_parameters_of_a_process_are_all_told_at_once_and_nothing_starts() {
     let told = setup(&document(TYPED)).with("text", 5).with("nn", 1).with("result", 1).refusal();
-    assert_eq!(told, [
-        r#"Main has no IN parameter "nn""#,
-        r#"Main has no IN parameter "result""#,
-        r#"parameter "n" is missing"#,
-        r#"parameter "text": expected string, got int 5"#,
-    ]);
+    assert_eq!(
+        told,
+        [
+            r#"Main has no IN parameter "nn""#,
+            r#"Main has no IN parameter "result""#,
+            r#"parameter "n" is missing"#,
+            r#"parameter "text": expected string, got int 5"#,
+        ]
+    );
     let told = setup(&document(TYPED)).with("n", 5).with("n", 6).refusal();
     assert_eq!(told, [r#"parameter "n" is given twice"#]);
 }
@@ -48,11 +52,16 @@ fn a_missing_or_unfitting_parameter_fails_an_element_before_anything_of_it_runs(
             let text = document(&format!(
                 r#"<PROCESS_TYPE NAME="Main"><BODY>
 {element}</BODY></PROCESS_TYPE>
-                <PROCESS_TYPE NAME="Sub"><IN_PARAMETER TYPE="int" NAME="n"/><BODY><PRE_CODE>error("it ran")</PRE_CODE></BODY></PROCESS_TYPE>"#
+                <PROCESS_TYPE NAME="Sub"><IN_PARAMETER TYPE="int" NAME="n"/><BODY><PRE_CODE>error("it ran")</PRE_CODE>
+                </BODY></PROCESS_TYPE>"#
             ));
             let run = setup(&text).run();
             let failure = run.failure();
-            assert_eq!((failure.kind, &*failure.path, failure.line), (FailureKind::Parameter, "P/e", Some(2)), "{element}");
+            assert_eq!(
+                (failure.kind, &*failure.path, failure.line),
+                (FailureKind::Parameter, "P/e", Some(2)),
+                "{element}"
+            );
             assert_eq!(failure.message, words);
             assert_eq!(run.count(|event| matches!(event, Event::Waiting { .. })), 0, "it would come again");
         }
@@ -84,7 +93,8 @@ fn attributes_are_evaluated_when_the_element_starts() {
 #[test]
 fn values_are_converted_where_nothing_is_lost() {
     let text = document(
-        r#"<PROCESS_TYPE NAME="Main"><BODY><ACTIVITY TYPE="T" NAME="t" f="${2}" i="${4 / 2}" b="${'x'}"/></BODY></PROCESS_TYPE>
+        r#"<PROCESS_TYPE NAME="Main"><BODY><ACTIVITY TYPE="T" NAME="t" f="${2}" i="${4 / 2}" b="${'x'}"/></BODY>
+            </PROCESS_TYPE>
         <ACTIVITY_TYPE NAME="T"><IN_PARAMETER TYPE="float" NAME="f"/><IN_PARAMETER TYPE="int" NAME="i"/>
         <IN_PARAMETER TYPE="bytes" NAME="b"/><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>"#,
     );
@@ -130,8 +140,13 @@ fn an_out_parameter_without_a_value_at_the_end_is_a_failure() {
 
 #[test]
 fn what_code_assigns_must_fit() {
-    let failure = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><PRE_CODE>n = "a" .. 1</PRE_CODE></BLOCK>"#).failure();
-    assert_eq!((failure.kind, &*failure.path, &*failure.message), (FailureKind::Parameter, "P/b", r#"n: expected int, got string "a1""#));
+    let failure = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><PRE_CODE>n = "a" .. 1</PRE_CODE>
+        </BLOCK>"#)
+    .failure();
+    assert_eq!(
+        (failure.kind, &*failure.path, &*failure.message),
+        (FailureKind::Parameter, "P/b", r#"n: expected int, got string "a1""#)
+    );
     let failure = run(r#"<PRE_CODE>e.n = "a" .. 1</PRE_CODE><ACTIVITY TYPE="Take" NAME="e"/>"#).failure();
     assert_eq!((&*failure.path, &*failure.message), ("P", r#"e.n: expected int, got string "a1""#));
 }
@@ -143,7 +158,8 @@ fn a_called_type_has_its_own_copy_of_what_comes_in() {
         <OUT_PARAMETER TYPE="int" NAME="n"/><PRE_CODE>n = 1</PRE_CODE><PROCESS TYPE="Sub" NAME="s" n="${n}" m="5"/>
         <POST_CODE>result = {n, s.n, s.m, s.out}</POST_CODE></BODY></PROCESS_TYPE>
         <PROCESS_TYPE NAME="Sub"><IN_PARAMETER TYPE="int" NAME="n"/><INOUT_PARAMETER TYPE="int" NAME="m"/>
-        <OUT_PARAMETER TYPE="int" NAME="out"/><BODY><PRE_CODE>n = n + 1 m = m + 1 out = n * 10</PRE_CODE></BODY></PROCESS_TYPE>"#,
+        <OUT_PARAMETER TYPE="int" NAME="out"/><BODY><PRE_CODE>n = n + 1 m = m + 1 out = n * 10</PRE_CODE></BODY>
+        </PROCESS_TYPE>"#,
     );
     assert_eq!(setup(&text).run().result(), "[1,2,6,20]");
 }

@@ -5,7 +5,8 @@ use xavantes_engine::{Action, Event, FailureKind};
 
 #[test]
 fn in_a_paused_element_nothing_new_starts_and_results_are_recorded() {
-    let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Give" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/>
+    let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Give" NAME="a"/>
+        <ACTIVITY TYPE="Do" NAME="c"/>
         <POST_CODE>n = a.value</POST_CODE></BLOCK><POST_CODE>result = {b.n}</POST_CODE>"#);
     run.pause("b");
     assert!(run.view("b/a").paused);
@@ -25,14 +26,20 @@ fn a_pause_holds_code_iterations_conditions_and_retries() {
     code.resume("");
     assert_eq!(code.failure().kind, FailureKind::Code);
 
-    let mut iterations = setup(&body(r#"<PARFOR NAME="f" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#)).room(1).run();
+    let mut iterations = setup(&body(
+        r#"<PARFOR NAME="f" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>
+        </PARFOR>"#,
+    ))
+    .room(1)
+    .run();
     iterations.pause("f");
     iterations.done("f/[1]/a");
     assert_eq!(iterations.running().len(), 0);
     iterations.resume("f");
     assert_eq!(iterations.running(), ["f/[2]/a"]);
 
-    let mut exits = run(r#"<PAR NAME="p" EXIT_CONDITION="true"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
+    let mut exits = run(r#"<PAR NAME="p" EXIT_CONDITION="true"><ACTIVITY TYPE="Do" NAME="a"/>
+        <ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
     exits.pause("p");
     exits.done("p/a");
     assert_eq!(exits.stopping().len(), 0);
@@ -68,7 +75,8 @@ fn lost_attempts_are_handed_out_again_after_the_pause() {
 
 #[test]
 fn pauses_at_several_levels_must_all_be_lifted() {
-    let mut run = run(r#"<BLOCK NAME="b"><BLOCK NAME="c"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="d"/></BLOCK></BLOCK>"#);
+    let mut run = run(r#"<BLOCK NAME="b"><BLOCK NAME="c"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="d"/>
+        </BLOCK></BLOCK>"#);
     run.pause("b/c");
     run.pause("");
     run.done("b/c/a");
@@ -81,7 +89,8 @@ fn pauses_at_several_levels_must_all_be_lifted() {
 
 #[test]
 fn pausing_one_element_does_not_hold_its_neighbours() {
-    let mut run = run(r#"<PAR NAME="p"><BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/></BLOCK>
+    let mut run = run(r#"<PAR NAME="p"><BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/>
+        </BLOCK>
         <BLOCK NAME="d"><ACTIVITY TYPE="Do" NAME="e"/><ACTIVITY TYPE="Do" NAME="f"/></BLOCK></PAR>"#);
     run.pause("p/b");
     run.done("p/b/a");
@@ -109,7 +118,8 @@ fn time_outs_of_controllers_stand_still_and_those_of_activities_do_not() {
 
 /// Pauses of an outer and an inner element; each step is a time and what happens then.
 fn shifted(steps: &[(u64, &str, Action)], deadline: u64) {
-    let mut run = run(r#"<BLOCK NAME="b"><BLOCK NAME="c" TIMEOUT="100s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK></BLOCK>"#);
+    let mut run = run(r#"<BLOCK NAME="b"><BLOCK NAME="c" TIMEOUT="100s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK>
+        </BLOCK>"#);
     let mut now = 0;
     for (at, path, action) in steps {
         run.advance(at * 1000 - now);
@@ -132,11 +142,25 @@ fn time_under_several_pauses_counts_once() {
     shifted(&[(10, inner, Pause), (20, outer, Pause), (30, inner, Resume), (40, outer, Resume)], 130);
     shifted(&[(10, outer, Pause), (20, outer, Resume), (30, inner, Pause), (40, inner, Resume)], 120);
     shifted(
-        &[(10, "", Pause), (20, outer, Pause), (30, inner, Pause), (40, "", Resume), (50, outer, Resume), (60, inner, Resume)],
+        &[
+            (10, "", Pause),
+            (20, outer, Pause),
+            (30, inner, Pause),
+            (40, "", Resume),
+            (50, outer, Resume),
+            (60, inner, Resume),
+        ],
         150,
     );
     shifted(
-        &[(10, inner, Pause), (15, outer, Pause), (20, "", Pause), (30, outer, Resume), (40, inner, Resume), (60, "", Resume)],
+        &[
+            (10, inner, Pause),
+            (15, outer, Pause),
+            (20, "", Pause),
+            (30, outer, Resume),
+            (40, inner, Resume),
+            (60, "", Resume),
+        ],
         150,
     );
 }
@@ -169,7 +193,8 @@ fn a_failure_during_a_pause_is_dealt_with_after_it() {
 #[test]
 fn to_cancel_a_paused_element_lifts_the_pause() {
     for paused in ["", "b", "b/a"] {
-        let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><FINALLY><ACTIVITY TYPE="Do" NAME="f"/></FINALLY></BLOCK>"#);
+        let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><FINALLY><ACTIVITY TYPE="Do" NAME="f"/>
+            </FINALLY></BLOCK>"#);
         run.pause(paused);
         run.cancel("b");
         run.stopped("b/a");
@@ -186,7 +211,8 @@ fn to_cancel_a_paused_element_lifts_the_pause() {
 #[test]
 fn a_cancel_during_a_paused_finally_lets_it_go_on() {
     let mut run = run(r#"<BLOCK NAME="b"><FINALLY><ACTIVITY TYPE="Do" NAME="f"/>
-        <BLOCK NAME="c" TIMEOUT="1s" ON_FAILURE="continue"><ACTIVITY TYPE="Do" NAME="g"/></BLOCK><ACTIVITY TYPE="Do" NAME="h"/></FINALLY></BLOCK>"#);
+        <BLOCK NAME="c" TIMEOUT="1s" ON_FAILURE="continue"><ACTIVITY TYPE="Do" NAME="g"/></BLOCK>
+        <ACTIVITY TYPE="Do" NAME="h"/></FINALLY></BLOCK>"#);
     run.done("b/finally/f");
     run.pause("b");
     run.advance(5000);

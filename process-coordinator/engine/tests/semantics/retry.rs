@@ -30,8 +30,10 @@ fn an_activity_that_runs_is_stopped_and_tried_again_whatever_it_answers() {
 
 #[test]
 fn a_controller_that_runs_is_stopped_finalised_and_begins_anew() {
-    let mut run = run(r#"<BLOCK NAME="b"><INOUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/><PRE_CODE>n = n + 1</PRE_CODE>
-        <ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/><CATCH><PRE_CODE>error("not caught")</PRE_CODE></CATCH>
+    let mut run = run(r#"<BLOCK NAME="b"><INOUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
+        <PRE_CODE>n = n + 1</PRE_CODE>
+        <ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/><CATCH><PRE_CODE>error("not caught")</PRE_CODE>
+        </CATCH>
         <FINALLY><ACTIVITY TYPE="Do" NAME="f"/></FINALLY></BLOCK><POST_CODE>result = {b.n}</POST_CODE>"#);
     run.done("b/a");
     run.retry("b");
@@ -107,7 +109,8 @@ fn iterations_handlers_and_elements_in_them_can_be_tried_again() {
 
 #[test]
 fn a_retry_during_catch_gives_up_the_catch() {
-    let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH></BLOCK>"#);
+    let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH>
+        </BLOCK>"#);
     run.fail("b/a");
     run.retry("b");
     run.stopped("b/catch/c");

@@ -4,8 +4,10 @@ use crate::kit::{document, run, setup};
 
 #[test]
 fn code_reads_the_scopes_around_it_and_the_innermost_counts() {
-    let run = run(r#"<OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="int" NAME="b"/><PRE_CODE>a, b = 1, 2</PRE_CODE>
-        <BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="list" NAME="seen"/><PRE_CODE>a = 10</PRE_CODE>
+    let run = run(r#"<OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="int" NAME="b"/>
+        <PRE_CODE>a, b = 1, 2</PRE_CODE>
+        <BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="list" NAME="seen"/>
+        <PRE_CODE>a = 10</PRE_CODE>
           <BLOCK NAME="y"><OUT_PARAMETER TYPE="list" NAME="seen"/><PRE_CODE>seen = {a, b}</PRE_CODE></BLOCK>
           <POST_CODE>seen = y.seen</POST_CODE></BLOCK>
         <POST_CODE>result = {a, x.a, x.seen}</POST_CODE>"#);
@@ -24,12 +26,14 @@ fn results_are_nothing_before_their_element_ended() {
 fn what_failed_or_was_cancelled_has_no_results() {
     for fails in [true, false] {
         let mut run = run(r#"<BLOCK NAME="b" ON_FAILURE="continue" both="1" into="2">
-              <OUT_PARAMETER TYPE="int" NAME="n"/><INOUT_PARAMETER TYPE="int" NAME="both"/><IN_PARAMETER TYPE="int" NAME="into"/>
+              <OUT_PARAMETER TYPE="int" NAME="n"/><INOUT_PARAMETER TYPE="int" NAME="both"/>
+              <IN_PARAMETER TYPE="int" NAME="into"/>
               <PRE_CODE>n = 5 both = 6</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/></BLOCK>
             <PARFOR NAME="f" TO="2" ON_FAILURE="continue" COLLECT="counter"><ITERATE>
-              <SWITCH NAME="s"><CASE CONDITION="counter == 2"><ACTIVITY TYPE="Do" NAME="d"/></CASE></SWITCH></ITERATE></PARFOR>
+              <SWITCH NAME="s"><CASE CONDITION="counter == 2"><ACTIVITY TYPE="Do" NAME="d"/></CASE></SWITCH></ITERATE>
+              </PARFOR>
             <ACTIVITY TYPE="Give" NAME="c" ON_FAILURE="continue"/>
-            <POST_CODE>result = {b.n == nil, b.both == nil, b.into, f.results == nil or #f.results == 0, c.value == nil, f.completed}</POST_CODE>"#);
+            <POST_CODE>result = {b.n == nil, b.both == nil, b.into, #f.results, c.value == nil, f.completed}</POST_CODE>"#);
         for path in ["b/a", "f/[2]/s/case1/d", "c"] {
             if fails {
                 run.fail(path);
@@ -38,14 +42,16 @@ fn what_failed_or_was_cancelled_has_no_results() {
                 run.stopped(path);
             }
         }
-        assert_eq!(run.result(), "[true,true,2,true,true,1]", "how far a loop came can be read");
+        assert_eq!(run.result(), "[true,true,2,0,true,1]", "how far a loop came can be read");
     }
 }
 
 #[test]
 fn an_iteration_begins_without_what_the_last_one_left() {
-    let mut run = run(r#"<FOR NAME="f" TO="2" COLLECT="seen"><ITERATE><OUT_PARAMETER TYPE="list" NAME="seen" OPTIONAL="true"/>
-        <PRE_CODE>seen = {counter, seen == nil, a.value == nil}</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE></FOR>
+    let mut run = run(r#"<FOR NAME="f" TO="2" COLLECT="seen"><ITERATE>
+        <OUT_PARAMETER TYPE="list" NAME="seen" OPTIONAL="true"/>
+        <PRE_CODE>seen = {counter, seen == nil, a.value == nil}</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE>
+        </FOR>
         <POST_CODE>result = f.results</POST_CODE>"#);
     run.give("f/[1]/a", 1);
     run.give("f/[2]/a", 2);
@@ -71,9 +77,11 @@ fn inner_scopes_read_results_of_elements_around_them() {
 #[test]
 fn a_called_type_does_not_see_the_variables_of_its_caller() {
     let text = document(
-        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY><IN_PARAMETER TYPE="int" NAME="n" DEFAULT="1"/>
+        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY>
+            <IN_PARAMETER TYPE="int" NAME="n" DEFAULT="1"/>
         <PROCESS TYPE="Sub" NAME="s"/><POST_CODE>result = {n, s.n}</POST_CODE></BODY></PROCESS_TYPE>
-        <PROCESS_TYPE NAME="Sub"><OUT_PARAMETER TYPE="int" NAME="n"/><BODY><PRE_CODE>n = n == nil and 7 or n</PRE_CODE></BODY></PROCESS_TYPE>"#,
+        <PROCESS_TYPE NAME="Sub"><OUT_PARAMETER TYPE="int" NAME="n"/><BODY>
+        <PRE_CODE>n = n == nil and 7 or n</PRE_CODE></BODY></PROCESS_TYPE>"#,
     );
     assert_eq!(setup(&text).run().result(), "[1,7]");
 }

@@ -45,7 +45,10 @@ fn a_repeated_call_is_answered_again_and_has_no_effect_again() {
 #[test]
 fn calls_come_in_order() {
     let mut run = one();
-    assert_eq!(run.call("a", 2, set(), Method::Add, vec![1.into()]), Err(Rejection::CallGap { sequence: 2, expected: 1 }));
+    assert_eq!(
+        run.call("a", 2, set(), Method::Add, vec![1.into()]),
+        Err(Rejection::CallGap { sequence: 2, expected: 1 })
+    );
     assert_eq!(run.call("a", 0, set(), Method::Add, vec![1.into()]), Err(Rejection::OldCall { sequence: 0 }));
     assert_eq!(run.call("a", 1, set(), Method::Add, vec![1.into()]), Ok(Ok(Value::Bool(true))));
 }
@@ -53,7 +56,8 @@ fn calls_come_in_order() {
 fn call(run: &mut Run, caller: u64, sequence: u64, acknowledged: u64) -> Result<(), Rejection> {
     let (element, attempt) = run.attempt("a");
     let arguments = vec![Value::Int(sequence as i64)];
-    let call = SharedCall { element, attempt, caller, sequence, acknowledged, object: set(), method: Method::Add, arguments };
+    let call =
+        SharedCall { element, attempt, caller, sequence, acknowledged, object: set(), method: Method::Add, arguments };
     run.step(Input::Called(Box::new(call)))
 }
 
@@ -83,7 +87,14 @@ fn calls_of_late_attempts_are_refused() {
     let late = |attempt: u32| {
         let arguments = vec![Value::Int(1)];
         Input::Called(Box::new(SharedCall {
-            element, attempt, caller: 0, sequence: 1, acknowledged: 0, object: set(), method: Method::Add, arguments,
+            element,
+            attempt,
+            caller: 0,
+            sequence: 1,
+            acknowledged: 0,
+            object: set(),
+            method: Method::Add,
+            arguments,
         }))
     };
     run.answer("a", Answer::Lost);
@@ -113,7 +124,8 @@ fn wrong_calls_are_answered_with_what_is_wrong() {
 
 #[test]
 fn objects_go_with_the_scope_that_created_them() {
-    let mut run = run(r#"<FOR NAME="f" TO="3"><ITERATE><PRE_CODE>RemoteSet.new() RemoteCounter.new()</PRE_CODE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></FOR>
+    let mut run = run(r#"<FOR NAME="f" TO="3"><ITERATE><PRE_CODE>RemoteSet.new() RemoteCounter.new()</PRE_CODE>
+        <ACTIVITY TYPE="Do" NAME="a"/></ITERATE></FOR>
         <ACTIVITY TYPE="Do" NAME="b"/>"#);
     for counter in 1..=3 {
         assert_eq!(run.engine.state().shared_objects(), 2);
@@ -127,7 +139,8 @@ fn objects_go_with_the_scope_that_created_them() {
 #[test]
 fn objects_handed_up_by_an_out_parameter_live_on() {
     let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
-          <BLOCK NAME="c"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><PRE_CODE>s = RemoteSet.new() RemoteMap.new()</PRE_CODE></BLOCK>
+          <BLOCK NAME="c"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
+          <PRE_CODE>s = RemoteSet.new() RemoteMap.new()</PRE_CODE></BLOCK>
           <POST_CODE>s = c.s s:add(1)</POST_CODE></BLOCK>
         <ACTIVITY TYPE="Use" NAME="a" set="${b.s}"/><POST_CODE>result = b.s:values()</POST_CODE>"#);
     assert_eq!(run.engine.state().shared_objects(), 1);
@@ -138,7 +151,8 @@ fn objects_handed_up_by_an_out_parameter_live_on() {
 
 #[test]
 fn objects_in_lists_and_maps_are_handed_up_too() {
-    let run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="map" NAME="m"/><PRE_CODE>m = {deep = {RemoteCounter.new()}} m.deep[1]:add(4)</PRE_CODE></BLOCK>
+    let run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="map" NAME="m"/>
+        <PRE_CODE>m = {deep = {RemoteCounter.new()}} m.deep[1]:add(4)</PRE_CODE></BLOCK>
         <POST_CODE>result = {b.m.deep[1]:get()}</POST_CODE>"#);
     assert_eq!(run.result(), "[4]");
 }
@@ -163,8 +177,10 @@ fn an_object_given_to_a_variable_of_the_loop_belongs_to_the_loop() {
            <POST_CODE>if counter == 1 then s = b.t end s:add(counter)</POST_CODE>"#,
     ] {
         let run = run(&format!(
-            r#"<FOR NAME="f" TO="3"><OUT_PARAMETER TYPE="list" NAME="seen"/><IN_PARAMETER TYPE="RemoteSet" NAME="s" OPTIONAL="true"/>
-            <ITERATE>{code}</ITERATE><POST_CODE>seen = s:values()</POST_CODE></FOR><POST_CODE>result = f.seen</POST_CODE>"#
+            r#"<FOR NAME="f" TO="3"><OUT_PARAMETER TYPE="list" NAME="seen"/>
+                <IN_PARAMETER TYPE="RemoteSet" NAME="s" OPTIONAL="true"/>
+            <ITERATE>{code}</ITERATE><POST_CODE>seen = s:values()</POST_CODE></FOR>
+            <POST_CODE>result = f.seen</POST_CODE>"#
         ));
         assert_eq!(run.result(), "[1,2,3]", "{code}");
     }
@@ -173,7 +189,8 @@ fn an_object_given_to_a_variable_of_the_loop_belongs_to_the_loop() {
 #[test]
 fn objects_of_a_failed_try_are_gone_and_others_keep_what_was_done_to_them() {
     let mut run = run(r#"<OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><PRE_CODE>s = RemoteSet.new()</PRE_CODE>
-        <BLOCK NAME="b" RETRIES="1"><OUT_PARAMETER TYPE="RemoteList" NAME="own"/><PRE_CODE>own = RemoteList.new() own:append(1) s:add(own:size())</PRE_CODE>
+        <BLOCK NAME="b" RETRIES="1"><OUT_PARAMETER TYPE="RemoteList" NAME="own"/>
+        <PRE_CODE>own = RemoteList.new() own:append(1) s:add(own:size())</PRE_CODE>
           <ACTIVITY TYPE="Do" NAME="a"/></BLOCK><POST_CODE>result = {s:values(), b.own:size()}</POST_CODE>"#);
     assert_eq!(run.engine.state().shared_objects(), 2);
     run.fail("b/a");
@@ -184,8 +201,10 @@ fn objects_of_a_failed_try_are_gone_and_others_keep_what_was_done_to_them() {
 
 #[test]
 fn objects_of_what_failed_are_gone() {
-    let mut run = run(r#"<BLOCK NAME="b" ON_FAILURE="continue"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><PRE_CODE>s = RemoteSet.new()</PRE_CODE>
-        <ACTIVITY TYPE="Do" NAME="a"/></BLOCK><ACTIVITY TYPE="Do" NAME="c"/><POST_CODE>result = {b.s == nil}</POST_CODE>"#);
+    let mut run = run(r#"<BLOCK NAME="b" ON_FAILURE="continue"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
+        <PRE_CODE>s = RemoteSet.new()</PRE_CODE>
+        <ACTIVITY TYPE="Do" NAME="a"/></BLOCK><ACTIVITY TYPE="Do" NAME="c"/>
+        <POST_CODE>result = {b.s == nil}</POST_CODE>"#);
     run.fail("b/a");
     assert_eq!(run.engine.state().shared_objects(), 0);
     run.done("c");
@@ -207,12 +226,15 @@ fn expressions_may_read_shared_objects_but_not_change_them() {
 #[test]
 fn at_the_end_of_a_process_objects_become_plain_values() {
     let text = document(
-        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><OUT_PARAMETER TYPE="RemoteMap" NAME="m"/>
+        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
+            <OUT_PARAMETER TYPE="RemoteMap" NAME="m"/>
         <OUT_PARAMETER TYPE="RemoteCounter" NAME="c"/><OUT_PARAMETER TYPE="list" NAME="l"/><BODY>
         <PRE_CODE>s, m, c = RemoteSet.new(), RemoteMap.new(), RemoteCounter.new()
         s:add(2) s:add(1) m:put(5, "x") c:add(3) l = {c}</PRE_CODE></BODY></PROCESS_TYPE>"#,
     );
     let run = setup(&text).run();
-    assert_eq!((run.results("s"), run.results("m"), run.results("c"), run.results("l")),
-        ("[1,2]".into(), r#"{"5":"x"}"#.into(), "3".into(), "[3]".into()));
+    assert_eq!(
+        (run.results("s"), run.results("m"), run.results("c"), run.results("l")),
+        ("[1,2]".into(), r#"{"5":"x"}"#.into(), "3".into(), "[3]".into())
+    );
 }

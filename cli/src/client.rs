@@ -1,0 +1,204 @@
+//! Commands that talk to a grid.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use xavantes_proto::v1;
+use xavantes_proto::v1::group_manager_client::GroupManagerClient;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+
+use crate::Exit;
+use crate::args::{Command, Format, GridArgs, SubmitArgs};
+use crate::report::{complain, print, tell};
+use crate::{definition, show};
+
+pub(crate) type Coordinator = ProcessCoordinatorClient<Channel>;
+
+pub(crate) async fn command(command: Command, format: Format) -> Exit {
+    let done = match command {
+        Command::Submit(arguments) => submit(arguments, format).await,
+        Command::List(grid) => list(&grid, format).await,
+        Command::Tree(it) => element(&it.grid, it.path, u32::MAX, format).await,
+        Command::Show(it) => element(&it.grid, it.path, 0, format).await,
+        Command::Results(it) => results(&it.grid, it.process, format).await,
+        Command::Wait(it) => wait(&it.grid, it.processes, format).await,
+        Command::Cancel(it) => steer(&it.grid, it.path, v1::steer_request::Action::Cancel(v1::Nothing {})).await,
+        Command::Pause(it) => steer(&it.grid, it.path, v1::steer_request::Action::Pause(v1::Nothing {})).await,
+        Command::Resume(it) => steer(&it.grid, it.path, v1::steer_request::Action::Resume(v1::Nothing {})).await,
+        Command::Retry(it) => steer(&it.grid, it.path, v1::steer_request::Action::Retry(v1::Nothing {})).await,
+        Command::Set(it) => {
+            let (key, value) = it.setting;
+            steer(&it.grid, it.path, v1::steer_request::Action::Set(v1::Setting { key, value })).await
+        }
+        Command::Nodes(grid) => nodes(&grid, format).await,
+        Command::Drain(it) => drain(&it.grid, it.node).await,
+        // The others do not talk to a grid.
+        _ => Ok(Exit::Usage),
+    };
+    done.unwrap_or_else(|exit| exit)
+}
+
+async fn channel(address: &str) -> Result<Channel, Exit> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|_| complain(&format!("{address:?} is not an address: expected HOST:PORT")))?;
+    endpoint.connect_timeout(Duration::from_secs(5)).tcp_nodelay(true).connect().await.map_err(|_| {
+        complain(&format!(
+            "there is no coordinator at {address}; start one with `xavantes node`, or say where it is with --coordinator"
+        ));
+        Exit::Unreachable
+    })
+}
+
+pub(crate) async fn connect(address: &str) -> Result<Coordinator, Exit> {
+    let most = xavantes_proto::MAX_MESSAGE;
+    let client = ProcessCoordinatorClient::new(channel(address).await?);
+    Ok(client.max_decoding_message_size(most).max_encoding_message_size(most))
+}
+
+/// Tells what the grid said, and which exit code that is.
+pub(crate) fn refused(status: &Status) -> Exit {
+    for line in status.message().lines() {
+        complain(line);
+    }
+    match status.code() {
+        Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::Unknown => Exit::Unreachable,
+        Code::Unimplemented => {
+            complain("this node does not have the role that the command needs");
+            Exit::Unreachable
+        }
+        _ => Exit::Usage,
+    }
+}
+
+async fn submit(arguments: SubmitArgs, format: Format) -> Result<Exit, Exit> {
+    let request = definition::request(&arguments.what, format)?;
+    let mut client = connect(&arguments.grid.coordinator).await?;
+    let process = client.submit(request).await.map_err(|status| refused(&status))?.into_inner().process;
+    if !arguments.wait {
+        return Ok(match format {
+            Format::Text => print(&process),
+            Format::Json => print(&json!({ "process": process }).to_string()),
+        });
+    }
+    tell(&format!("{process}\n"));
+    end_of(&mut client, &process).await?;
+    finished(&mut client, process, format).await
+}
+
+/// Waits for the end of a process.
+async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessStatus, Exit> {
+    let request = v1::WatchRequest { process: process.to_owned() };
+    let mut changes = client.watch(request).await.map_err(|status| refused(&status))?.into_inner();
+    let mut last = v1::ProcessStatus::default();
+    while let Some(status) = changes.message().await.map_err(|status| refused(&status))? {
+        last = status;
+    }
+    Ok(last)
+}
+
+pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
+    match status.state() {
+        v1::ProcessState::Completed | v1::ProcessState::Running => Exit::Success,
+        v1::ProcessState::Cancelled => Exit::Cancelled,
+        _ => Exit::Failed,
+    }
+}
+
+async fn finished(client: &mut Coordinator, process: String, format: Format) -> Result<Exit, Exit> {
+    let answer = client.results(v1::ResultsRequest { process }).await.map_err(|status| refused(&status))?;
+    let answer = answer.into_inner();
+    let status = answer.status.unwrap_or_default();
+    if let Some(why) = &status.failure {
+        complain(&show::failure(why));
+    }
+    let printed = match format {
+        Format::Text => print(&show::results_text(&answer.results)),
+        Format::Json => {
+            let mut document = show::status_json(&status);
+            document["results"] = json!(show::results(&answer.results));
+            print(&document.to_string())
+        }
+    };
+    Ok(if printed == Exit::Success { exit_of(&status) } else { printed })
+}
+
+async fn results(grid: &GridArgs, process: String, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&grid.coordinator).await?;
+    let request = v1::ResultsRequest { process: process.clone() };
+    let status = client.results(request).await.map_err(|status| refused(&status))?.into_inner().status;
+    if status.is_some_and(|status| status.state() == v1::ProcessState::Running) {
+        return Err(complain(&format!("{process} has not ended: `xavantes wait {process}` waits for it")));
+    }
+    finished(&mut client, process, format).await
+}
+
+async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&grid.coordinator).await?;
+    let (mut exit, mut ended) = (Exit::Success, Vec::new());
+    for process in processes {
+        let status = end_of(&mut client, &process).await?;
+        if let Some(why) = &status.failure {
+            complain(&show::failure(why));
+        }
+        if exit == Exit::Success {
+            exit = exit_of(&status);
+        }
+        ended.push(status);
+    }
+    if format == Format::Json {
+        print(&json!({ "processes": ended.iter().map(show::status_json).collect::<Vec<_>>() }).to_string());
+    }
+    Ok(exit)
+}
+
+async fn list(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&grid.coordinator).await?;
+    let answer = client.list(v1::ListRequest {}).await.map_err(|status| refused(&status))?;
+    let processes = answer.into_inner().processes;
+    Ok(match format {
+        Format::Text => print(&show::list(&processes)),
+        Format::Json => {
+            print(&json!({ "processes": processes.iter().map(show::status_json).collect::<Vec<_>>() }).to_string())
+        }
+    })
+}
+
+async fn element(grid: &GridArgs, path: String, depth: u32, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&grid.coordinator).await?;
+    let request = v1::ShowRequest { path, depth };
+    let answer = client.show(request).await.map_err(|status| refused(&status))?;
+    let element = answer.into_inner().element.unwrap_or_default();
+    Ok(match (format, depth) {
+        (Format::Json, _) => print(&show::element_json(&element).to_string()),
+        (Format::Text, 0) => print(&show::element_text(&element)),
+        (Format::Text, _) => print(&show::tree(&element)),
+    })
+}
+
+async fn steer(grid: &GridArgs, path: String, action: v1::steer_request::Action) -> Result<Exit, Exit> {
+    let mut client = connect(&grid.coordinator).await?;
+    let request = v1::SteerRequest { path, action: Some(action) };
+    client.steer(request).await.map_err(|status| refused(&status))?;
+    Ok(Exit::Success)
+}
+
+async fn nodes(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
+    let answer = client.list_nodes(v1::ListNodesRequest {}).await.map_err(|status| refused(&status))?;
+    let answer = answer.into_inner();
+    Ok(match format {
+        Format::Text => print(&show::nodes(&answer.nodes)),
+        Format::Json => {
+            let nodes: Vec<_> = answer.nodes.iter().map(show::node_json).collect();
+            print(&json!({ "group": answer.group, "nodes": nodes }).to_string())
+        }
+    })
+}
+
+async fn drain(grid: &GridArgs, node: String) -> Result<Exit, Exit> {
+    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
+    client.drain(v1::DrainRequest { node }).await.map_err(|status| refused(&status))?;
+    Ok(Exit::Success)
+}

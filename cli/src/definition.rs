@@ -1,0 +1,112 @@
+//! What a user wants to run: documents, a process type in them, and its parameters, checked before anything is asked of a
+//! grid.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value as Json;
+use xavantes_model::definition::ProcessType;
+use xavantes_model::diagnostic::did_you_mean;
+use xavantes_model::value::{Type, Value};
+use xavantes_proto::{v1, value};
+
+use crate::Exit;
+use crate::args::{Format, WhatArgs};
+use crate::report::complain;
+use crate::validate::{load_sources, read_files};
+
+/// The request that starts it; on failure everything that is wrong has been told.
+pub(crate) fn request(what: &WhatArgs, format: Format) -> Result<v1::SubmitRequest, Exit> {
+    let sources = read_files(std::slice::from_ref(&what.file))?;
+    let program = load_sources(&sources, format)?;
+    let process = program.entry(what.process.as_deref()).map_err(|message| complain(&message))?;
+    let process = &program.processes[process];
+    let parameters = parameters(process, what).map_err(|problems| {
+        for problem in problems {
+            complain(&problem);
+        }
+        Exit::Usage
+    })?;
+    Ok(v1::SubmitRequest {
+        documents: sources
+            .iter()
+            .map(|source| v1::Document { name: source.name.to_string(), text: source.text.to_string() })
+            .collect(),
+        process_type: process.name.to_string(),
+        parameters: parameters
+            .into_iter()
+            .map(|(name, given)| v1::Parameter { name, value: Some(value(&given)) })
+            .collect(),
+        request_id: request_id(),
+    })
+}
+
+/// Another one each time: a repeated request is one that the network repeated.
+fn request_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    format!("{:016x}{:016x}", RandomState::new().hash_one(1), RandomState::new().hash_one(2))
+}
+
+fn list<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
+    format!("{what}: {}", names.take(20).collect::<Vec<_>>().join(", "))
+}
+
+/// Parameters from the file, then from the command line, which wins; or everything that is wrong with them.
+fn parameters(process: &ProcessType, arguments: &WhatArgs) -> Result<Vec<(String, Value)>, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut given: BTreeMap<String, Value> = BTreeMap::new();
+    let inputs = || process.parameters().iter().filter(|variable| variable.direction.is_in());
+    let unknown = |key: &str| {
+        let names = || inputs().map(|variable| &*variable.name);
+        let hint = did_you_mean(key, names()).unwrap_or_else(|| match inputs().next() {
+            Some(_) => list("it has", names()),
+            None => "it has none".into(),
+        });
+        format!("{} has no IN parameter {key:?}; {hint}", process.name)
+    };
+    let members = arguments.params.as_deref().map(read_params).transpose().map_err(|problem| vec![problem])?;
+    for (key, json) in members.unwrap_or_default() {
+        let Some(variable) = inputs().find(|variable| *variable.name == *key) else {
+            problems.push(unknown(&key));
+            continue;
+        };
+        let value = Value::try_from(json).and_then(|value| match variable.ty {
+            Some(ty) if !value.is_null() => ty.accept(value),
+            _ => Ok(value),
+        });
+        given.insert(
+            key.clone(),
+            value.unwrap_or_else(|problem| {
+                problems.push(format!("parameter {key:?}: {problem}"));
+                Value::Bool(false)
+            }),
+        );
+    }
+    for (key, text) in &arguments.parameters {
+        let Some(variable) = inputs().find(|variable| *variable.name == **key) else {
+            problems.push(unknown(key));
+            continue;
+        };
+        let value = variable.ty.unwrap_or(Type::String).parse(text).unwrap_or_else(|problem| {
+            problems.push(format!("parameter {key:?}: {problem}"));
+            Value::Bool(false)
+        });
+        given.insert(key.clone(), value);
+    }
+    for variable in inputs().filter(|variable| variable.default.is_none() && !variable.optional) {
+        if given.get(&*variable.name).is_none_or(Value::is_null) {
+            problems.push(format!("parameter {:?} is missing", variable.name));
+        }
+    }
+    if problems.is_empty() { Ok(given.into_iter().collect()) } else { Err(problems) }
+}
+
+/// The members of a JSON file with parameters.
+fn read_params(file: &Path) -> Result<serde_json::Map<String, Json>, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    match serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))? {
+        Json::Object(members) => Ok(members),
+        _ => Err(format!("{shown}: expected one JSON object")),
+    }
+}

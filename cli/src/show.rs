@@ -1,0 +1,251 @@
+//! Processes, elements and nodes as people and scripts see them.
+
+use serde_json::{Value as Json, json};
+use xavantes_proto::{v1, value_from};
+
+/// A failure with its path, line and everything that is known.
+pub(crate) fn failure(failure: &v1::Failure) -> String {
+    let mut text = failure.path.clone();
+    if let Some(line) = failure.line {
+        text += &format!(" (line {line})");
+    }
+    text += &format!(": {}", failure.message);
+    if let Some(worker) = &failure.worker {
+        text += &format!(", on {worker}");
+    }
+    if let Some(status) = failure.exit_status {
+        text += &format!(", exit status {status}");
+    }
+    if let Some(stderr) = &failure.stderr {
+        text += &format!("\n{stderr}");
+    }
+    if let Some(cause) = &failure.cause {
+        text += &format!("\nwhile handling {}", self::failure(cause));
+    }
+    text
+}
+
+pub(crate) fn state(status: &v1::ProcessStatus) -> &'static str {
+    match status.state() {
+        v1::ProcessState::Running if status.paused => "paused",
+        v1::ProcessState::Running => "running",
+        v1::ProcessState::Completed => "completed",
+        v1::ProcessState::Failed => "failed",
+        v1::ProcessState::Cancelled => "cancelled",
+        v1::ProcessState::Unspecified => "unknown",
+    }
+}
+
+/// Results by name.
+pub(crate) fn results(results: &[v1::Parameter]) -> serde_json::Map<String, Json> {
+    let value = |parameter: &v1::Parameter| value_from(parameter.value.clone().unwrap_or_default());
+    results
+        .iter()
+        .map(|parameter| (parameter.name.clone(), value(parameter).map_or(Json::Null, |value| value.to_json())))
+        .collect()
+}
+
+/// Results for people: a line each.
+pub(crate) fn results_text(results: &[v1::Parameter]) -> String {
+    let value = |parameter: &v1::Parameter| value_from(parameter.value.clone().unwrap_or_default());
+    results
+        .iter()
+        .map(|parameter| match value(parameter) {
+            Ok(value) => format!("{} = {value}\n", parameter.name),
+            Err(_) => format!("{} = ?\n", parameter.name),
+        })
+        .collect()
+}
+
+pub(crate) fn status_json(status: &v1::ProcessStatus) -> Json {
+    let counts = status.counts.unwrap_or_default();
+    let mut shown = json!({
+        "process": status.process,
+        "type": status.process_type,
+        "state": state(status),
+        "activities": {
+            "completed": counts.completed, "failed": counts.failed, "attempts": counts.attempts,
+            "running": counts.running,
+        },
+        "submitted_ms": status.submitted_ms,
+        "node": status.node,
+        "group": status.group,
+    });
+    if status.ended_ms > 0 {
+        shown["ended_ms"] = json!(status.ended_ms);
+    }
+    if let Some(why) = &status.failure {
+        shown["error"] = json!(failure(why));
+    }
+    shown
+}
+
+/// A table with a headline; columns as wide as they need to be.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("{}\n", padded.join("  ").trim_end())
+    };
+    let mut text = line(head.to_vec());
+    text.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
+    text
+}
+
+pub(crate) fn list(processes: &[v1::ProcessStatus]) -> String {
+    let rows: Vec<Vec<String>> = processes
+        .iter()
+        .map(|status| {
+            let counts = status.counts.unwrap_or_default();
+            vec![
+                status.process.clone(),
+                state(status).to_owned(),
+                counts.completed.to_string(),
+                counts.running.to_string(),
+                counts.failed.to_string(),
+            ]
+        })
+        .collect();
+    table(&["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED"], &rows)
+}
+
+pub(crate) fn nodes(nodes: &[v1::NodeStatus]) -> String {
+    let rows: Vec<Vec<String>> = nodes
+        .iter()
+        .map(|status| {
+            let node = status.node.clone().unwrap_or_default();
+            let worker = node.roles.contains(&(v1::Role::ActivityManager as i32));
+            vec![
+                node.name.clone(),
+                node.address.clone(),
+                roles(&node).join(","),
+                if worker { format!("{}/{}", status.busy, node.slots) } else { "-".into() },
+                status.processes.to_string(),
+                if status.draining { "draining" } else { "up" }.to_owned(),
+            ]
+        })
+        .collect();
+    table(&["NODE", "ADDRESS", "ROLES", "BUSY", "PROCESSES", "STATE"], &rows)
+}
+
+fn roles(node: &v1::NodeDescription) -> Vec<&'static str> {
+    node.roles
+        .iter()
+        .filter_map(|role| match v1::Role::try_from(*role).ok()? {
+            v1::Role::GroupManager => Some("group-manager"),
+            v1::Role::ProcessCoordinator => Some("process-coordinator"),
+            v1::Role::ActivityManager => Some("activity-manager"),
+            v1::Role::Unspecified => None,
+        })
+        .collect()
+}
+
+pub(crate) fn node_json(status: &v1::NodeStatus) -> Json {
+    let node = status.node.clone().unwrap_or_default();
+    json!({
+        "node": node.name, "address": node.address, "roles": roles(&node), "slots": node.slots, "tags": node.tags,
+        "version": node.version, "busy": status.busy, "processes": status.processes, "draining": status.draining,
+    })
+}
+
+/// An element and what is alive in it, drawn as a tree.
+pub(crate) fn tree(element: &v1::Element) -> String {
+    let mut text = String::new();
+    // Explicitly on a stack: elements nest as deep as definitions do.
+    let mut pending = vec![(element, String::new(), String::new())];
+    while let Some((element, lead, indent)) = pending.pop() {
+        text += &format!("{lead}{}\n", line(element));
+        let more = element.hidden > 0;
+        if more {
+            text += &format!("{indent}├─ … and {} more\n", element.hidden);
+        }
+        let last = element.children.len();
+        for (index, child) in element.children.iter().enumerate().rev() {
+            let (branch, below) = if index + 1 == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            pending.push((child, format!("{indent}{branch}"), format!("{indent}{below}")));
+        }
+    }
+    text
+}
+
+/// One element in one line.
+pub(crate) fn line(element: &v1::Element) -> String {
+    let name = element.path.rsplit('/').next().unwrap_or_default();
+    let kind = if element.r#type.is_empty() { element.tag.clone() } else { format!("{} {}", element.tag, element.r#type) };
+    let mut parts = vec![name.to_owned(), kind, element.condition.clone()];
+    if element.paused {
+        parts.push("paused".into());
+    }
+    if let Some(completed) = element.completed {
+        let total = element.total.map_or(String::new(), |total| format!(" of {total}"));
+        parts.push(format!("{completed}{total} completed"));
+    }
+    for (count, word) in [(element.failed, "failed"), (element.cancelled, "cancelled")] {
+        if let Some(count @ 1..) = count {
+            parts.push(format!("{count} {word}"));
+        }
+    }
+    if !element.worker.is_empty() {
+        parts.push(format!("on {}", element.worker));
+    }
+    if element.attempts > 1 {
+        parts.push(format!("attempt {}", element.attempts));
+    }
+    if let Some(why) = &element.failure {
+        parts.push(why.message.clone());
+    }
+    parts.join("  ")
+}
+
+/// What `show` tells of one element, a line each.
+pub(crate) fn element_text(element: &v1::Element) -> String {
+    let mut text = format!("path       {}\nelement    {}\n", element.path, element.tag);
+    let mut add = |key: &str, value: &str| {
+        if !value.is_empty() {
+            text += &format!("{key:<10} {value}\n");
+        }
+    };
+    add("type", &element.r#type);
+    let paused = if element.paused { ", paused" } else { "" };
+    add("state", &format!("{}{paused}", element.condition));
+    add("worker", &element.worker);
+    if element.attempts > 0 {
+        add("attempts", &element.attempts.to_string());
+    }
+    let numbers =
+        [("completed", element.completed), ("failed", element.failed), ("cancelled", element.cancelled), ("total", element.total)];
+    for (key, number) in numbers {
+        add(key, &number.map_or(String::new(), |number| number.to_string()));
+    }
+    add("error", &element.failure.as_ref().map_or(String::new(), failure));
+    text
+}
+
+pub(crate) fn element_json(element: &v1::Element) -> Json {
+    let mut shown = json!({
+        "path": element.path, "element": element.tag, "state": element.condition, "paused": element.paused,
+    });
+    let mut add = |key: &str, value: Option<Json>| {
+        if let Some(value) = value {
+            shown[key] = value;
+        }
+    };
+    let text = |text: &String| (!text.is_empty()).then(|| json!(text));
+    add("type", text(&element.r#type));
+    add("worker", text(&element.worker));
+    add("attempts", (element.attempts > 0).then(|| json!(element.attempts)));
+    add("completed", element.completed.map(|count| json!(count)));
+    add("failed", element.failed.map(|count| json!(count)));
+    add("cancelled", element.cancelled.map(|count| json!(count)));
+    add("total", element.total.map(|count| json!(count)));
+    add("error", element.failure.as_ref().map(|why| json!(failure(why))));
+    let children: Vec<Json> = element.children.iter().map(element_json).collect();
+    add("children", (!children.is_empty()).then(|| json!(children)));
+    add("hidden", (element.hidden > 0).then(|| json!(element.hidden)));
+    shown
+}
