@@ -218,6 +218,9 @@ impl Desk {
             Some(Attempt::Here(_)) => return Ok(None),
             None => {}
         }
+        if job.subtree.is_some() {
+            return Err(never("an activity manager runs no subtrees"));
+        }
         let program = books.programs.get(&job.program).ok_or_else(|| never("the program is not known here"))?.clone();
         let activity = program.activities.get(job.activity as usize).ok_or_else(|| never("the activity type is not known here"))?;
         self.check(&activity.requires, &activity.code).map_err(|reason| never(&reason))?;

@@ -101,6 +101,7 @@ impl RemoteObjects for Link {
             method: method_name(object.kind, method).into(),
             arguments: arguments.iter().map(value).collect(),
             ticket: 0,
+            caller: 0,
         };
         self.desk.call(&self.job, call)
     }

@@ -62,6 +62,12 @@ pub(crate) enum Command {
     Set(SetArgs),
     /// The nodes of a group
     Nodes(GridArgs),
+    /// The groups that are known, adjacent and beyond
+    Groups(GridArgs),
+    /// The process and activity types that a coordinator has
+    Types(GridArgs),
+    /// External data that administrators registered under a name
+    Sources(GridArgs),
     /// Let a node finish what it has and take nothing new
     Drain(DrainArgs),
     /// Print the XML schema of definitions, for editors
@@ -154,9 +160,18 @@ pub(crate) struct NodeArgs {
     /// Where others reach it, if that is not where it listens
     #[arg(long, env = "XAVANTES_ADVERTISE", value_name = "ADDRESS")]
     pub advertise: Option<String>,
-    /// Addresses of the group's managers
+    /// Addresses of the group's managers, in the order in which they lead
     #[arg(long, env = "XAVANTES_JOIN", value_delimiter = ',', value_name = "ADDRESS")]
     pub join: Option<Vec<String>>,
+    /// Of a group manager: addresses of the managers of adjacent groups
+    #[arg(long, env = "XAVANTES_ADJACENT", value_delimiter = ',', value_name = "ADDRESS")]
+    pub adjacent: Option<Vec<String>>,
+    /// Groups whose work is taken [default: all]
+    #[arg(long, env = "XAVANTES_FOREIGN_GROUPS", value_delimiter = ',', value_name = "GROUP")]
+    pub foreign_groups: Option<Vec<String>>,
+    /// Slots that work of other groups may use at once [default: all]
+    #[arg(long, env = "XAVANTES_FOREIGN_SLOTS", value_name = "N")]
+    pub foreign_slots: Option<u32>,
     /// How many activities it runs at once [default: the number of processors]
     #[arg(long, env = "XAVANTES_SLOTS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub slots: Option<u32>,

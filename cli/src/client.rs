@@ -33,6 +33,9 @@ pub(crate) async fn command(command: Command, format: Format) -> Exit {
             steer(&it.grid, it.path, v1::steer_request::Action::Set(v1::Setting { key, value })).await
         }
         Command::Nodes(grid) => nodes(&grid, format).await,
+        Command::Groups(grid) => groups(&grid, format).await,
+        Command::Types(grid) => types(&grid, format).await,
+        Command::Sources(grid) => sources(&grid, format).await,
         Command::Drain(it) => drain(&it.grid, it.node).await,
         // The others do not talk to a grid.
         _ => Ok(Exit::Usage),
@@ -194,6 +197,47 @@ async fn nodes(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
             let nodes: Vec<_> = answer.nodes.iter().map(show::node_json).collect();
             print(&json!({ "group": answer.group, "nodes": nodes }).to_string())
         }
+    })
+}
+
+async fn groups(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
+    let answer = client.list_groups(v1::ListGroupsRequest {}).await.map_err(|status| refused(&status))?;
+    let groups = answer.into_inner().groups;
+    Ok(match format {
+        Format::Text => print(&show::groups(&groups)),
+        Format::Json => {
+            print(&json!({ "groups": groups.iter().map(show::group_json).collect::<Vec<_>>() }).to_string())
+        }
+    })
+}
+
+async fn types(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&grid.coordinator).await?;
+    let answer = client.list_types(v1::ListTypesRequest {}).await.map_err(|status| refused(&status))?;
+    let types = answer.into_inner().types;
+    Ok(match format {
+        Format::Text => print(&show::types(&types)),
+        Format::Json => {
+            let types: Vec<_> = types
+                .iter()
+                .map(|it| json!({ "name": it.name, "kind": it.kind, "digest": it.digest, "document": it.document }))
+                .collect();
+            print(&json!({ "types": types }).to_string())
+        }
+    })
+}
+
+async fn sources(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
+    let answer = client.list_sources(v1::ListSourcesRequest {}).await.map_err(|status| refused(&status))?;
+    let sources: std::collections::BTreeMap<String, String> = answer.into_inner().sources.into_iter().collect();
+    Ok(match format {
+        Format::Text => {
+            let rows: Vec<Vec<String>> = sources.into_iter().map(|(name, uri)| vec![name, uri]).collect();
+            print(&show::table(&["SOURCE", "PLACE"], &rows))
+        }
+        Format::Json => print(&json!({ "sources": sources }).to_string()),
     })
 }
 

@@ -69,6 +69,9 @@ fn configure(arguments: NodeArgs) -> Result<Config, String> {
     set(&mut config.listen, arguments.listen);
     config.advertise = arguments.advertise.or(config.advertise);
     set(&mut config.join, arguments.join);
+    set(&mut config.adjacent, arguments.adjacent);
+    set(&mut config.foreign_groups, arguments.foreign_groups);
+    config.foreign_slots = arguments.foreign_slots.or(config.foreign_slots);
     set(&mut config.slots, arguments.slots);
     set(&mut config.queue, arguments.queue);
     set(&mut config.tags, arguments.tags);

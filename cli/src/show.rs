@@ -153,6 +153,42 @@ pub(crate) fn node_json(status: &v1::NodeStatus) -> Json {
     })
 }
 
+pub(crate) fn groups(groups: &[v1::GroupSummary]) -> String {
+    let rows: Vec<Vec<String>> = groups
+        .iter()
+        .map(|group| {
+            vec![
+                group.group.clone(),
+                group.hops.to_string(),
+                group.workers.to_string(),
+                format!("{}/{}", group.free_slots, group.slots),
+                group.coordinators.len().to_string(),
+                group.managers.join(","),
+            ]
+        })
+        .collect();
+    table(&["GROUP", "HOPS", "WORKERS", "FREE", "COORDINATORS", "MANAGERS"], &rows)
+}
+
+pub(crate) fn group_json(group: &v1::GroupSummary) -> Json {
+    json!({
+        "group": group.group, "hops": group.hops, "workers": group.workers, "slots": group.slots,
+        "free_slots": group.free_slots, "coordinators": group.coordinators.len(), "managers": group.managers,
+        "age_ms": group.age_ms,
+    })
+}
+
+pub(crate) fn types(types: &[v1::TypeDescription]) -> String {
+    let rows: Vec<Vec<String>> = types
+        .iter()
+        .map(|it| {
+            let digest = it.digest.chars().take(12).collect();
+            vec![it.name.clone(), it.kind.clone(), digest, it.document.clone()]
+        })
+        .collect();
+    table(&["TYPE", "KIND", "DIGEST", "DOCUMENT"], &rows)
+}
+
 /// An element and what is alive in it, drawn as a tree.
 pub(crate) fn tree(element: &v1::Element) -> String {
     let mut text = String::new();

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
+use crate::placement::Own;
+
 /// A node that is silent for so long is gone.
 pub const LEASE: Duration = Duration::from_secs(3);
 
@@ -67,13 +69,39 @@ impl Registry {
 
     /// The workers that take work.
     pub fn workers(&self) -> Vec<v1::NodeDescription> {
-        let worker = v1::Role::ActivityManager as i32;
+        self.taking(v1::Role::ActivityManager).map(|(node, _)| node.clone()).collect()
+    }
+
+    /// What is free here, as `asker` sees it.
+    pub fn own(&self, asker: &str) -> Own {
+        let coordinators = self.coordinators().filter(|(node, _)| node.name != asker).count();
+        Own { free_slots: self.free_slots(), coordinators: coordinators as u32 }
+    }
+
+    /// Slots without work.
+    pub fn free_slots(&self) -> u32 {
+        let workers = self.taking(v1::Role::ActivityManager);
+        workers.map(|(node, entry)| node.slots.saturating_sub(entry.heartbeat.busy)).sum()
+    }
+
+    /// The coordinators that take work, with the number of their processes.
+    pub fn coordinators(&self) -> impl Iterator<Item = (&v1::NodeDescription, u32)> {
+        self.taking(v1::Role::ProcessCoordinator).map(|(node, entry)| (node, entry.heartbeat.processes))
+    }
+
+    /// The worker with the most free slots, and how many.
+    pub fn freest_worker(&self) -> Option<(&v1::NodeDescription, u32)> {
+        let workers = self.taking(v1::Role::ActivityManager);
+        let free = workers.map(|(node, entry)| (node, node.slots.saturating_sub(entry.heartbeat.busy)));
+        free.max_by_key(|(_, free)| *free).filter(|(_, free)| *free > 0)
+    }
+
+    fn taking(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &Entry)> {
         self.nodes
             .values()
             .filter(|entry| !entry.drain && !entry.heartbeat.draining)
-            .filter_map(|entry| entry.heartbeat.node.clone())
-            .filter(|node| node.roles.contains(&worker))
-            .collect()
+            .filter_map(|entry| Some((entry.heartbeat.node.as_ref()?, entry)))
+            .filter(move |(node, _)| node.roles.contains(&(role as i32)))
     }
 
     /// All nodes.

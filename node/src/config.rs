@@ -1,5 +1,6 @@
 //! How a node is set up. The same names serve in the TOML file, in flags and in the environment.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,14 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where others reach it, if that is not where it listens: host:port.
     pub advertise: Option<String>,
-    /// Addresses of the group's managers; a node that is one itself needs none.
+    /// Addresses of the group's managers, in the order in which they lead; one that is alone needs none.
     pub join: Vec<String>,
+    /// Of a group manager: addresses of the managers of adjacent groups.
+    pub adjacent: Vec<String>,
+    /// Groups whose work is taken; none means all.
+    pub foreign_groups: Vec<String>,
+    /// Slots that work of other groups may use at once; none means all.
+    pub foreign_slots: Option<u32>,
     /// How many activities of one CPU it runs at once.
     pub slots: u32,
     /// How many activities may wait on it for a slot.
@@ -49,6 +56,8 @@ pub struct Config {
     pub tags: Vec<String>,
     /// How many seconds running activities get to end when the node is told to stop.
     pub drain_seconds: u64,
+    /// Of a group manager: external data by name.
+    pub sources: BTreeMap<String, String>,
 }
 
 impl Default for Config {
@@ -61,6 +70,10 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 7433)),
             advertise: None,
             join: Vec::new(),
+            adjacent: Vec::new(),
+            foreign_groups: Vec::new(),
+            foreign_slots: None,
+            sources: BTreeMap::new(),
             slots,
             queue: slots.saturating_mul(2).max(8),
             tags: Vec::new(),

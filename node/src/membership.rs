@@ -12,25 +12,29 @@ use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 const BEAT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Joins the group through the first manager that answers, again and again. `beat` tells how the node is; `roster`
-/// takes what it hears.
+/// Joins the group through the first manager that leads, again and again. `beat` tells how the node is; `roster` takes
+/// what it hears.
 pub(crate) async fn run(
     managers: Vec<String>,
     beat: impl Fn() -> v1::Heartbeat + Clone + Send + 'static,
     roster: impl Fn(v1::Roster),
 ) {
     let mut warned = false;
-    for manager in managers.iter().cycle() {
-        match join(manager, beat.clone(), &roster).await {
-            Ok(()) => {
-                warn!(%manager, "the group manager closed the connection");
-                warned = false;
+    loop {
+        // Always from the first: whoever comes earlier leads when it is there.
+        for manager in &managers {
+            match join(manager, beat.clone(), &roster).await {
+                Ok(()) => {
+                    warn!(%manager, "the group manager closed the connection");
+                    warned = false;
+                    break;
+                }
+                Err(error) if !warned && managers.len() == 1 => {
+                    warn!(%manager, %error, "cannot join the group; trying on");
+                    warned = true;
+                }
+                Err(error) => debug!(%manager, %error, "cannot join the group here"),
             }
-            Err(error) if !warned => {
-                warn!(%manager, %error, "cannot join the group; trying on");
-                warned = true;
-            }
-            Err(error) => debug!(%manager, %error, "cannot join the group"),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -28,6 +28,14 @@ pub enum Error {
     /// It belongs to no group.
     #[error("a node that is no group manager needs the address of one: --join HOST:PORT")]
     NoManager,
+    /// A manager that the others do not know.
+    #[error("{address} is not among the managers of the group ({managers}): say --advertise, or correct --join")]
+    NotAmongManagers {
+        /// Where it is reached.
+        address: String,
+        /// The managers.
+        managers: String,
+    },
     /// Its address is taken or not its own.
     #[error("cannot listen on {address}: {cause}")]
     Listen {
@@ -68,11 +76,29 @@ impl Node {
         let address = listener.local_addr().map_err(listen)?;
         let reachable = config.advertise.clone().unwrap_or_else(|| address.to_string());
 
-        let manager = is(Role::GroupManager).then(|| xavantes_group_manager::Service::new(config.group.clone()));
+        let managers = if config.join.is_empty() { vec![reachable.clone()] } else { config.join.clone() };
+        if is(Role::GroupManager) && !managers.contains(&reachable) {
+            return Err(Error::NotAmongManagers { address: reachable, managers: managers.join(", ") });
+        }
+        let foreign_slots = config.foreign_slots.unwrap_or(u32::MAX);
+        let manager = is(Role::GroupManager).then(|| {
+            xavantes_group_manager::Service::new(xavantes_group_manager::Options {
+                group: config.group.clone(),
+                before: managers.iter().take_while(|manager| **manager != reachable).cloned().collect(),
+                address: reachable.clone(),
+                adjacent: config.adjacent.clone(),
+                sources: config.sources.clone(),
+                foreign_groups: config.foreign_groups.clone(),
+                foreign_slots,
+            })
+        });
         let coordinator = is(Role::ProcessCoordinator).then(|| {
             xavantes_process_coordinator::Service::new(xavantes_process_coordinator::Options {
                 node: config.name.clone(),
                 group: config.group.clone(),
+                managers: managers.clone(),
+                foreign_groups: config.foreign_groups.clone(),
+                foreign_slots,
                 printed,
             })
         });
@@ -118,7 +144,6 @@ impl Node {
         let server =
             tokio::spawn(async move { router.serve_with_incoming_shutdown(incoming, async move { stopped.notified().await }).await });
 
-        let managers = if config.join.is_empty() { vec![address.to_string()] } else { config.join.clone() };
         let (draining, drain_wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
         let description = describe(&config, reachable);
         let beat = {
@@ -136,7 +161,7 @@ impl Node {
                 wanted.notify_one();
             }
             if let Some(coordinator) = &coordinator {
-                coordinator.set_workers(roster.workers);
+                coordinator.set_roster(roster);
             }
         };
         let membership = tokio::spawn(membership::run(managers, beat, roster));

@@ -1,9 +1,10 @@
 //! The engine's words to and from the wire.
 
-use xavantes_engine::{Answer, ElementId, Failure, FailureKind, SharedCall};
+use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, SharedCall};
+use xavantes_model::definition::{Input, NodeId, Program};
 use xavantes_model::shared::Method;
-use xavantes_model::value::SharedRef;
-use xavantes_proto::{Unfit, v1, value_from};
+use xavantes_model::value::{SharedRef, Value};
+use xavantes_proto::{Unfit, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
     ElementId { index: bits as u32, generation: (bits >> 32) as u32 }
@@ -31,20 +32,24 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
     }
 }
 
-/// A failure of an attempt: the worker knows nothing of paths and causes.
+/// A failure of an attempt. A worker knows nothing of paths and causes; another coordinator does.
 fn failure_from(wire: v1::Failure) -> Failure {
     let kind = match wire.kind() {
         v1::FailureKind::Exit => FailureKind::Exit,
+        v1::FailureKind::Timeout => FailureKind::Timeout,
+        v1::FailureKind::Cancelled => FailureKind::Cancelled,
         v1::FailureKind::Limit => FailureKind::Limit,
         v1::FailureKind::Parameter => FailureKind::Parameter,
         v1::FailureKind::Worker => FailureKind::Worker,
-        _ => FailureKind::Code,
+        v1::FailureKind::Code | v1::FailureKind::Unspecified => FailureKind::Code,
     };
     let mut failure = Failure::new(kind, wire.message);
+    failure.path = wire.path;
     failure.line = wire.line;
     failure.worker = wire.worker;
     failure.exit_status = wire.exit_status;
     failure.stderr = wire.stderr;
+    failure.cause = wire.cause.map(|cause| Box::new(failure_from(*cause)));
     failure
 }
 
@@ -70,11 +75,50 @@ pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
     Ok(SharedCall {
         element: element_from(id.element),
         attempt: id.attempt,
-        caller: 0,
+        caller: call.caller,
         sequence: call.sequence,
         acknowledged: call.acknowledged,
         object,
         method,
         arguments: call.arguments.into_iter().map(value_from).collect::<Result<_, _>>()?,
     })
+}
+
+/// A subtree for another coordinator.
+pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
+    let captured = delegation.captured.iter().filter_map(|(input, captured)| {
+        let (scope, element, slot) = match input {
+            Input::Variable { node, slot } => (node.0, None, *slot),
+            Input::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
+            Input::Summary(_) => return None,
+        };
+        Some(v1::Captured { scope, element, slot, value: Some(value(captured)) })
+    });
+    v1::Subtree {
+        process: delegation.process as u32,
+        node: delegation.node.0,
+        captured: captured.collect(),
+        call_depth: delegation.call_depth,
+    }
+}
+
+/// What a subtree reads from outside, if it fits the program.
+pub(crate) fn captured_from(
+    program: &Program,
+    subtree: v1::Subtree,
+) -> Result<(usize, NodeId, Vec<(Input, Value)>, u32), Unfit> {
+    let process = program.processes.get(subtree.process as usize).ok_or(Unfit("no such process type"))?;
+    let node = NodeId(subtree.node);
+    if node.index() >= process.nodes.len() {
+        return Err(Unfit("no such node"));
+    }
+    let captured = subtree.captured.into_iter().map(|captured| {
+        let scope = NodeId(captured.scope);
+        let input = match captured.element {
+            None => Input::Variable { node: scope, slot: captured.slot },
+            Some(element) => Input::Element { scope, element: NodeId(element), slot: captured.slot },
+        };
+        Ok((input, value_from(captured.value.unwrap_or_default())?))
+    });
+    Ok((subtree.process as usize, node, captured.collect::<Result<_, Unfit>>()?, subtree.call_depth))
 }

@@ -10,6 +10,8 @@ use tonic::transport::{Channel, Endpoint};
 use tracing::{debug, info};
 use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
+use xavantes_proto::v1::group_manager_client::GroupManagerClient;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 
 use crate::pool::{Key, PoolMail, key_of};
 use crate::process::{Mail, Processes};
@@ -20,6 +22,7 @@ pub(crate) enum Order {
     Program(Arc<v1::Program>),
     Job(v1::Job),
     Cancel(Key),
+    Pause(Key, bool),
     Reply(v1::SharedReply),
     Acknowledge(Key),
 }
@@ -38,15 +41,42 @@ pub(crate) struct Context {
     pub hello: v1::CoordinatorHello,
     pub processes: Processes,
     pub pool: mpsc::UnboundedSender<PoolMail>,
+    /// The managers of the group.
+    pub managers: Arc<[String]>,
 }
 
-/// Connects to a worker, for as long as the pool wants it.
-pub(crate) async fn run(context: Context, worker: Arc<str>, address: String) {
+impl Context {
+    /// Asks the group's managers where something can run; the first that leads answers.
+    pub async fn place(&self, what: v1::place_request::What) -> Option<v1::PlaceResponse> {
+        let request =
+            v1::PlaceRequest { what: what.into(), node: self.hello.node.clone(), group: self.hello.group.clone() };
+        for manager in self.managers.iter() {
+            if let Ok(channel) = connect(manager).await
+                && let Ok(answer) = GroupManagerClient::new(channel).place(request.clone()).await
+            {
+                return Some(answer.into_inner()).filter(|place| place.node.is_some());
+            }
+        }
+        None
+    }
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// An activity manager, which runs activities.
+    Worker,
+    /// Another coordinator, which runs subtrees.
+    Coordinator,
+}
+
+/// Connects to a worker or another coordinator, for as long as the pool wants it.
+pub(crate) async fn run(context: Context, peer: Peer, worker: Arc<str>, address: String) {
     let mut pause = FIRST_PAUSE;
     loop {
         match connect(&address).await {
-            Ok(client) => {
-                if let Err(status) = talk(&context, &worker, client).await {
+            Ok(channel) => {
+                if let Err(status) = talk(&context, peer, &worker, channel).await {
                     debug!(%worker, %status, "stream broke");
                 } else {
                     pause = FIRST_PAUSE;
@@ -62,32 +92,40 @@ pub(crate) async fn run(context: Context, worker: Arc<str>, address: String) {
     }
 }
 
-async fn connect(address: &str) -> Result<ActivityManagerClient<Channel>, tonic::transport::Error> {
-    let channel = Endpoint::from_shared(format!("http://{address}"))?
+pub(crate) async fn connect(address: &str) -> Result<Channel, tonic::transport::Error> {
+    Endpoint::from_shared(format!("http://{address}"))?
         .connect_timeout(Duration::from_secs(2))
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(5))
         .keep_alive_timeout(Duration::from_secs(5))
         .keep_alive_while_idle(true)
         .connect()
-        .await?;
-    let client = ActivityManagerClient::new(channel);
-    Ok(client
-        .max_decoding_message_size(xavantes_proto::MAX_MESSAGE)
-        .max_encoding_message_size(xavantes_proto::MAX_MESSAGE))
+        .await
 }
 
 async fn talk(
     context: &Context,
+    peer: Peer,
     worker: &Arc<str>,
-    mut client: ActivityManagerClient<Channel>,
+    channel: Channel,
 ) -> Result<(), tonic::Status> {
     let (sender, receiver) = mpsc::channel(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
     // The channel is empty and open.
     let _ = sender.send(first).await;
-    let mut reports = client.work(ReceiverStream::new(receiver)).await?.into_inner();
+    let most = xavantes_proto::MAX_MESSAGE;
+    let sent = ReceiverStream::new(receiver);
+    let mut reports = match peer {
+        Peer::Worker => {
+            let client = ActivityManagerClient::new(channel);
+            client.max_decoding_message_size(most).max_encoding_message_size(most).work(sent).await?.into_inner()
+        }
+        Peer::Coordinator => {
+            let client = ProcessCoordinatorClient::new(channel);
+            client.max_decoding_message_size(most).max_encoding_message_size(most).delegate(sent).await?.into_inner()
+        }
+    };
     let writer = tokio::spawn(async move {
         let mut batch = Vec::with_capacity(BATCH);
         let mut known = HashSet::new();
@@ -119,6 +157,7 @@ fn message(orders: impl Iterator<Item = Order>, known: &mut HashSet<String>) -> 
             }
             Order::Job(job) => message.jobs.push(job),
             Order::Cancel(key) => message.cancels.push(wire_id(&key)),
+            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
             Order::Reply(reply) => message.replies.push(reply),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
         }

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use xavantes_proto::v1;
 
-use crate::link::{self, Context, Order, Orders};
+use crate::link::{self, Context, Order, Orders, Peer};
 use crate::process::Mail;
 
 /// What an attempt is called: process, element, attempt.
@@ -32,13 +32,35 @@ pub(crate) struct Task {
     pub job: v1::Job,
 }
 
+/// What a process may have out at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Activities.
+    pub room: u64,
+    /// Subtrees that ask for it, and others.
+    pub delegations: u64,
+    pub auto_delegations: u64,
+}
+
+/// Where an attempt is.
+#[derive(Debug, Clone)]
+pub(crate) struct Whereabouts {
+    pub name: Arc<str>,
+    pub address: String,
+}
+
 /// What the pool is told.
 #[derive(Debug)]
 pub(crate) enum PoolMail {
-    /// These workers take work now.
-    Roster(Vec<v1::NodeDescription>),
+    /// The group as it is now.
+    Roster(v1::Roster),
     Dispatch(Task),
+    /// A subtree for that coordinator.
+    Delegate(Task, v1::NodeDescription),
+    /// Slots of another group's worker, for a while.
+    Borrowed(v1::PlaceResponse),
     Cancel(Key),
+    Pause(Key, bool),
     /// A process began, or is over.
     Began(Arc<str>),
     Over(Arc<str>),
@@ -48,7 +70,7 @@ pub(crate) enum PoolMail {
     Answered(Arc<str>, Key),
     Refused(Arc<str>, Key, v1::Refusal),
     /// On which workers are these?
-    Where(Vec<Key>, oneshot::Sender<Vec<Option<Arc<str>>>>),
+    Where(Vec<Key>, oneshot::Sender<Vec<Option<Whereabouts>>>),
 }
 
 /// A worker that is silent for so long is taken for lost, and its attempts are handed out again.
@@ -56,8 +78,13 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// A worker that had no room is not asked again for so long.
 const FULL_FOR: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(100);
+/// When work waits for so long, other groups are asked for room, and asked again.
+const BORROW_AFTER: Duration = Duration::from_millis(500);
+/// Subtrees that may be at other coordinators at once; each is large.
+const MOST_DELEGATIONS: u64 = 64;
 
 struct Worker {
+    peer: Peer,
     link: JoinHandle<()>,
     address: String,
     orders: Option<Orders>,
@@ -72,6 +99,10 @@ struct Worker {
     draining: bool,
     full_until: Option<Instant>,
     silent_since: Option<Instant>,
+    /// Of another group: until when we may use so many of its slots.
+    lease: Option<(Instant, u32)>,
+    /// Subtrees that wait for the connection, since when.
+    pending: Vec<(Task, Instant)>,
 }
 
 pub(crate) struct Pool {
@@ -81,12 +112,15 @@ pub(crate) struct Pool {
     /// Processes with something in their queue, in the order of their turns.
     turns: VecDeque<Arc<str>>,
     active: HashSet<Arc<str>>,
-    share: watch::Sender<u64>,
+    share: watch::Sender<Share>,
+    roster: v1::Roster,
+    /// Since when work waits that nobody has room for.
+    waits_since: Option<Instant>,
 }
 
 impl Pool {
-    pub fn new(context: Context) -> (Self, watch::Receiver<u64>) {
-        let (share, shared) = watch::channel(0);
+    pub fn new(context: Context) -> (Self, watch::Receiver<Share>) {
+        let (share, shared) = watch::channel(Share::default());
         let pool = Self {
             context,
             workers: BTreeMap::new(),
@@ -94,6 +128,8 @@ impl Pool {
             turns: VecDeque::new(),
             active: HashSet::new(),
             share,
+            roster: v1::Roster::default(),
+            waits_since: None,
         };
         (pool, shared)
     }
@@ -120,9 +156,16 @@ impl Pool {
 
     async fn take(&mut self, mail: PoolMail) {
         match mail {
-            PoolMail::Roster(nodes) => self.on_roster(nodes).await,
+            PoolMail::Roster(roster) => self.on_roster(roster).await,
             PoolMail::Dispatch(task) => self.enqueue(task, false),
+            PoolMail::Delegate(task, node) => self.on_delegate(task, node),
+            PoolMail::Borrowed(place) => self.on_borrowed(place),
             PoolMail::Cancel(key) => self.on_cancel(key).await,
+            PoolMail::Pause(key, paused) => {
+                if let Some(orders) = self.has(&key).and_then(|worker| worker.orders.as_ref()) {
+                    let _ = orders.send(Order::Pause(key, paused));
+                }
+            }
             PoolMail::Began(process) => drop(self.active.insert(process)),
             PoolMail::Over(process) => {
                 self.active.remove(&process);
@@ -145,49 +188,96 @@ impl Pool {
                     worker.give_back(&key);
                 }
             }
-            PoolMail::Refused(name, key, refusal) => self.on_refused(&name, &key, &refusal),
+            PoolMail::Refused(name, key, refusal) => self.on_refused(&name, &key, &refusal).await,
             PoolMail::Where(keys, answer) => {
                 let places = keys.iter().map(|key| {
-                    self.workers.iter().find(|(_, worker)| worker.has.contains_key(key)).map(|(name, _)| name.clone())
+                    let found = self.workers.iter().find(|(_, worker)| worker.has.contains_key(key));
+                    found.map(|(name, worker)| Whereabouts { name: name.clone(), address: worker.address.clone() })
                 });
                 let _ = answer.send(places.collect());
             }
         }
     }
 
-    async fn on_roster(&mut self, nodes: Vec<v1::NodeDescription>) {
-        let named: HashMap<&str, &v1::NodeDescription> = nodes.iter().map(|node| (&*node.name, node)).collect();
+    fn has(&self, key: &Key) -> Option<&Worker> {
+        self.workers.values().find(|worker| worker.has.contains_key(key))
+    }
+
+    fn open(&self, peer: Peer, name: &Arc<str>, address: String) -> Worker {
+        Worker {
+            peer,
+            link: tokio::spawn(link::run(self.context.clone(), peer, name.clone(), address.clone())),
+            address,
+            orders: None,
+            slots: 0,
+            capacity: 0,
+            tags: HashSet::new(),
+            has: HashMap::new(),
+            used: 0,
+            unfit: HashSet::new(),
+            draining: false,
+            full_until: None,
+            silent_since: None,
+            lease: None,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Hands a subtree to another coordinator, at once or when the connection is there.
+    fn on_delegate(&mut self, task: Task, node: v1::NodeDescription) {
+        // A node may be both a worker and a coordinator; they are reached by different streams.
+        let name: Arc<str> = format!("{}@{}", node.name, node.address).into();
+        if !self.workers.contains_key(&name) {
+            let worker = self.open(Peer::Coordinator, &name, node.address);
+            self.workers.insert(name.clone(), worker);
+        }
+        let Some(worker) = self.workers.get_mut(&name) else { return };
+        if worker.orders.is_some() {
+            worker.begin(task);
+        } else {
+            worker.pending.push((task, Instant::now()));
+        }
+    }
+
+    fn on_borrowed(&mut self, place: v1::PlaceResponse) {
+        let Some(node) = place.node else { return };
+        let name: Arc<str> = format!("{}/{}", place.group, node.name).into();
+        if !self.workers.contains_key(&name) {
+            info!(worker = %name, slots = place.slots, "borrowed a worker of another group");
+            let worker = self.open(Peer::Worker, &name, node.address);
+            self.workers.insert(name.clone(), worker);
+        }
+        if let Some(worker) = self.workers.get_mut(&name) {
+            worker.lease = Some((Instant::now() + Duration::from_millis(place.lease_ms), place.slots));
+        }
+    }
+
+    async fn on_roster(&mut self, roster: v1::Roster) {
+        let named: HashMap<&str, &v1::NodeDescription> = roster.workers.iter().map(|node| (&*node.name, node)).collect();
         let gone: Vec<Arc<str>> = self
             .workers
             .iter()
-            .filter(|(name, worker)| named.get(&***name).is_none_or(|node| node.address != worker.address))
+            .filter(|(_, worker)| worker.peer == Peer::Worker && worker.lease.is_none())
+            .filter(|(name, worker)| match named.get(&***name) {
+                Some(node) => node.address != worker.address,
+                // A manager that has just begun to lead has not heard of everybody yet. One that drains is let go when
+                // it has given back what it has.
+                None => !roster.settling && (!worker.draining || worker.has.is_empty()),
+            })
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
             info!(worker = %name, "worker left the group");
             self.lose(&name).await;
         }
-        for node in nodes {
+        for node in &roster.workers {
             let name: Arc<str> = node.name.as_str().into();
-            if self.workers.contains_key(&name) {
-                continue;
+            if !self.workers.contains_key(&name) {
+                let worker = self.open(Peer::Worker, &name, node.address.clone());
+                self.workers.insert(name, worker);
             }
-            let link = tokio::spawn(link::run(self.context.clone(), name.clone(), node.address.clone()));
-            self.workers.insert(name, Worker {
-                link,
-                address: node.address,
-                orders: None,
-                slots: 0,
-                capacity: 0,
-                tags: HashSet::new(),
-                has: HashMap::new(),
-                used: 0,
-                unfit: HashSet::new(),
-                draining: false,
-                full_until: None,
-                silent_since: None,
-            });
         }
+        self.roster = roster;
     }
 
     async fn on_connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello, orders: Orders) {
@@ -205,12 +295,18 @@ impl Pool {
         for key in &lost {
             worker.give_back(key);
         }
+        for (task, _) in std::mem::take(&mut worker.pending) {
+            worker.begin(task);
+        }
         self.report_lost(lost).await;
     }
 
-    fn on_refused(&mut self, name: &Arc<str>, key: &Key, refusal: &v1::Refusal) {
+    async fn on_refused(&mut self, name: &Arc<str>, key: &Key, refusal: &v1::Refusal) {
         let Some(worker) = self.workers.get_mut(name) else { return };
         let Some(task) = worker.give_back(key) else { return };
+        if worker.peer == Peer::Coordinator {
+            return self.report(task.key, v1::answer::Outcome::Refused(refusal.clone())).await;
+        }
         if refusal.for_good {
             warn!(worker = %name, element = task.job.path, reason = refusal.reason, "refused for good");
             worker.unfit.insert((task.program.digest.clone(), task.activity));
@@ -227,13 +323,15 @@ impl Pool {
             queue.remove(at);
             return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
         }
-        for worker in self.workers.values() {
-            if worker.has.contains_key(&key) {
-                if let Some(orders) = &worker.orders {
-                    let _ = orders.send(Order::Cancel(key));
-                }
-                return;
-            }
+        let pending = self.workers.values_mut().find_map(|worker| {
+            let at = worker.pending.iter().position(|(task, _)| task.key == key)?;
+            Some(worker.pending.remove(at))
+        });
+        if pending.is_some() {
+            return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
+        }
+        if let Some(orders) = self.has(&key).and_then(|worker| worker.orders.as_ref()) {
+            let _ = orders.send(Order::Cancel(key));
         }
     }
 
@@ -266,7 +364,7 @@ impl Pool {
                 .workers
                 .values_mut()
                 .filter(|worker| worker.fits(&task, now))
-                .max_by_key(|worker| i64::from(worker.capacity) - i64::from(worker.used));
+                .max_by_key(|worker| (worker.lease.is_none(), i64::from(worker.room()) - i64::from(worker.used)));
             match best {
                 Some(worker) => {
                     worker.begin(task);
@@ -283,13 +381,53 @@ impl Pool {
         }
     }
 
-    /// Workers that are silent for too long are lost.
+    /// Asks other groups for room when work waits; lets go what was borrowed and is not needed.
+    fn borrow(&mut self) {
+        let now = Instant::now();
+        let waits = self.queues.values().any(|queue| !queue.is_empty());
+        self.waits_since = if waits { self.waits_since.or(Some(now)) } else { None };
+        let elsewhere = self.roster.foreign_free_slots > 0;
+        if elsewhere && self.waits_since.is_some_and(|since| now.duration_since(since) > BORROW_AFTER) {
+            self.waits_since = Some(now);
+            let context = self.context.clone();
+            tokio::spawn(async move {
+                if let Some(place) = context.place(v1::place_request::What::Worker).await {
+                    let _ = context.pool.send(PoolMail::Borrowed(place));
+                }
+            });
+        }
+        self.workers.retain(|_, worker| {
+            let over = worker.lease.is_some_and(|(until, _)| until <= now) && worker.has.is_empty();
+            if over {
+                worker.link.abort();
+            }
+            !over
+        });
+    }
+
+    /// Workers that are silent for too long are lost. Other coordinators are not: cut off, they go on, and report when
+    /// they are back.
     async fn look(&mut self) {
+        self.borrow();
+        let mut refused = Vec::new();
+        for worker in self.workers.values_mut() {
+            worker.pending.retain(|(task, since)| {
+                let waits = since.elapsed() < LOST_AFTER / 2;
+                if !waits {
+                    refused.push(task.key.clone());
+                }
+                waits
+            });
+        }
+        for key in refused {
+            let refusal = v1::Refusal { reason: "the coordinator is not there".into(), for_good: false };
+            self.report(key, v1::answer::Outcome::Refused(refusal)).await;
+        }
         let lost: Vec<Arc<str>> = self
             .workers
             .iter()
             .filter(|(_, worker)| worker.silent_since.is_some_and(|since| since.elapsed() > LOST_AFTER))
-            .filter(|(_, worker)| !worker.has.is_empty())
+            .filter(|(_, worker)| worker.peer == Peer::Worker && !worker.has.is_empty())
             .map(|(name, _)| name.clone())
             .collect();
         for name in lost {
@@ -324,24 +462,41 @@ impl Pool {
     /// How many attempts each process may have out: together somewhat more than there is room for, so that a process
     /// that cannot use its share leaves no worker idle.
     fn tell_share(&self) {
-        let up = self.workers.values().filter(|worker| worker.orders.is_some() && !worker.draining);
-        let total: u64 = up.map(|worker| u64::from(worker.capacity)).sum();
-        let share = match (total, self.active.len() as u64) {
+        let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker);
+        let up = up.filter(|worker| worker.orders.is_some() && !worker.draining);
+        let total: u64 = up.map(|worker| u64::from(worker.room())).sum();
+        let room = match (total, self.active.len() as u64) {
             (0, _) => 0,
             (total, 0 | 1) => total,
             (total, active) => (2 * total / active).clamp(1, total),
+        };
+        // By the rule of the grid what need not go stays, unless the own group has no free worker and others have.
+        let roster = &self.roster;
+        let others = u64::from(roster.other_coordinators) + u64::from(roster.foreign_coordinators);
+        let crowded = roster.free_slots == 0 && roster.foreign_free_slots > 0;
+        let share = Share {
+            room,
+            delegations: if others > 0 { MOST_DELEGATIONS } else { 0 },
+            auto_delegations: if crowded { u64::from(roster.foreign_coordinators).min(MOST_DELEGATIONS) } else { 0 },
         };
         self.share.send_if_modified(|old| std::mem::replace(old, share) != share);
     }
 }
 
 impl Worker {
+    /// How much it may have: slots and queue, of a borrowed one the slots that were lent.
+    fn room(&self) -> u32 {
+        self.lease.map_or(self.capacity, |(_, slots)| slots.min(self.capacity))
+    }
+
     fn fits(&self, task: &Task, now: Instant) -> bool {
         self.orders.is_some()
+            && self.peer == Peer::Worker
             && !self.draining
             && self.full_until.is_none_or(|until| until <= now)
+            && self.lease.is_none_or(|(until, _)| until > now)
             && task.cpus <= self.slots
-            && self.used + task.cpus <= self.capacity
+            && self.used + task.cpus <= self.room()
             && task.tags.iter().all(|tag| self.tags.contains(&**tag))
             && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.activity)))
     }

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 use xavantes_engine::{
-    Action, Answer, Command, Condition, ElementId, Engine, Input, Outcome, Output, Rejection, Time, View,
+    Action, Answer, Command, Condition, Delegation, ElementId, Engine, Input, Outcome, Output, Rejection, Root, Time, View,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::script::{Limits, Sandbox};
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{v1, value};
 
-use crate::convert::{answer_from, call_from, element_from, failure};
-use crate::link::{Order, Orders};
-use crate::pool::{Key, PoolMail, Task};
+use crate::convert::{answer_from, call_from, element_from, failure, subtree};
+use crate::foster::{self, Parent};
+use crate::link::{self, Context, Order, Orders};
+use crate::pool::{Key, PoolMail, Share, Task, Whereabouts};
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of whatever thread steps them.
@@ -83,7 +85,13 @@ pub(crate) struct Driver {
     pub wire_program: Arc<v1::Program>,
     pub began: Instant,
     pub pool: mpsc::UnboundedSender<PoolMail>,
-    pub share: watch::Receiver<u64>,
+    pub share: watch::Receiver<Share>,
+    /// Who handed the process over, if it is part of another one.
+    pub parent: Option<Parent>,
+    /// The most activities that it may have out, whatever its share.
+    pub most: u64,
+    pub root: Root,
+    pub context: Context,
     pub mail: mpsc::Receiver<Mail>,
     pub status: watch::Sender<v1::ProcessStatus>,
     pub results: watch::Sender<Vec<v1::Parameter>>,
@@ -119,9 +127,16 @@ impl Driver {
         })
     }
 
+    fn take_share(&mut self) {
+        let share = *self.share.borrow_and_update();
+        self.engine.set_room(share.room.min(self.most));
+        self.engine.set_delegations(share.delegations);
+        self.engine.set_auto_delegations(share.auto_delegations);
+    }
+
     /// Runs the process to its end.
     pub async fn run(mut self) {
-        self.engine.set_room(*self.share.borrow_and_update());
+        self.take_share();
         let mut go_on = true;
         let mut batch = Vec::new();
         loop {
@@ -151,7 +166,7 @@ impl Driver {
                         if changed.is_err() {
                             break;
                         }
-                        self.engine.set_room(*self.share.borrow_and_update());
+                        self.take_share();
                         go_on = true;
                     }
                     () = tokio::time::sleep(deadline) => drop(self.step(Input::TimePassed)),
@@ -162,6 +177,10 @@ impl Driver {
             }
         }
         let _ = self.pool.send(PoolMail::Over(self.id.clone()));
+        if let (Some(parent), Some((outcome, results))) = (&self.parent, self.engine.state().ended()) {
+            let (process, node) = (self.root.process, self.root.node);
+            parent.finish(&self.id, foster::answer(self.engine.program(), process, node, outcome, results));
+        }
         self.late().await;
     }
 
@@ -215,6 +234,10 @@ impl Driver {
 
     fn on_called(&mut self, call: v1::SharedCall, orders: &Orders) {
         let ticket = call.ticket;
+        let home = call.object.as_ref().is_none_or(|object| *object.home == *self.id);
+        if let Some(parent) = self.parent.as_ref().filter(|_| !home) {
+            return parent.forward(call, orders);
+        }
         let before = self.output.commands.len();
         let verdict = match call_from(call) {
             Ok(call) => self.step(Input::Called(Box::new(call))).map_err(|rejection| rejection.to_string()),
@@ -250,10 +273,13 @@ impl Driver {
                 }
                 Command::Continue => go_on = true,
                 Command::Finish { outcome } => info!(process = %self.id, outcome = word(&outcome), "process ended"),
-                // The engine was not told that there is anyone to delegate to, and calls are answered where they come.
-                Command::Delegate(_) | Command::Pause { .. } | Command::Reply { .. } => {
-                    warn!(process = %self.id, "a command that nobody carries out");
+                Command::Delegate(delegation) => self.delegate(&delegation),
+                Command::Pause { element, attempt, paused } => {
+                    let key = (self.id.clone(), element.bits(), attempt);
+                    let _ = self.pool.send(PoolMail::Pause(key, paused));
                 }
+                // Calls are answered where they come in.
+                Command::Reply { .. } => warn!(process = %self.id, "an answer that nobody waits for"),
             }
         }
         go_on
@@ -275,6 +301,7 @@ impl Driver {
             activity: activity as u32,
             parameters: parameters.iter().map(value).collect(),
             path: self.engine.path(element),
+            subtree: None,
         };
         Task {
             key,
@@ -284,6 +311,35 @@ impl Driver {
             tags: requires.tags.clone(),
             job,
         }
+    }
+
+    /// Finds a coordinator for a subtree; if there is none, it runs here.
+    fn delegate(&self, delegation: &Delegation) {
+        let key: Key = (self.id.clone(), delegation.element.bits(), delegation.attempt);
+        let job = v1::Job {
+            id: Some(v1::AttemptId { process: key.0.to_string(), element: key.1, attempt: key.2 }),
+            program: self.wire_program.digest.clone(),
+            activity: 0,
+            parameters: delegation.variables.iter().map(value).collect(),
+            path: self.engine.path(delegation.element),
+            subtree: Some(subtree(delegation)),
+        };
+        let program = self.wire_program.clone();
+        let task = Task { key: key.clone(), program, activity: 0, cpus: 0, tags: Vec::new(), job };
+        let context = self.context.clone();
+        tokio::spawn(async move {
+            let place = context.place(v1::place_request::What::Coordinator).await;
+            match place.and_then(|place| place.node).filter(|node| node.name != context.hello.node) {
+                Some(node) => drop(context.pool.send(PoolMail::Delegate(task, node))),
+                None => {
+                    let refusal = v1::Refusal { reason: "there is no other coordinator".into(), for_good: false };
+                    let outcome = v1::answer::Outcome::Refused(refusal);
+                    if let Some(process) = context.processes.find(&key.0) {
+                        let _ = process.mail.send(Mail::Answered { key, outcome, orders: None }).await;
+                    }
+                }
+            }
+        });
     }
 
     /// Brings the status up to date for whoever watches.
@@ -331,18 +387,18 @@ impl Driver {
             let _ = answer.send(shown);
             return;
         };
-        // Only the pool knows which worker has which attempt.
+        // Only the pool knows who has which attempt, and only another coordinator what goes on in a subtree there.
         let keys = attempts(&self.id, &element);
         let (places, placed) = oneshot::channel();
         let _ = self.pool.send(PoolMail::Where(keys.iter().map(|(_, key)| key.clone()).collect(), places));
         tokio::spawn(async move {
             if let Ok(places) = placed.await {
-                let by_path: HashMap<String, Arc<str>> = keys
+                let by_path: HashMap<String, Whereabouts> = keys
                     .into_iter()
                     .zip(places)
                     .filter_map(|((path, _), place)| Some((path, place?)))
                     .collect();
-                name_workers(&mut element, &by_path);
+                complete(&mut element, &by_path, depth).await;
             }
             let _ = answer.send(Ok(element));
         });
@@ -365,7 +421,7 @@ fn attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, Key)> {
     let mut found = Vec::new();
     let mut pending = vec![element];
     while let Some(element) = pending.pop() {
-        if element.tag == "ACTIVITY" && element.condition != "ready" {
+        if (element.tag == "ACTIVITY" && element.condition != "ready") || element.delegated {
             found.push((element.path.clone(), (process.clone(), element.element, element.attempts)));
         }
         pending.extend(&element.children);
@@ -373,11 +429,33 @@ fn attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, Key)> {
     found
 }
 
-fn name_workers(element: &mut v1::Element, places: &HashMap<String, Arc<str>>) {
-    if let Some(place) = places.get(&element.path) {
-        element.worker = place.to_string();
+/// Names who runs what, and fills in what runs at other coordinators.
+async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabouts>, depth: u32) {
+    let mut pending = vec![(element, depth)];
+    while let Some((element, depth)) = pending.pop() {
+        if let Some(place) = places.get(&element.path) {
+            element.worker = place.name.to_string();
+            if element.delegated
+                && let Some(there) = remote(&place.address, &element.path, depth).await
+            {
+                element.children = there.children;
+                element.hidden = there.hidden;
+                element.completed = there.completed;
+                element.failed = there.failed;
+                element.cancelled = there.cancelled;
+                element.total = there.total;
+                continue;
+            }
+        }
+        pending.extend(element.children.iter_mut().map(|child| (child, depth.saturating_sub(1))));
     }
-    element.children.iter_mut().for_each(|child| name_workers(child, places));
+}
+
+async fn remote(address: &str, path: &str, depth: u32) -> Option<v1::Element> {
+    let channel = link::connect(address).await.ok()?;
+    let most = xavantes_proto::MAX_MESSAGE;
+    let mut client = ProcessCoordinatorClient::new(channel).max_decoding_message_size(most);
+    client.show(v1::ShowRequest { path: path.to_owned(), depth }).await.ok()?.into_inner().element
 }
 
 fn word(outcome: &Outcome) -> &'static str {
@@ -404,6 +482,7 @@ fn describe(view: &View) -> v1::Element {
         r#type: view.type_name.clone().unwrap_or_default(),
         condition: condition.into(),
         paused: view.paused,
+        delegated: view.delegated,
         attempts: view.attempts,
         completed: view.ended.map(|ended| ended.0),
         failed: view.ended.map(|ended| ended.1),

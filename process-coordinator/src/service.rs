@@ -7,20 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, Response, Status};
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::info;
-use xavantes_engine::{Action, Engine, Output, Rejection, Start, Time};
+use xavantes_engine::{Action, ElementId, Engine, Output, Rejection, Root, Start, Time};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::{LineIndex, Source};
 use xavantes_model::load::load;
 use xavantes_model::value::Value;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
 use xavantes_proto::{v1, value_from};
 
-use crate::link::Context;
-use crate::pool::{Pool, PoolMail};
+use crate::convert::captured_from;
+use crate::foster::{Fosters, Parent, Report};
+use crate::link::{self, Context};
+use crate::pool::{Pool, PoolMail, Share, key_of};
 use crate::process::{Driver, Handle, Mail, Processes, mailbox, unix_ms};
 
 /// How a coordinator is set up.
@@ -30,6 +34,12 @@ pub struct Options {
     pub node: String,
     /// Its group.
     pub group: String,
+    /// The managers of the group.
+    pub managers: Vec<String>,
+    /// Groups whose subtrees are taken; none means all.
+    pub foreign_groups: Vec<String>,
+    /// Activities that a foreign subtree may have out at once.
+    pub foreign_slots: u32,
     /// Where lines that activities print go, with the paths of their elements.
     pub printed: Option<Printed>,
 }
@@ -52,7 +62,9 @@ struct Shared {
     options: Options,
     processes: Processes,
     pool: mpsc::UnboundedSender<PoolMail>,
-    share: watch::Receiver<u64>,
+    share: watch::Receiver<Share>,
+    context: Context,
+    fosters: Arc<Fosters>,
     memory: Mutex<Memory>,
     random: RandomState,
 }
@@ -78,16 +90,18 @@ impl Service {
             group: options.group.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
         };
-        let context = Context { hello, processes: processes.clone(), pool: pool.clone() };
-        let (task, share) = Pool::new(context);
+        let managers = options.managers.clone().into();
+        let context = Context { hello, processes: processes.clone(), pool: pool.clone(), managers };
+        let (task, share) = Pool::new(context.clone());
         tokio::spawn(task.run(mail));
         let (memory, random) = (Mutex::default(), RandomState::new());
-        Self { shared: Arc::new(Shared { options, processes, pool, share, memory, random }) }
+        let fosters = Arc::default();
+        Self { shared: Arc::new(Shared { options, processes, pool, share, context, fosters, memory, random }) }
     }
 
-    /// These workers take work now.
-    pub fn set_workers(&self, workers: Vec<v1::NodeDescription>) {
-        let _ = self.shared.pool.send(PoolMail::Roster(workers));
+    /// The group as its manager knows it now.
+    pub fn set_roster(&self, roster: v1::Roster) {
+        let _ = self.shared.pool.send(PoolMail::Roster(roster));
     }
 
     /// Processes that run.
@@ -129,7 +143,7 @@ impl Service {
         Ok(loaded)
     }
 
-    fn start(&self, request: v1::SubmitRequest) -> Result<Arc<str>, Status> {
+    fn submit_process(&self, request: v1::SubmitRequest) -> Result<Arc<str>, Status> {
         let (program, wire_program) = self.program(request.documents)?;
         let wanted = Some(request.process_type.as_str()).filter(|name| !name.is_empty());
         let process = program.entry(wanted).map_err(Status::invalid_argument)?;
@@ -139,9 +153,32 @@ impl Service {
             .map(|parameter| Ok((parameter.name, value_from(parameter.value.unwrap_or_default())?)))
             .collect::<Result<Vec<(String, Value)>, Status>>()?;
         let process_type = program.processes[process].name.to_string();
+        loop {
+            let id = self.new_id(&process_type);
+            let start = Start::new(id.as_str(), process, parameters.clone());
+            if let Some(id) = self.start(program.clone(), wire_program.clone(), start, None)? {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Starts a process; nothing if its id is taken. Bad parameters leave nothing behind.
+    fn start(
+        &self,
+        program: Arc<Program>,
+        wire_program: Arc<v1::Program>,
+        start: Start,
+        parent: Option<Parent>,
+    ) -> Result<Option<Arc<str>>, Status> {
+        let (id, root) = (start.id.clone(), start.root);
+        let mut output = Output::default();
+        let process_type = program.processes[root.process].name.to_string();
+        let engine = Engine::start(program, start, Time(0), &mut output)
+            .map_err(|problems| Status::invalid_argument(problems.join("\n")))?;
         let (mail, receiver) = mailbox();
         let (status, status_reader) = watch::channel(v1::ProcessStatus {
-            process_type: process_type.clone(),
+            process: id.to_string(),
+            process_type,
             state: v1::ProcessState::Running.into(),
             counts: Some(v1::Counts::default()),
             submitted_ms: unix_ms(),
@@ -151,23 +188,11 @@ impl Service {
         });
         let (results, results_reader) = watch::channel(Vec::new());
         let handle = Handle { mail, status: status_reader, results: results_reader };
-        // Checked before the process exists, so that bad parameters leave nothing.
-        let mut output = Output::default();
-        let check = Start::new("check", process, parameters.clone());
-        Engine::start(program.clone(), check, Time(0), &mut output)
-            .map_err(|problems| Status::invalid_argument(problems.join("\n")))?;
-        let id: Arc<str> = loop {
-            let id: Arc<str> = self.new_id(&process_type).into();
-            status.send_modify(|status| status.process = id.to_string());
-            if self.shared.processes.add(id.clone(), handle.clone()) {
-                break id;
-            }
-        };
-        let mut output = Output::default();
-        let start = Start::new(id.clone(), process, parameters);
-        let engine = Engine::start(program, start, Time(0), &mut output)
-            .map_err(|problems| Status::invalid_argument(problems.join("\n")))?;
+        if !self.shared.processes.add(id.clone(), handle) {
+            return Ok(None);
+        }
         let _ = self.shared.pool.send(PoolMail::Began(id.clone()));
+        let most = if parent.is_some() { self.shared.options.foreign_slots.into() } else { u64::MAX };
         let driver = Driver {
             engine,
             id: id.clone(),
@@ -175,6 +200,10 @@ impl Service {
             began: Instant::now(),
             pool: self.shared.pool.clone(),
             share: self.shared.share.clone(),
+            parent,
+            most,
+            root,
+            context: self.shared.context.clone(),
             mail: receiver,
             status,
             results,
@@ -184,7 +213,84 @@ impl Service {
         tokio::spawn(driver.run());
         info!(process = %id, "process started");
         self.remember(&id);
-        Ok(id)
+        Ok(Some(id))
+    }
+
+    /// A subtree of another coordinator's process arrives.
+    fn foster(&self, coordinator: &Arc<str>, group: &str, job: v1::Job) {
+        let fosters = &self.shared.fosters;
+        let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
+        let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
+        if !fosters.arrive(coordinator, &key, &path) {
+            return;
+        }
+        let allowed = &self.shared.options.foreign_groups;
+        let own = group == self.shared.options.group;
+        if !own && !allowed.is_empty() && !allowed.iter().any(|known| known == group) {
+            return fosters.refuse(coordinator, &key, "this group takes no work of yours");
+        }
+        let known = self.memory().programs.get(&job.program).cloned();
+        let Some((program, wire_program)) = known else {
+            return fosters.refuse(coordinator, &key, "the program is not known here");
+        };
+        let variables = job.parameters.into_iter().map(value_from).collect::<Result<Vec<_>, _>>();
+        let (variables, (process, node, captured, call_depth)) =
+            match variables.and_then(|variables| Ok((variables, captured_from(&program, subtree)?))) {
+                Ok(fitting) => fitting,
+                Err(unfit) => return fosters.refuse(coordinator, &key, unfit.0),
+            };
+        let start = Start {
+            id: path,
+            root: Root { process, node },
+            parameters: Vec::new(),
+            variables: Some(variables),
+            captured,
+            call_depth,
+        };
+        let parent = Parent { coordinator: coordinator.clone(), key: key.clone(), fosters: fosters.clone() };
+        match self.start(program, wire_program, start, Some(parent)) {
+            Ok(Some(_)) => {}
+            Ok(None) => fosters.refuse(coordinator, &key, "another attempt of this element is here"),
+            Err(status) => fosters.refuse(coordinator, &key, status.message()),
+        }
+    }
+
+    /// Carries out a parent's orders.
+    async fn take(&self, coordinator: &Arc<str>, group: &str, order: v1::WorkOrder) {
+        let fosters = &self.shared.fosters;
+        for program in order.programs {
+            // One that is not valid is not known afterwards, and its subtrees are refused.
+            let _ = self.program(program.documents);
+        }
+        for id in &order.acknowledged {
+            if let Some(process) = fosters.acknowledge(coordinator, id) {
+                self.shared.processes.remove(&process);
+            }
+        }
+        for job in order.jobs {
+            self.foster(coordinator, group, job);
+        }
+        for id in &order.cancels {
+            self.steer_foster(coordinator, id, Action::Cancel).await;
+        }
+        for pause in order.pauses {
+            let action = if pause.paused { Action::Pause } else { Action::Resume };
+            self.steer_foster(coordinator, &pause.id.unwrap_or_default(), action).await;
+        }
+        for reply in order.replies {
+            fosters.reply(reply);
+        }
+    }
+
+    async fn steer_foster(&self, coordinator: &Arc<str>, id: &v1::AttemptId, action: Action) {
+        let process = self.shared.fosters.process(coordinator, id);
+        if let Some(path) = process
+            && let Some(handle) = self.shared.processes.find(&path)
+        {
+            // It may be in that state already; then there is nothing to do.
+            let (verdict, _) = oneshot::channel();
+            let _ = handle.mail.send(Mail::Steer { path: path.to_string(), action, verdict }).await;
+        }
     }
 
     /// `FindPrimes-7f3a`: short enough to type; longer when short ones run out.
@@ -217,11 +323,35 @@ impl Service {
         }
     }
 
+    /// The process that a path is in: of those whose ids the path begins with, the innermost.
     #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
-    fn find(&self, path: &str) -> Result<Handle, Status> {
-        let id = path.split('/').next().unwrap_or_default();
-        self.shared.processes.find(id).ok_or_else(|| Status::not_found(format!("there is no process {id:?} here")))
+    fn find(&self, path: &str) -> Result<(Arc<str>, Handle), Status> {
+        let mut id = path;
+        loop {
+            if let Some(process) = self.shared.processes.find(id) {
+                return Ok((id.into(), process));
+            }
+            match id.rsplit_once('/') {
+                Some((shorter, _)) => id = shorter,
+                None => return Err(Status::not_found(format!("there is no process {id:?} here"))),
+            }
+        }
     }
+
+    /// Where a delegated element runs.
+    async fn whereabouts(&self, process: Arc<str>, element: ElementId, attempt: u32) -> Option<String> {
+        let (places, placed) = oneshot::channel();
+        let key = (process, element.bits(), attempt);
+        self.shared.pool.send(PoolMail::Where(vec![key], places)).ok()?;
+        Some(placed.await.ok()?.pop()??.address)
+    }
+}
+
+async fn there(address: &str) -> Result<ProcessCoordinatorClient<Channel>, Status> {
+    let channel = link::connect(address).await;
+    let channel = channel.map_err(|_| Status::unavailable(format!("the coordinator at {address} does not answer")))?;
+    let most = xavantes_proto::MAX_MESSAGE;
+    Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(most))
 }
 
 fn refuse(rejection: &Rejection) -> Status {
@@ -235,6 +365,7 @@ fn refuse(rejection: &Rejection) -> Status {
 #[tonic::async_trait]
 impl ProcessCoordinator for Service {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
+    type DelegateStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
         let request = request.into_inner();
@@ -242,7 +373,7 @@ impl ProcessCoordinator for Service {
         if let Some(process) = self.memory().requests.get(&request_id).filter(|_| !request_id.is_empty()) {
             return Ok(Response::new(v1::SubmitResponse { process: process.to_string() }));
         }
-        let id = self.start(request)?;
+        let id = self.submit_process(request)?;
         if !request_id.is_empty() {
             self.memory().requests.insert(request_id, id.clone());
         }
@@ -258,18 +389,23 @@ impl ProcessCoordinator for Service {
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
         let request = request.into_inner();
-        let process = self.find(&request.path)?;
+        let (id, process) = self.find(&request.path)?;
         let (answer, answered) = oneshot::channel();
         let depth = request.depth.min(1000);
-        let mail = Mail::Show { path: request.path, depth, answer };
+        let mail = Mail::Show { path: request.path.clone(), depth, answer };
         let ended = || Status::failed_precondition("the process has ended");
         process.mail.send(mail).await.map_err(|_| ended())?;
-        let element = answered.await.map_err(|_| ended())?.map_err(|rejection| refuse(&rejection))?;
-        Ok(Response::new(v1::ShowResponse { element: Some(element) }))
+        match answered.await.map_err(|_| ended())? {
+            Ok(element) => Ok(Response::new(v1::ShowResponse { element: Some(element) })),
+            Err(rejection) => match self.elsewhere(id, &rejection).await {
+                Some(address) => there(&address).await?.show(request).await,
+                None => Err(refuse(&rejection)),
+            },
+        }
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let mut status = self.find(&request.into_inner().process)?.status;
+        let mut status = self.find(&request.into_inner().process)?.1.status;
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
@@ -291,7 +427,7 @@ impl ProcessCoordinator for Service {
     }
 
     async fn results(&self, request: Request<v1::ResultsRequest>) -> Result<Response<v1::ResultsResponse>, Status> {
-        let process = self.find(&request.into_inner().process)?;
+        let (_, process) = self.find(&request.into_inner().process)?;
         let status = process.status.borrow().clone();
         let results = process.results.borrow().clone();
         Ok(Response::new(v1::ResultsResponse { status: Some(status), results }))
@@ -300,8 +436,8 @@ impl ProcessCoordinator for Service {
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::SteerResponse>, Status> {
         use v1::steer_request::Action as Wanted;
         let request = request.into_inner();
-        let process = self.find(&request.path)?;
-        let action = match request.action.ok_or_else(|| Status::invalid_argument("no action"))? {
+        let (id, process) = self.find(&request.path)?;
+        let action = match request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))? {
             Wanted::Cancel(_) => Action::Cancel,
             Wanted::Pause(_) => Action::Pause,
             Wanted::Resume(_) => Action::Resume,
@@ -309,10 +445,87 @@ impl ProcessCoordinator for Service {
             Wanted::Set(setting) => Action::Set { key: setting.key, value: setting.value },
         };
         let (verdict, decided) = oneshot::channel();
-        let mail = Mail::Steer { path: request.path, action, verdict };
+        let mail = Mail::Steer { path: request.path.clone(), action, verdict };
         let ended = || Status::failed_precondition("the process has ended");
         process.mail.send(mail).await.map_err(|_| ended())?;
-        decided.await.map_err(|_| ended())?.map_err(|rejection| refuse(&rejection))?;
-        Ok(Response::new(v1::SteerResponse {}))
+        match decided.await.map_err(|_| ended())? {
+            Ok(()) => Ok(Response::new(v1::SteerResponse {})),
+            Err(rejection) => match self.elsewhere(id, &rejection).await {
+                Some(address) => there(&address).await?.steer(request).await,
+                None => Err(refuse(&rejection)),
+            },
+        }
+    }
+
+    async fn list_types(
+        &self,
+        _: Request<v1::ListTypesRequest>,
+    ) -> Result<Response<v1::ListTypesResponse>, Status> {
+        let mut types = Vec::new();
+        for (digest, (program, _)) in &self.memory().programs {
+            let describe = |name: &Arc<str>, kind: &str, source: usize| v1::TypeDescription {
+                name: name.to_string(),
+                kind: kind.into(),
+                digest: digest.clone(),
+                document: program.sources.get(source).map_or_else(String::new, |name| name.to_string()),
+            };
+            types.extend(program.processes.iter().map(|it| describe(&it.name, "process", it.source)));
+            types.extend(program.activities.iter().map(|it| describe(&it.name, "activity", it.source)));
+        }
+        types.sort_by(|a, b| (&a.kind, &a.name, &a.digest).cmp(&(&b.kind, &b.name, &b.digest)));
+        Ok(Response::new(v1::ListTypesResponse { types }))
+    }
+
+    async fn delegate(
+        &self,
+        request: Request<Streaming<v1::WorkOrder>>,
+    ) -> Result<Response<Self::DelegateStream>, Status> {
+        let mut orders = request.into_inner();
+        let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
+        let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
+        let (coordinator, group): (Arc<str>, _) = (format!("{}/{}", hello.group, hello.node).into(), hello.group);
+        info!(%coordinator, "a coordinator hands over subtrees");
+        let (mut hello, mut reports) = self.shared.fosters.connect(&coordinator);
+        hello.node.clone_from(&self.shared.options.node);
+        hello.version = env!("CARGO_PKG_VERSION").into();
+        let (sender, receiver) = mpsc::channel(4);
+        tokio::spawn(async move {
+            let first = v1::WorkReport { hello: Some(hello), ..v1::WorkReport::default() };
+            if sender.send(Ok(first)).await.is_err() {
+                return;
+            }
+            let mut batch = Vec::new();
+            while reports.recv_many(&mut batch, 256).await > 0 {
+                let mut message = v1::WorkReport::default();
+                for report in batch.drain(..) {
+                    match report {
+                        Report::Answer(answer) => message.answers.push(answer),
+                        Report::Call(call) => message.calls.push(call),
+                    }
+                }
+                if sender.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let service = self.clone();
+        tokio::spawn(async move {
+            service.take(&coordinator, &group, first).await;
+            // When the stream breaks the subtrees go on; the parent will ask for them.
+            while let Some(Ok(order)) = orders.next().await {
+                service.take(&coordinator, &group, order).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}
+
+impl Service {
+    /// The coordinator that an input must go to instead.
+    async fn elsewhere(&self, process: Arc<str>, rejection: &Rejection) -> Option<String> {
+        match rejection {
+            Rejection::Delegated { element, attempt } => self.whereabouts(process, *element, *attempt).await,
+            _ => None,
+        }
     }
 }

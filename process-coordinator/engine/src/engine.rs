@@ -91,6 +91,7 @@ pub struct Engine {
     timers: BTreeSet<(Time, ElementId)>,
     room: u64,
     pub(crate) delegations: u64,
+    pub(crate) auto_delegations: u64,
     pub(crate) now: Time,
 }
 
@@ -109,6 +110,7 @@ impl Engine {
             timers: BTreeSet::new(),
             room: 0,
             delegations: 0,
+            auto_delegations: 0,
             now: Time::default(),
         }
     }
@@ -176,6 +178,12 @@ impl Engine {
     /// How many subtrees may be delegated at once.
     pub fn set_delegations(&mut self, delegations: u64) {
         self.delegations = delegations;
+        self.auto_delegations = delegations;
+    }
+
+    /// How many there may be when one more is delegated that does not have to be (`DELEGATE="auto"`).
+    pub fn set_auto_delegations(&mut self, delegations: u64) {
+        self.auto_delegations = delegations.min(self.delegations);
     }
 
     /// When [`Input::TimePassed`] is due.

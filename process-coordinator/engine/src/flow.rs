@@ -324,8 +324,12 @@ impl Engine {
         let Some(around) = self.state.instances.get(parent) else { return };
         let node = program.node(around.process as usize, site);
         let bound = self.bind(sandbox, parent, site, ordinal);
-        let delegated = self.state.counts.delegated < self.delegations
-            && matches!(node.delegate, Delegate::Always | Delegate::Auto)
+        let most = match node.delegate {
+            Delegate::Always => self.delegations,
+            Delegate::Auto => self.auto_delegations,
+            Delegate::Never => 0,
+        };
+        let delegated = self.state.counts.delegated < most
             && bound.as_ref().is_ok_and(|variables| self.may_travel(parent, node, variables));
         let leaf = delegated || node.kind.is_activity();
         let deadline = node.policy.timeout.filter(|_| !leaf).map(|timeout| self.now.after(timeout));

@@ -50,9 +50,12 @@ pub fn check(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
         let message = format!("the code has {} bytes; at most {MAX_CODE} are accepted", text.len());
         return Err(SyntaxError { message, at: 0..text.len() });
     }
-    // Luau would take it for the end of the text, and of all that we write behind it.
-    if let Some(at) = memchr::memchr(0, text.as_bytes()) {
-        return Err(SyntaxError { message: "the character U+0000 is not allowed in code".into(), at: at..at + 1 });
+    // As in XML. Luau would take a NUL for the end of the text and of all that we write behind it, and a form feed for
+    // a space, on which the second parser fails.
+    let control = |byte: u8| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
+    if let Some(at) = text.bytes().position(control) {
+        let message = format!("the character U+{:04X} is not allowed in code", text.as_bytes()[at]);
+        return Err(SyntaxError { message, at: at..at + 1 });
     }
     let (prefix, complete) = match form {
         Form::Statements => (0, text.to_owned()),
