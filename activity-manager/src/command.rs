@@ -58,7 +58,7 @@ impl WorkDir {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("xavantes-{}-{number}-{}", std::process::id(), job.key.1);
+        let name = format!("xavantes-{}-{number}-{}", std::process::id(), job.key.2);
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path)?;
         Ok(Self(path))
@@ -153,7 +153,7 @@ fn arguments(job: &Job) -> Result<Vec<String>, Box<v1::Failure>> {
     let ActivityCode::Command { code, .. } = job.code() else { return Ok(Vec::new()) };
     let mut parameters = job.parameters.clone();
     parameters.resize(job.program.activities[job.activity].parameters.len(), Value::Null);
-    parameters.push(Value::Int(job.key.2.into()));
+    parameters.push(Value::Int(job.attempt().into()));
     let outcome = SANDBOX.with_borrow_mut(|slot| {
         let mut sandbox = match slot.take() {
             Some(sandbox) => sandbox,

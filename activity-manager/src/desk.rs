@@ -4,20 +4,24 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as blocking};
 
+use prost::Message;
 use tokio::sync::{Notify, mpsc};
-use tracing::{debug, warn};
+use tracing::debug;
 use xavantes_model::definition::{ActivityCode, Program, Requires};
 use xavantes_model::value::Value;
-use xavantes_proto::{v1, value_from};
+use xavantes_proto::{MAX_PART, too_large, v1, value_from};
 
 use crate::admission::{Admission, Verdict};
 use crate::{command, lua};
 
-/// What an attempt is called: process, element, attempt.
-pub(crate) type Key = (Arc<str>, u64, u32);
+/// What an attempt is called: coordinator, process, element, attempt. Coordinators know nothing of each other's
+/// processes, so only with the coordinator's name is it unique.
+pub(crate) type Key = (Arc<str>, Arc<str>, u64, u32);
 
 /// Reports that wait for a coordinator's stream at most; then whoever reports waits too.
 const MOST_REPORTS: usize = 1024;
+/// A line that an activity prints is cut after so many bytes.
+const LONGEST_LINE: usize = 64 << 10;
 
 /// Something to tell a coordinator.
 pub(crate) enum Report {
@@ -27,11 +31,22 @@ pub(crate) enum Report {
     Draining,
 }
 
+impl Report {
+    /// How much room it takes in a message.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Answer(answer) => answer.encoded_len(),
+            Self::Call(call) => call.encoded_len(),
+            Self::Printed(printed) => printed.encoded_len(),
+            Self::Draining => 2,
+        }
+    }
+}
+
 /// An attempt that was admitted.
 #[derive(Clone)]
 pub(crate) struct Job {
     pub key: Key,
-    pub coordinator: Arc<str>,
     pub program: Arc<Program>,
     pub activity: usize,
     pub parameters: Vec<Value>,
@@ -39,6 +54,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    pub fn coordinator(&self) -> &Arc<str> {
+        &self.key.0
+    }
+
+    /// The number of the attempt.
+    pub fn attempt(&self) -> u32 {
+        self.key.3
+    }
+
     pub fn code(&self) -> &ActivityCode {
         &self.program.activities[self.activity].code
     }
@@ -78,7 +102,7 @@ enum Attempt {
     /// Waits or runs.
     Here(Job),
     /// Over; the answer is kept until it was acknowledged.
-    Answered(Arc<str>, v1::Answer),
+    Answered(v1::Answer),
 }
 
 /// A call of a shared object that was not answered yet.
@@ -143,14 +167,18 @@ impl Desk {
 
     /// A coordinator's stream begins: what it must know, and everything that it may have missed.
     pub fn connect(&self, coordinator: &Arc<str>) -> (v1::WorkerHello, mpsc::Receiver<Report>) {
-        let (sender, receiver) = mpsc::channel(MOST_REPORTS);
         let mut books = self.books();
+        // Everything that it may have missed fits in.
+        let (sender, receiver) = mpsc::channel(MOST_REPORTS + books.attempts.len() + books.calls.len());
         let (mut running, mut answered) = (Vec::new(), Vec::new());
         for (key, attempt) in &books.attempts {
             match attempt {
-                Attempt::Here(job) if job.coordinator == *coordinator => running.push(wire_id(key)),
-                Attempt::Answered(whose, _) if whose == coordinator => answered.push(wire_id(key)),
-                _ => {}
+                _ if key.0 != *coordinator => {}
+                Attempt::Here(_) => running.push(wire_id(key)),
+                Attempt::Answered(answer) => {
+                    answered.push(wire_id(key));
+                    let _ = sender.try_send(Report::Answer(answer.clone()));
+                }
             }
         }
         let hello = v1::WorkerHello {
@@ -162,15 +190,6 @@ impl Desk {
             running,
             answered,
         };
-        // More than fits into a fresh channel cannot be kept: both are bounded by what was admitted.
-        for attempt in books.attempts.values() {
-            if let Attempt::Answered(whose, answer) = attempt
-                && whose == coordinator
-                && sender.try_send(Report::Answer(answer.clone())).is_err()
-            {
-                warn!(%coordinator, "too many answers wait for this coordinator");
-            }
-        }
         for pending in books.calls.values().filter(|pending| pending.coordinator == *coordinator) {
             let _ = sender.try_send(Report::Call(pending.call.clone()));
         }
@@ -189,26 +208,26 @@ impl Desk {
     /// A job arrives: it runs, waits, or is answered at once.
     pub fn arrive(self: &Arc<Self>, coordinator: &Arc<str>, job: v1::Job) {
         let Some(id) = job.id.clone() else { return };
-        let key = key_of(&id);
-        match self.admit(coordinator, &key, job) {
+        let key = key_of(coordinator, &id);
+        match self.admit(&key, job) {
             Ok(Some(job)) => self.begin(job),
             Ok(None) => {}
             Err(refusal) => {
-                debug!(process = %key.0, attempt = key.2, reason = refusal.reason, "refused");
+                debug!(process = %key.1, attempt = key.3, reason = refusal.reason, "refused");
                 let outcome = v1::answer::Outcome::Refused(refusal);
                 // A refused attempt leaves no trace: it may come again.
-                self.send(coordinator, Report::Answer(v1::Answer { id: Some(id), outcome: Some(outcome) }));
+                self.send(coordinator, Report::Answer(v1::Answer { id: Some(id), outcome: Some(outcome), counts: None }));
             }
         }
     }
 
     /// The job, if it begins now; nothing, if it waits or was known; or why it is refused.
-    fn admit(&self, coordinator: &Arc<str>, key: &Key, job: v1::Job) -> Result<Option<Job>, v1::Refusal> {
+    fn admit(&self, key: &Key, job: v1::Job) -> Result<Option<Job>, v1::Refusal> {
         let never = |reason: &str| v1::Refusal { reason: reason.into(), for_good: true };
         let mut books = self.books();
         match books.attempts.get(key) {
-            Some(Attempt::Answered(_, answer)) => {
-                let (again, stream) = (Report::Answer(answer.clone()), books.streams.get(coordinator).cloned());
+            Some(Attempt::Answered(answer)) => {
+                let (again, stream) = (Report::Answer(answer.clone()), books.streams.get(&key.0).cloned());
                 drop(books);
                 if let Some(stream) = stream {
                     let _ = stream.try_send(again);
@@ -229,7 +248,6 @@ impl Desk {
         let cpus = activity.requires.cpus;
         let job = Job {
             key: key.clone(),
-            coordinator: coordinator.clone(),
             activity: job.activity as usize,
             parameters,
             stop: Arc::default(),
@@ -271,11 +289,10 @@ impl Desk {
 
     /// An attempt is over.
     pub fn finish(self: &Arc<Self>, job: &Job, outcome: v1::answer::Outcome) {
-        let answer = v1::Answer { id: Some(wire_id(&job.key)), outcome: Some(outcome) };
+        let answer = self.answer(&job.key, outcome);
         let next: Vec<Job> = {
             let mut books = self.books();
-            let kept = Attempt::Answered(job.coordinator.clone(), answer.clone());
-            books.attempts.insert(job.key.clone(), kept);
+            books.attempts.insert(job.key.clone(), Attempt::Answered(answer.clone()));
             let next = books.admission.leave(job.needs());
             next.iter()
                 .filter_map(|key| match books.attempts.get(key) {
@@ -284,9 +301,25 @@ impl Desk {
                 })
                 .collect()
         };
-        self.send(&job.coordinator, Report::Answer(answer));
+        self.send(job.coordinator(), Report::Answer(answer));
         next.into_iter().for_each(|job| self.begin(job));
         self.idle.notify_waiters();
+    }
+
+    /// An answer that can be sent: one that is too large would break the stream, each time it is offered again.
+    fn answer(&self, key: &Key, outcome: v1::answer::Outcome) -> v1::Answer {
+        let answer = v1::Answer { id: Some(wire_id(key)), outcome: Some(outcome), counts: None };
+        let size = answer.encoded_len();
+        if size <= MAX_PART {
+            return answer;
+        }
+        let failure = v1::Failure {
+            kind: v1::FailureKind::Limit.into(),
+            message: too_large("its results", size),
+            worker: Some(self.node.clone()),
+            ..v1::Failure::default()
+        };
+        v1::Answer { outcome: Some(v1::answer::Outcome::Failed(failure)), ..answer }
     }
 
     /// To a coordinator, if it is connected; otherwise it hears of answers and calls when it connects again.
@@ -300,8 +333,8 @@ impl Desk {
         }
     }
 
-    pub fn cancel(self: &Arc<Self>, id: &v1::AttemptId) {
-        let key = key_of(id);
+    pub fn cancel(self: &Arc<Self>, coordinator: &Arc<str>, id: &v1::AttemptId) {
+        let key = key_of(coordinator, id);
         let withdrawn = {
             let mut books = self.books();
             let Some(Attempt::Here(job)) = books.attempts.get(&key) else { return };
@@ -312,16 +345,16 @@ impl Desk {
         if let Some(job) = withdrawn {
             let mut books = self.books();
             let outcome = v1::answer::Outcome::Cancelled(v1::Nothing {});
-            let answer = v1::Answer { id: Some(wire_id(&key)), outcome: Some(outcome) };
-            books.attempts.insert(key, Attempt::Answered(job.coordinator.clone(), answer.clone()));
+            let answer = v1::Answer { id: Some(wire_id(&key)), outcome: Some(outcome), counts: None };
+            books.attempts.insert(key, Attempt::Answered(answer.clone()));
             drop(books);
-            self.send(&job.coordinator, Report::Answer(answer));
+            self.send(job.coordinator(), Report::Answer(answer));
         }
     }
 
-    pub fn acknowledge(&self, id: &v1::AttemptId) {
+    pub fn acknowledge(&self, coordinator: &Arc<str>, id: &v1::AttemptId) {
         let mut books = self.books();
-        let key = key_of(id);
+        let key = key_of(coordinator, id);
         if let Some(Attempt::Answered(..)) = books.attempts.get(&key) {
             books.attempts.remove(&key);
         }
@@ -331,10 +364,14 @@ impl Desk {
     pub fn call(&self, job: &Job, mut call: v1::SharedCall) -> Result<Value, String> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         call.ticket = ticket;
+        let size = call.encoded_len();
+        if size > MAX_PART {
+            return Err(too_large("the arguments", size));
+        }
         let (answer, answered) = blocking::channel();
-        let coordinator = job.coordinator.clone();
+        let coordinator = job.coordinator().clone();
         self.books().calls.insert(ticket, PendingCall { coordinator, call: call.clone(), answer });
-        self.send(&job.coordinator, Report::Call(call));
+        self.send(job.coordinator(), Report::Call(call));
         loop {
             match answered.recv_timeout(std::time::Duration::from_millis(100)) {
                 Ok(result) => return result,
@@ -358,8 +395,9 @@ impl Desk {
     }
 
     pub fn print(&self, job: &Job, line: &str) {
-        let printed = v1::Printed { id: Some(wire_id(&job.key)), line: line.to_owned() };
-        self.send(&job.coordinator, Report::Printed(printed));
+        let line = line[..line.floor_char_boundary(LONGEST_LINE)].to_owned();
+        let printed = v1::Printed { id: Some(wire_id(&job.key)), line };
+        self.send(job.coordinator(), Report::Printed(printed));
     }
 
     /// Takes nothing new; what waits is handed back.
@@ -381,8 +419,8 @@ impl Desk {
         }
         for job in back {
             let outcome = v1::answer::Outcome::Refused(v1::Refusal { reason: "this node is draining".into(), for_good: false });
-            let answer = v1::Answer { id: Some(wire_id(&job.key)), outcome: Some(outcome) };
-            self.send(&job.coordinator, Report::Answer(answer));
+            let answer = v1::Answer { id: Some(wire_id(&job.key)), outcome: Some(outcome), counts: None };
+            self.send(job.coordinator(), Report::Answer(answer));
         }
     }
 
@@ -396,10 +434,10 @@ impl Desk {
     }
 }
 
-pub(crate) fn key_of(id: &v1::AttemptId) -> Key {
-    (id.process.as_str().into(), id.element, id.attempt)
+fn key_of(coordinator: &Arc<str>, id: &v1::AttemptId) -> Key {
+    (coordinator.clone(), id.process.as_str().into(), id.element, id.attempt)
 }
 
-pub(crate) fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {
+pub(crate) fn wire_id((_, process, element, attempt): &Key) -> v1::AttemptId {
     v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
 }

@@ -61,7 +61,7 @@ fn attempt(sandbox: &mut Sandbox, desk: &Arc<Desk>, job: &Job) -> v1::answer::Ou
     let ActivityCode::Lua { code, .. } = &activity.code else { return Outcome::Cancelled(v1::Nothing {}) };
     let mut arguments = job.parameters.clone();
     arguments.resize(activity.parameters.len(), Value::Null);
-    arguments.push(Value::Int(job.key.2.into()));
+    arguments.push(Value::Int(job.attempt().into()));
     let link = Link { desk: desk.clone(), job: job.clone(), sequence: 0 };
     match sandbox.run_activity(code, &arguments, Box::new(link)) {
         Ok(results) => Outcome::Completed(v1::Completed { results: results.iter().map(value).collect() }),

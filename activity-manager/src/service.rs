@@ -79,7 +79,8 @@ impl ActivityManager for Service {
         let mut orders = request.into_inner();
         let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
-        let coordinator: Arc<str> = hello.node.into();
+        // Names are unique in a group only.
+        let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
         info!(%coordinator, "coordinator connected");
         let (hello, mut reports) = self.desk.connect(&coordinator);
         let (sender, receiver) = mpsc::channel(4);
@@ -90,8 +91,11 @@ impl ActivityManager for Service {
             }
             let mut batch = Vec::with_capacity(BATCH);
             while reports.recv_many(&mut batch, BATCH).await > 0 {
-                if sender.send(Ok(message(batch.drain(..)))).await.is_err() {
-                    return;
+                while !batch.is_empty() {
+                    let count = xavantes_proto::fitting(batch.iter().map(Report::size));
+                    if sender.send(Ok(message(batch.drain(..count)))).await.is_err() {
+                        return;
+                    }
                 }
             }
         });
@@ -135,13 +139,13 @@ fn take(desk: &Arc<Desk>, coordinator: &Arc<str>, order: v1::WorkOrder) {
         }
     }
     for id in &order.acknowledged {
-        desk.acknowledge(id);
+        desk.acknowledge(coordinator, id);
     }
     for job in order.jobs {
         desk.arrive(coordinator, job);
     }
     for id in &order.cancels {
-        desk.cancel(id);
+        desk.cancel(coordinator, id);
     }
     for reply in order.replies {
         desk.reply(reply);

@@ -128,7 +128,7 @@ impl Fosters {
         let refusal = v1::Refusal { reason: reason.into(), for_good: true };
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
         if let Some(stream) = books.streams.get(coordinator) {
-            let _ = stream.send(Report::Answer(v1::Answer { id: Some(wire_id(key)), outcome }));
+            let _ = stream.send(Report::Answer(v1::Answer { id: Some(wire_id(key)), outcome, counts: None }));
         }
     }
 
@@ -155,8 +155,8 @@ impl Fosters {
 
 impl Parent {
     /// The process is over.
-    pub fn finish(&self, process: &Arc<str>, outcome: v1::answer::Outcome) {
-        let answer = v1::Answer { id: Some(wire_id(&self.key)), outcome: Some(outcome) };
+    pub fn finish(&self, process: &Arc<str>, outcome: v1::answer::Outcome, counts: v1::Counts) {
+        let answer = v1::Answer { id: Some(wire_id(&self.key)), outcome: Some(outcome), counts: Some(counts) };
         let mut books = self.fosters.books();
         books.children.insert((self.coordinator.clone(), self.key.clone()), Child::Answered(process.clone(), answer.clone()));
         if let Some(stream) = books.streams.get(&self.coordinator) {

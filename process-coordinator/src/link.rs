@@ -187,7 +187,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
         let _ = context.pool.send(PoolMail::Answered(worker.clone(), key.clone()));
         match context.processes.find(&key.0) {
             Some(process) => {
-                let mail = Mail::Answered { key, outcome, orders: Some(orders.clone()) };
+                let mail = Mail::Answered { key, outcome, counts: answer.counts, orders: Some(orders.clone()) };
                 // Waits if the process has much mail: so does the worker's stream, and so the worker.
                 let _ = process.mail.send(mail).await;
             }

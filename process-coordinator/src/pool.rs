@@ -455,7 +455,7 @@ impl Pool {
 
     async fn report(&self, key: Key, outcome: v1::answer::Outcome) {
         if let Some(process) = self.context.processes.find(&key.0) {
-            let _ = process.mail.send(Mail::Answered { key, outcome, orders: None }).await;
+            let _ = process.mail.send(Mail::Answered { key, outcome, counts: None, orders: None }).await;
         }
     }
 

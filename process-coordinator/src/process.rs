@@ -33,7 +33,7 @@ const MOST_SHOWN: usize = 100;
 /// Something for a process.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    Answered { key: Key, outcome: v1::answer::Outcome, orders: Option<Orders> },
+    Answered { key: Key, outcome: v1::answer::Outcome, counts: Option<v1::Counts>, orders: Option<Orders> },
     Lost(Key),
     Called { call: v1::SharedCall, orders: Orders },
     Printed(u64, String),
@@ -97,6 +97,8 @@ pub(crate) struct Driver {
     pub results: watch::Sender<Vec<v1::Parameter>>,
     pub output: Output,
     pub printed: Option<crate::service::Printed>,
+    /// Activities of subtrees that ended elsewhere.
+    pub elsewhere: v1::Counts,
 }
 
 pub(crate) fn mailbox() -> (mpsc::Sender<Mail>, mpsc::Receiver<Mail>) {
@@ -179,7 +181,8 @@ impl Driver {
         let _ = self.pool.send(PoolMail::Over(self.id.clone()));
         if let (Some(parent), Some((outcome, results))) = (&self.parent, self.engine.state().ended()) {
             let (process, node) = (self.root.process, self.root.node);
-            parent.finish(&self.id, foster::answer(self.engine.program(), process, node, outcome, results));
+            let answer = foster::answer(self.engine.program(), process, node, outcome, results);
+            parent.finish(&self.id, answer, self.counts());
         }
         self.late().await;
     }
@@ -203,11 +206,17 @@ impl Driver {
 
     fn take(&mut self, mail: Mail) {
         match mail {
-            Mail::Answered { key, outcome, orders } => {
+            Mail::Answered { key, outcome, counts, orders } => {
                 let (element, attempt) = (element_from(key.1), key.2);
                 let input = Input::Answered { element, attempt, answer: answer_from(outcome) };
                 // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
-                let _ = self.step(input);
+                if self.step(input).is_ok()
+                    && let Some(counts) = counts
+                {
+                    self.elsewhere.completed += counts.completed;
+                    self.elsewhere.failed += counts.failed;
+                    self.elsewhere.attempts += counts.attempts;
+                }
                 if let Some(orders) = orders {
                     let _ = orders.send(Order::Acknowledge(key));
                 }
@@ -335,11 +344,22 @@ impl Driver {
                     let refusal = v1::Refusal { reason: "there is no other coordinator".into(), for_good: false };
                     let outcome = v1::answer::Outcome::Refused(refusal);
                     if let Some(process) = context.processes.find(&key.0) {
-                        let _ = process.mail.send(Mail::Answered { key, outcome, orders: None }).await;
+                        let _ = process.mail.send(Mail::Answered { key, outcome, counts: None, orders: None }).await;
                     }
                 }
             }
         });
+    }
+
+    /// Activities here, and of subtrees that ended elsewhere.
+    fn counts(&self) -> v1::Counts {
+        let counts = self.engine.state().counts();
+        v1::Counts {
+            completed: counts.completed + self.elsewhere.completed,
+            failed: counts.failed + self.elsewhere.failed,
+            attempts: counts.attempts + self.elsewhere.attempts,
+            running: counts.out,
+        }
     }
 
     /// Brings the status up to date for whoever watches.
@@ -354,12 +374,7 @@ impl Driver {
         }
         self.status.send_if_modified(|status| {
             let before = status.clone();
-            status.counts = Some(v1::Counts {
-                completed: counts.completed,
-                failed: counts.failed,
-                attempts: counts.attempts,
-                running: counts.out,
-            });
+            status.counts = Some(self.counts());
             status.paused = counts.paused > 0;
             if let Some((outcome, _)) = ended {
                 status.state = match outcome {

@@ -209,6 +209,7 @@ impl Service {
             results,
             output,
             printed: self.shared.options.printed.clone(),
+            elsewhere: v1::Counts::default(),
         };
         tokio::spawn(driver.run());
         info!(process = %id, "process started");

@@ -213,6 +213,8 @@ pub struct Node {
     pub bindings: Option<Bindings>,
     /// May it run on another coordinator?
     pub delegate: Delegate,
+    /// May something in it?
+    pub spreads: bool,
     /// Some code reads its results, so they are kept after its end.
     pub kept: bool,
 }

@@ -16,3 +16,22 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descrip
 
 /// Messages larger than this are refused; what is larger travels in parts.
 pub const MAX_MESSAGE: usize = 16 << 20;
+
+/// A job, an answer, or a call of a shared object and its reply are at most so large. Messages carry several of them as
+/// long as they are not larger together, so that none comes near the limit of messages.
+pub const MAX_PART: usize = 8 << 20;
+
+/// Why something is not sent that is larger than [`MAX_PART`].
+pub fn too_large(what: &str, size: usize) -> String {
+    format!("{what} are too large to be sent: {:.1} MiB, at most {} MiB", size as f64 / f64::from(1 << 20), MAX_PART >> 20)
+}
+
+/// How many of these go into the next message: as many as are together no larger than [`MAX_PART`], at least one.
+pub fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut total = 0;
+    let together = sizes.take_while(|size| {
+        total += size;
+        total <= MAX_PART
+    });
+    together.count().max(1)
+}

@@ -149,12 +149,14 @@ impl State {
                 let instance = self.instance(*id)?;
                 instance.failures += u32::from(!instance.is_restarted());
                 instance.phase = Phase::Waiting { until: *until, error: error.clone() };
+                self.counts.resting += 1;
             }
             Event::Held { id, error } => {
                 self.leave_out(*id)?;
                 let instance = self.instance(*id)?;
                 instance.failures += 1;
                 instance.phase = Phase::Held(error.clone());
+                self.counts.resting += 1;
             }
             Event::Restarted { id, variables, deadline } => {
                 self.leave_out(*id)?;
@@ -320,15 +322,14 @@ impl State {
         Ok(())
     }
 
-    /// The attempt of a leaf, if it has one, is over.
+    /// The attempt of a leaf, if it has one, or the rest before a try is over.
     fn leave_out(&mut self, id: ElementId) -> Result<(), Misfit> {
         let instance = self.instance(id)?;
-        if matches!(instance.phase, Phase::Out(_)) {
-            if instance.delegated {
-                self.counts.delegated -= 1;
-            } else {
-                self.counts.out -= 1;
-            }
+        match instance.phase {
+            Phase::Out(_) if instance.delegated => self.counts.delegated -= 1,
+            Phase::Out(_) => self.counts.out -= 1,
+            Phase::Waiting { .. } | Phase::Held(_) => self.counts.resting -= 1,
+            _ => {}
         }
         Ok(())
     }

@@ -21,6 +21,10 @@ pub const MAX_CALL_DEPTH: u32 = 200;
 /// Facts that one step may yield before it lets others run: a loop without activities must not hold up a coordinator.
 const EVENTS_PER_STEP: usize = 4096;
 
+/// Elements that rest before their next try, or are held, take no room until there are so many of them: a loop all of
+/// whose iterations fail must not create them all.
+const MOST_RESTING: u64 = 1024;
+
 /// What steps yield. A driver may let several steps add to one, and commit their events together.
 #[derive(Debug, Default, PartialEq)]
 pub struct Output {
@@ -86,6 +90,8 @@ pub struct Engine {
     /// Activities that wait for room, and controllers that would create more. Both only hold what the state says too.
     pub(crate) ready: VecDeque<ElementId>,
     pub(crate) hungry: BTreeSet<(Reverse<u32>, ElementId)>,
+    /// The same for controllers in which something may be delegated.
+    pub(crate) spreading: BTreeSet<(Reverse<u32>, ElementId)>,
     /// Exit conditions given from outside, compiled.
     pub(crate) conditions: HashMap<(u32, NodeId, Arc<str>), Script>,
     timers: BTreeSet<(Time, ElementId)>,
@@ -106,6 +112,7 @@ impl Engine {
             stops: Vec::new(),
             ready: VecDeque::new(),
             hungry: BTreeSet::new(),
+            spreading: BTreeSet::new(),
             conditions: HashMap::new(),
             timers: BTreeSet::new(),
             room: 0,
@@ -240,8 +247,8 @@ impl Engine {
             }
             // What exists comes before what could be created; of that, the deepest first, so that what was begun ends.
             let mut next = if self.has_room() { self.ready.pop_front() } else { None };
-            if next.is_none() && self.has_room_to_create() {
-                next = self.hungry.pop_first().map(|(_, id)| id);
+            if next.is_none() {
+                next = self.next_hungry();
             }
             let Some(id) = next else { return };
             self.agenda.push(Task::Advance(id));
@@ -264,10 +271,26 @@ impl Engine {
         self.state.counts.out < self.room
     }
 
-    /// Is there room for one more element, after the activities that already wait? It may be delegated.
-    pub(crate) fn has_room_to_create(&self) -> bool {
-        let taken = self.state.counts.out + self.state.counts.delegated + self.ready.len() as u64;
-        taken < self.room.saturating_add(self.delegations)
+    /// Is there room for one more element, after the activities that already wait? One in which something may be
+    /// delegated needs no room here.
+    pub(crate) fn has_room_to_create(&self, spreads: bool) -> bool {
+        let counts = &self.state.counts;
+        let taken = counts.out + counts.delegated + self.ready.len() as u64;
+        let elsewhere = if spreads { self.delegations } else { 0 };
+        taken + counts.resting.saturating_sub(MOST_RESTING) < self.room.saturating_add(elsewhere)
+    }
+
+    /// The deepest of the controllers that would create more and for which there is room.
+    fn next_hungry(&mut self) -> Option<ElementId> {
+        let (here, spreading) = (self.hungry.first().copied(), self.spreading.first().copied());
+        let next = match (self.has_room_to_create(false), self.has_room_to_create(true)) {
+            (true, _) => here.into_iter().chain(spreading).min()?,
+            (false, true) => spreading?,
+            (false, false) => return None,
+        };
+        self.hungry.remove(&next);
+        self.spreading.remove(&next);
+        Some(next.1)
     }
 
     /// Makes a fact: applies it and tells it.

@@ -250,7 +250,8 @@ impl Engine {
             Next::Wait => {}
             Next::Hunger => {
                 let depth = self.state.instances.get(id).map_or(0, |instance| instance.depth);
-                self.hungry.insert((Reverse(depth), id));
+                let waiting = if node.spreads { &mut self.spreading } else { &mut self.hungry };
+                waiting.insert((Reverse(depth), id));
             }
             Next::Done => self.post(sandbox, id, out),
             Next::Close => {
@@ -274,7 +275,7 @@ impl Engine {
                 None if it.join.live.is_empty() => Next::Done,
                 None => Next::Wait,
                 Some(_) if !it.join.has_room() => Next::Wait,
-                Some(_) if !self.has_room_to_create() => Next::Hunger,
+                Some(_) if !self.has_room_to_create(node.spreads) => Next::Hunger,
                 Some(position) => Next::Enter(node.elements[*position as usize], 0),
             },
             (Body::Loop(it), kind) => {
@@ -284,7 +285,7 @@ impl Engine {
                     (false, true) => return Next::Done,
                     (true, true) => return Next::Wait,
                     (true, false) if !parallel || !it.join.has_room() => return Next::Wait,
-                    _ if parallel && !self.has_room_to_create() => return Next::Hunger,
+                    _ if parallel && !self.has_room_to_create(node.spreads) => return Next::Hunger,
                     _ => {}
                 }
                 let turn = Next::Enter(node.elements[0], it.next);

@@ -36,6 +36,8 @@ pub struct Counts {
     pub out: u64,
     /// Delegated elements whose attempt is out.
     pub delegated: u64,
+    /// Elements that rest before their next try, or are held.
+    pub resting: u64,
     /// Elements that are paused themselves.
     pub paused: u64,
     /// Activities that completed.

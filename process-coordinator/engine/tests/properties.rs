@@ -578,7 +578,8 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
     let last = world.engine.state();
     assert_eq!(last.live(), 0, "elements are left");
     assert_eq!(last.shared_objects(), 0, "shared objects are left");
-    assert_eq!((last.counts().out, last.counts().delegated, last.counts().paused), (0, 0, 0));
+    let counts = last.counts();
+    assert_eq!((counts.out, counts.delegated, counts.resting, counts.paused), (0, 0, 0, 0));
     // Every prefix replays, and a snapshot with the rest is as good as the whole.
     let mut state = State::default();
     let mut snapshots = world.snapshots.iter().peekable();

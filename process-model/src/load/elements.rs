@@ -195,6 +195,7 @@ impl Builder<'_> {
             policy,
             bindings: None,
             delegate: Delegate::Never,
+            spreads: false,
             kept: false,
         };
         self.nodes.push(node);
@@ -343,6 +344,8 @@ impl Builder<'_> {
             if let Some(parent) = self.nodes[index].parent {
                 activities[parent.index()] += activities[index];
                 worth[parent.index()] |= worth[index];
+                let goes = self.nodes[index].spreads || self.nodes[index].delegate != Delegate::Never;
+                self.nodes[parent.index()].spreads |= goes;
             }
         }
     }
