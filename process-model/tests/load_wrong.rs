@@ -355,7 +355,7 @@ fn names_in_code() {
         ("<PRE_CODE>out = ¦completed</PRE_CODE>", ("unknown-name", "completed", "POST_CODE of a loop")),
         ("<PRE_CODE>¦list.x = 1</PRE_CODE>", ("bad-assignment", "in place", "list = table.clone(list)")),
         ("<PRE_CODE>out = ¦...</PRE_CODE>", ("lua-syntax", "", "")),
-        (r#"<PRE_CODE>¦a.depth = 1</PRE_CODE><BLOCK NAME="b"/>"#, ("unknown-name", "", "\"b\"")),
+        (r#"<PRE_CODE>¦fitt.depth = 1</PRE_CODE><BLOCK NAME="fit"/>"#, ("unknown-name", "", "\"fit\"")),
         (r#"<PRE_CODE>¦a = 1</PRE_CODE><ACTIVITY NAME="a" TYPE="Fit"/>"#, ("bad-assignment", "element", "a.depth")),
         (r#"<PRE_CODE>¦a.model = 1</PRE_CODE><ACTIVITY NAME="a" TYPE="Fit"/>"#, ("bad-assignment", "result", "")),
         (r#"<PRE_CODE>a.¦x = 1</PRE_CODE><ACTIVITY NAME="a" TYPE="Fit"/>"#, ("unknown-parameter", "", "it has depth")),

@@ -10,7 +10,7 @@ use super::scope::{Resolver, parameter_help};
 use super::scripts::Linker;
 use super::template::{Piece, closing, quoted, string_end};
 use crate::definition::{Bindings, NodeId, Variable};
-use crate::script::Form;
+use crate::script::{Form, TEXT_OF};
 use crate::value::{Type, Value};
 use crate::xml::{Attribute, is_blank};
 
@@ -175,8 +175,8 @@ pub(super) fn join(text: &str, pieces: &[Piece]) -> String {
         .map(|piece| match piece {
             Piece::Text(plain) => quoted(plain),
             // The line break ends a comment.
-            Piece::Code(range) if text[range.clone()].contains("--") => format!("tostring({}\n)", &text[range.clone()]),
-            Piece::Code(range) => format!("tostring({})", &text[range.clone()]),
+            Piece::Code(range) if text[range.clone()].contains("--") => format!("{TEXT_OF}({}\n)", &text[range.clone()]),
+            Piece::Code(range) => format!("{TEXT_OF}({})", &text[range.clone()]),
         })
         .collect();
     // Luau computes all values of a chain of `..` before it joins them, and can hold only so many.

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use names::NameUse;
 pub use prelude::BUILTINS;
+pub(crate) use prelude::TEXT_OF;
 pub use sandbox::{Argument, Effects, Error, ErrorKind, Limits, RemoteObjects, Sandbox};
 
 /// What a piece of code is.

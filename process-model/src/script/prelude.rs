@@ -39,6 +39,9 @@ pub const BUILTINS: [&str; 30] = [
     "_VERSION",
 ];
 
+/// `tostring` under a name that no author can take, for the code that we generate.
+pub const TEXT_OF: &str = "_xvtext";
+
 /// Survivors of the standard libraries that reach outside, load code or differ between runs.
 const REMOVED: &str = "
 loadstring, require, getfenv, setfenv, collectgarbage, newproxy, gcinfo, _G = nil
@@ -110,6 +113,7 @@ pub(super) fn install(lua: &Lua, memory: usize) -> Result<()> {
     }
     lua.load(WRAPPERS).set_name("=prelude").call::<()>(memory)?;
     let globals = lua.globals();
+    globals.set(TEXT_OF, globals.get::<mlua::Function>("tostring")?)?;
     globals.set("null", LuaValue::NULL)?;
     globals.set("int64", lua.create_function(|_, int: Int64| Ok(int))?)?;
     let string: mlua::Table = globals.get("string")?;

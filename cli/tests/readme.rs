@@ -1,0 +1,58 @@
+//! The commands of the README, run as they are written.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+/// The fenced blocks of a language, in order.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
+}
+
+/// A script in which `xavantes` and `cargo run` are the binary under test.
+fn script(body: &str) -> String {
+    let binary = env!("CARGO_BIN_EXE_xavantes");
+    // Whoever reads a page takes a moment between two blocks; a script waits for what the page says is there.
+    format!(
+        r#"set -eu
+xavantes() {{ "{binary}" "$@"; }}
+cargo() {{ shift 3; "{binary}" "$@"; }}
+wait_for() {{
+  for _ in $(seq 100); do
+    if [ "$("{binary}" "$1" --coordinator "$2" 2>/dev/null | grep -c "$3")" -ge "$4" ]; then return 0; fi
+    sleep 0.1
+  done
+  echo "$1 at $2 never showed $4 of $3" >&2; exit 1
+}}
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
+{body}
+"#
+    )
+}
+
+fn run(body: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new("bash").args(["-c", &script(body)]).current_dir(root).output().expect("bash runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
+    stdout.into_owned()
+}
+
+#[test]
+fn the_commands_of_the_readme_do_what_it_says() {
+    let readme = include_str!("../../README.md");
+    let commands = blocks(readme, "sh");
+    let shown = blocks(readme, "text");
+    let [first, tests, grid, ask, groups, span] = &commands[..] else { panic!("{} blocks", commands.len()) };
+    assert_eq!(run(first).trim(), shown[1].trim());
+    assert_eq!(tests.trim(), "cargo test --workspace");
+    let printed = run(&format!(
+        "{grid}\nwait_for nodes 127.0.0.1:7433 ' up$' 3\n{ask}\n{groups}\n\
+         wait_for nodes 127.0.0.1:7443 ' up$' 2\nwait_for groups 127.0.0.1:7433 south 1\n{span}"
+    ));
+    for expected in ["boss", "one", "two", "WordCount-", "completed", "south", "people = 75"] {
+        assert!(printed.contains(expected), "{expected:?} is not in\n{printed}");
+    }
+}
