@@ -41,11 +41,11 @@ pub(crate) enum Command {
     /// Start a process on a grid and print its id
     Submit(SubmitArgs),
     /// What runs and ran
-    List(GridArgs),
+    List(ListArgs),
     /// A process, or a part of it, with everything that is alive in it
-    Tree(PathArgs),
+    Tree(ShowArgs),
     /// One element
-    Show(PathArgs),
+    Show(ShowArgs),
     /// The results of a process
     Results(ProcessArgs),
     /// Wait until processes end; ends with the exit code of the first that did not complete
@@ -82,6 +82,26 @@ pub(crate) struct GridArgs {
     /// The coordinator to talk to: host:port
     #[arg(long, env = "XAVANTES_COORDINATOR", default_value = "127.0.0.1:7433", value_name = "ADDRESS")]
     pub coordinator: String,
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Show it again whenever it changed, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ShowArgs {
+    /// The path of an element, e.g. FindPrimes-7f3a/search/[3]
+    pub path: String,
+    /// Show it again whenever it changed, until it ends or Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
 }
 
 #[derive(Args)]

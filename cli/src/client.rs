@@ -1,5 +1,6 @@
 //! Commands that talk to a grid.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,18 +11,21 @@ use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 
 use crate::Exit;
-use crate::args::{Command, Format, GridArgs, SubmitArgs};
+use crate::args::{Command, Format, GridArgs, ListArgs, ShowArgs, SubmitArgs};
 use crate::report::{complain, print, tell};
 use crate::{definition, show};
+
+/// How often `--watch` looks.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) type Coordinator = ProcessCoordinatorClient<Channel>;
 
 pub(crate) async fn command(command: Command, format: Format) -> Exit {
     let done = match command {
         Command::Submit(arguments) => submit(arguments, format).await,
-        Command::List(grid) => list(&grid, format).await,
-        Command::Tree(it) => element(&it.grid, it.path, u32::MAX, format).await,
-        Command::Show(it) => element(&it.grid, it.path, 0, format).await,
+        Command::List(it) => list(&it, format).await,
+        Command::Tree(it) => element(&it, u32::MAX, format).await,
+        Command::Show(it) => element(&it, 0, format).await,
         Command::Results(it) => results(&it.grid, it.process, format).await,
         Command::Wait(it) => wait(&it.grid, it.processes, format).await,
         Command::Cancel(it) => steer(&it.grid, it.path, v1::steer_request::Action::Cancel(v1::Nothing {})).await,
@@ -156,28 +160,53 @@ async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result
     Ok(exit)
 }
 
-async fn list(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&grid.coordinator).await?;
-    let answer = client.list(v1::ListRequest {}).await.map_err(|status| refused(&status))?;
-    let processes = answer.into_inner().processes;
-    Ok(match format {
-        Format::Text => print(&show::list(&processes)),
-        Format::Json => {
-            print(&json!({ "processes": processes.iter().map(show::status_json).collect::<Vec<_>>() }).to_string())
-        }
+async fn list(arguments: &ListArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&arguments.grid.coordinator).await?;
+    repeat(arguments.watch, async || {
+        let processes = client.list(v1::ListRequest {}).await?.into_inner().processes;
+        Ok(match format {
+            Format::Text => show::list(&processes),
+            Format::Json => {
+                json!({ "processes": processes.iter().map(show::status_json).collect::<Vec<_>>() }).to_string()
+            }
+        })
     })
+    .await
 }
 
-async fn element(grid: &GridArgs, path: String, depth: u32, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&grid.coordinator).await?;
-    let request = v1::ShowRequest { path, depth };
-    let answer = client.show(request).await.map_err(|status| refused(&status))?;
-    let element = answer.into_inner().element.unwrap_or_default();
-    Ok(match (format, depth) {
-        (Format::Json, _) => print(&show::element_json(&element).to_string()),
-        (Format::Text, 0) => print(&show::element_text(&element)),
-        (Format::Text, _) => print(&show::tree(&element)),
+async fn element(arguments: &ShowArgs, depth: u32, format: Format) -> Result<Exit, Exit> {
+    let mut client = connect(&arguments.grid.coordinator).await?;
+    repeat(arguments.watch, async || {
+        let request = v1::ShowRequest { path: arguments.path.clone(), depth };
+        let element = client.show(request).await?.into_inner().element.unwrap_or_default();
+        Ok(match (format, depth) {
+            (Format::Json, _) => show::element_json(&element).to_string(),
+            (Format::Text, 0) => show::element_text(&element),
+            (Format::Text, _) => show::tree(&element),
+        })
     })
+    .await
+}
+
+/// Prints what is to be seen; with `watch` again whenever it changed, until it is not there any more. On a terminal each
+/// picture takes the place of the one before.
+async fn repeat(watch: bool, mut look: impl AsyncFnMut() -> Result<String, Status>) -> Result<Exit, Exit> {
+    let mut last = look().await.map_err(|status| refused(&status))?;
+    let clear = if watch && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    let mut exit = print(&format!("{clear}{last}"));
+    while watch && exit == Exit::Success {
+        tokio::time::sleep(WATCH_EVERY).await;
+        match look().await {
+            Ok(now) if now != last => {
+                exit = print(&format!("{clear}{now}"));
+                last = now;
+            }
+            Ok(_) => {}
+            Err(status) if status.code() == Code::Unavailable => return Err(refused(&status)),
+            Err(_) => break,
+        }
+    }
+    Ok(exit)
 }
 
 async fn steer(grid: &GridArgs, path: String, action: v1::steer_request::Action) -> Result<Exit, Exit> {
