@@ -224,8 +224,9 @@ pub(crate) struct ValidateArgs {
 /// What to run.
 #[derive(Args)]
 pub(crate) struct WhatArgs {
-    /// The definition
-    pub file: PathBuf,
+    /// The definition; several, if it uses types of others
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
     /// Which process type to run; needed if there are several that no other calls
     #[arg(long, value_name = "NAME")]
     pub process: Option<String>,

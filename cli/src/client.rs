@@ -80,8 +80,8 @@ pub(crate) fn refused(status: &Status) -> Exit {
 }
 
 async fn submit(arguments: SubmitArgs, format: Format) -> Result<Exit, Exit> {
-    let request = definition::request(&arguments.what, format)?;
     let mut client = connect(&arguments.grid.coordinator).await?;
+    let request = definition::request(&arguments.what, Some(&mut client), format).await?;
     let process = client.submit(request).await.map_err(|status| refused(&status))?.into_inner().process;
     if !arguments.wait {
         return Ok(match format {

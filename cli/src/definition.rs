@@ -1,23 +1,33 @@
 //! What a user wants to run: documents, a process type in them, and its parameters, checked before anything is asked of a
 //! grid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value as Json;
 use xavantes_model::definition::ProcessType;
-use xavantes_model::diagnostic::did_you_mean;
+use xavantes_model::diagnostic::{Source, did_you_mean};
+use xavantes_model::load::load;
 use xavantes_model::value::{Type, Value};
-use xavantes_proto::{v1, value};
+use xavantes_proto::{MAX_MESSAGE, Message, v1, value};
 
 use crate::Exit;
 use crate::args::{Format, WhatArgs};
+use crate::client::{Coordinator, refused};
 use crate::report::complain;
 use crate::validate::{load_sources, read_files};
 
-/// The request that starts it; on failure everything that is wrong has been told.
-pub(crate) fn request(what: &WhatArgs, format: Format) -> Result<v1::SubmitRequest, Exit> {
-    let sources = read_files(std::slice::from_ref(&what.file))?;
+/// The request that starts it; on failure everything that is wrong has been told. Types that the documents use and do not
+/// define are asked of `grid`, if there is one.
+pub(crate) async fn request(
+    what: &WhatArgs,
+    grid: Option<&mut Coordinator>,
+    format: Format,
+) -> Result<v1::SubmitRequest, Exit> {
+    let mut sources = read_files(&what.files)?;
+    if let Some(grid) = grid {
+        sources.extend(submitted_before(&sources, grid).await?);
+    }
     let program = load_sources(&sources, format)?;
     let process = program.entry(what.process.as_deref()).map_err(|message| complain(&message))?;
     let process = &program.processes[process];
@@ -27,7 +37,7 @@ pub(crate) fn request(what: &WhatArgs, format: Format) -> Result<v1::SubmitReque
         }
         Exit::Usage
     })?;
-    Ok(v1::SubmitRequest {
+    let request = v1::SubmitRequest {
         documents: sources
             .iter()
             .map(|source| v1::Document { name: source.name.to_string(), text: source.text.to_string() })
@@ -38,7 +48,30 @@ pub(crate) fn request(what: &WhatArgs, format: Format) -> Result<v1::SubmitReque
             .map(|(name, given)| v1::Parameter { name, value: Some(value(&given)) })
             .collect(),
         request_id: request_id(),
-    })
+    };
+    match request.encoded_len() {
+        0..=MAX_MESSAGE => Ok(request),
+        size => {
+            let (size, most) = (size as f64 / f64::from(1 << 20), MAX_MESSAGE >> 20);
+            Err(complain(&format!("documents and parameters are too large together: {size:.1} MiB, at most {most} MiB")))
+        }
+    }
+}
+
+/// Documents of the grid that define what these use and do not define.
+async fn submitted_before(sources: &[Source], grid: &mut Coordinator) -> Result<Vec<Source>, Exit> {
+    let problems = load(sources).err().unwrap_or_default();
+    let unknown = problems.iter().filter(|problem| problem.code == "unknown-type");
+    let names: BTreeSet<String> = unknown
+        .filter_map(|problem| sources[problem.span.source].text.get(problem.span.bytes.clone()))
+        .map(str::to_owned)
+        .collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let request = v1::FindTypesRequest { names: names.into_iter().collect() };
+    let found = grid.find_types(request).await.map_err(|status| refused(&status))?.into_inner().documents;
+    Ok(found.into_iter().map(|document| Source::new(document.name, document.text)).collect())
 }
 
 /// Another one each time: a repeated request is one that the network repeated.

@@ -18,7 +18,7 @@ use crate::{definition, show};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(arguments: RunArgs, format: Format, quiet: bool) -> Exit {
-    let request = match definition::request(&arguments.what, format) {
+    let request = match definition::request(&arguments.what, None, format).await {
         Ok(request) => request,
         Err(exit) => return exit,
     };

@@ -34,30 +34,11 @@ impl State {
                 self.objects = Objects::new(process.clone());
                 self.captured = captured.iter().cloned().collect();
                 self.initial = variables.clone();
+                let place = (*root_process, *root);
                 let instance = Instance {
-                    parent: None,
-                    depth: 0,
                     call_depth: *call_depth,
-                    site_process: *root_process,
-                    site: *root,
-                    process: *root_process,
-                    node: *root,
-                    ordinal: 0,
-                    delegated: false,
-                    phase: first_phase(node),
-                    body: Body::new(node),
                     variables: variables.clone(),
-                    inputs: BTreeMap::new(),
-                    kept: BTreeMap::new(),
-                    owned: Vec::new(),
-                    handler: None,
-                    handled: None,
-                    trouble: None,
-                    failures: 0,
-                    restarts: 0,
-                    attempts: 0,
-                    paused: None,
-                    deadline: None,
+                    ..Instance::new(place, place, first_phase(node), Body::new(node))
                 };
                 self.root = Some(self.instances.insert(instance));
             }
@@ -255,30 +236,17 @@ impl State {
         };
         let body_node = node_of(program, process, node)?;
         let leaf = delegated || site_node.kind.is_activity();
+        let (phase, body) =
+            if leaf { (Phase::Ready, Body::Leaf) } else { (first_phase(body_node), Body::new(body_node)) };
         self.instances.insert(Instance {
             parent: Some(parent),
             depth,
             call_depth,
-            site_process,
-            site,
-            process,
-            node,
             ordinal,
             delegated,
-            phase: if leaf { Phase::Ready } else { first_phase(body_node) },
-            body: if leaf { Body::Leaf } else { Body::new(body_node) },
             variables: variables.to_vec(),
-            inputs: BTreeMap::new(),
-            kept: BTreeMap::new(),
-            owned: Vec::new(),
-            handler: None,
-            handled: None,
-            trouble: None,
-            failures: 0,
-            restarts: 0,
-            attempts: 0,
-            paused: None,
             deadline,
+            ..Instance::new((site_process, site), (process, node), phase, body)
         });
         Ok(())
     }

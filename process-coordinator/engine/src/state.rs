@@ -317,6 +317,35 @@ pub(crate) fn has_bounds(node: &Node) -> bool {
 }
 
 impl Instance {
+    /// An element that stands at a site, runs a node, and has not done anything yet.
+    pub fn new(site: (u32, NodeId), runs: (u32, NodeId), phase: Phase, body: Body) -> Self {
+        Self {
+            parent: None,
+            depth: 0,
+            call_depth: 0,
+            site_process: site.0,
+            site: site.1,
+            process: runs.0,
+            node: runs.1,
+            ordinal: 0,
+            delegated: false,
+            phase,
+            body,
+            variables: Vec::new(),
+            inputs: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            owned: Vec::new(),
+            handler: None,
+            handled: None,
+            trouble: None,
+            failures: 0,
+            restarts: 0,
+            attempts: 0,
+            paused: None,
+            deadline: None,
+        }
+    }
+
     /// Everything alive directly in it.
     pub fn children(&self) -> impl Iterator<Item = ElementId> + '_ {
         let (single, many) = match &self.body {
