@@ -36,6 +36,7 @@ pub(crate) async fn run(desk: Arc<Desk>, job: Job) {
         Err(_) if job.stop.is_asked() => v1::answer::Outcome::Cancelled(v1::Nothing {}),
         Err(mut failure) => {
             failure.worker = Some(desk.node.clone());
+            failure.line.get_or_insert(job.program.activities[job.activity].line);
             v1::answer::Outcome::Failed(*failure)
         }
     };

@@ -4,12 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as blocking};
 
-use prost::Message;
 use tokio::sync::{Notify, mpsc};
 use tracing::debug;
 use xavantes_model::definition::{ActivityCode, Program, Requires};
 use xavantes_model::value::Value;
-use xavantes_proto::{MAX_PART, too_large, v1, value_from};
+use xavantes_proto::{MAX_PART, Message, too_large, v1, value_from};
 
 use crate::admission::{Admission, Verdict};
 use crate::{command, lua};
@@ -197,6 +196,22 @@ impl Desk {
         (hello, receiver)
     }
 
+    /// A coordinator begins a new life: what it handed out in former ones is stopped and forgotten.
+    pub fn retire(&self, name: &str, coordinator: &Arc<str>) {
+        let former = |whose: &Arc<str>| whose.starts_with(name) && whose != coordinator;
+        let books = &mut *self.books();
+        books.streams.retain(|whose, _| !former(whose));
+        books.attempts.retain(|key, attempt| match attempt {
+            _ if !former(&key.0) => true,
+            Attempt::Here(job) => {
+                job.stop.ask();
+                // What runs goes when it has stopped.
+                !books.admission.withdraw(|other| other == key)
+            }
+            Attempt::Answered(_) => false,
+        });
+    }
+
     pub fn add_program(&self, digest: String, program: Arc<Program>) {
         self.books().programs.insert(digest, program);
     }
@@ -216,7 +231,10 @@ impl Desk {
                 debug!(process = %key.1, attempt = key.3, reason = refusal.reason, "refused");
                 let outcome = v1::answer::Outcome::Refused(refusal);
                 // A refused attempt leaves no trace: it may come again.
-                self.send(coordinator, Report::Answer(v1::Answer { id: Some(id), outcome: Some(outcome), counts: None }));
+                self.send(
+                    coordinator,
+                    Report::Answer(v1::Answer { id: Some(id), outcome: Some(outcome), counts: None }),
+                );
             }
         }
     }
@@ -241,18 +259,15 @@ impl Desk {
             return Err(never("an activity manager runs no subtrees"));
         }
         let program = books.programs.get(&job.program).ok_or_else(|| never("the program is not known here"))?.clone();
-        let activity = program.activities.get(job.activity as usize).ok_or_else(|| never("the activity type is not known here"))?;
+        let activity = program
+            .activities
+            .get(job.activity as usize)
+            .ok_or_else(|| never("the activity type is not known here"))?;
         self.check(&activity.requires, &activity.code).map_err(|reason| never(&reason))?;
         let parameters = job.parameters.into_iter().map(value_from).collect::<Result<Vec<_>, _>>();
         let parameters = parameters.map_err(|unfit| never(unfit.0))?;
         let cpus = activity.requires.cpus;
-        let job = Job {
-            key: key.clone(),
-            activity: job.activity as usize,
-            parameters,
-            stop: Arc::default(),
-            program,
-        };
+        let job = Job { key: key.clone(), activity: job.activity as usize, parameters, stop: Arc::default(), program };
         match books.admission.arrive(key.clone(), cpus) {
             Verdict::Refuse(reason) => Err(v1::Refusal { reason: reason.into(), for_good: false }),
             Verdict::Never(reason) => Err(never(reason)),
@@ -292,7 +307,12 @@ impl Desk {
         let answer = self.answer(&job.key, outcome);
         let next: Vec<Job> = {
             let mut books = self.books();
-            books.attempts.insert(job.key.clone(), Attempt::Answered(answer.clone()));
+            if books.streams.contains_key(job.coordinator()) {
+                books.attempts.insert(job.key.clone(), Attempt::Answered(answer.clone()));
+            } else {
+                // Handed out in a former life of its coordinator.
+                books.attempts.remove(&job.key);
+            }
             let next = books.admission.leave(job.needs());
             next.iter()
                 .filter_map(|key| match books.attempts.get(key) {
@@ -418,7 +438,8 @@ impl Desk {
             self.send(&coordinator, Report::Draining);
         }
         for job in back {
-            let outcome = v1::answer::Outcome::Refused(v1::Refusal { reason: "this node is draining".into(), for_good: false });
+            let outcome =
+                v1::answer::Outcome::Refused(v1::Refusal { reason: "this node is draining".into(), for_good: false });
             let answer = v1::Answer { id: Some(wire_id(&job.key)), outcome: Some(outcome), counts: None };
             self.send(job.coordinator(), Report::Answer(answer));
         }

@@ -80,7 +80,9 @@ impl ActivityManager for Service {
         let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
         // Names are unique in a group only.
-        let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
+        let name = format!("{}/{}#", hello.group, hello.node);
+        let coordinator: Arc<str> = format!("{name}{:x}", hello.life).into();
+        self.desk.retire(&name, &coordinator);
         info!(%coordinator, "coordinator connected");
         let (hello, mut reports) = self.desk.connect(&coordinator);
         let (sender, receiver) = mpsc::channel(4);

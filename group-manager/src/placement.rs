@@ -44,12 +44,12 @@ pub fn place(what: What, own: Own, foreign: &[v1::GroupSummary]) -> Place {
     if own_fits {
         return Place::Own;
     }
-    let fits = |group: &&v1::GroupSummary| {
-        group.free_slots > 0 && (what == What::Worker || !group.coordinators.is_empty())
-    };
+    let fits =
+        |group: &&v1::GroupSummary| group.free_slots > 0 && (what == What::Worker || !group.coordinators.is_empty());
     // The nearest; among those the one with the most to offer.
     let nearest = foreign.iter().filter(fits).map(|group| group.hops).min();
-    let best = foreign.iter().filter(fits).filter(|group| Some(group.hops) == nearest).max_by_key(|group| group.free_slots);
+    let best =
+        foreign.iter().filter(fits).filter(|group| Some(group.hops) == nearest).max_by_key(|group| group.free_slots);
     best.map_or(Place::Wait, |group| Place::Foreign(group.group.clone()))
 }
 

@@ -25,14 +25,19 @@ struct Entry {
     drain: bool,
 }
 
+impl Entry {
+    fn drains(&self) -> bool {
+        self.drain || self.heartbeat.draining
+    }
+}
+
 impl Registry {
     /// A node beats; true if that changes what others must know.
     pub fn beat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> bool {
         let Some(node) = heartbeat.node.as_ref().filter(|node| !node.name.is_empty()) else { return false };
         match self.nodes.get_mut(&node.name) {
             Some(entry) => {
-                let changed =
-                    entry.heartbeat.node != heartbeat.node || entry.heartbeat.draining != heartbeat.draining;
+                let changed = entry.heartbeat.node != heartbeat.node || entry.heartbeat.draining != heartbeat.draining;
                 entry.heartbeat = heartbeat;
                 entry.heard = now;
                 changed
@@ -72,6 +77,14 @@ impl Registry {
         self.taking(v1::Role::ActivityManager).map(|(node, _)| node.clone()).collect()
     }
 
+    /// The workers that finish what they have.
+    pub fn draining(&self) -> Vec<v1::NodeDescription> {
+        self.having(v1::Role::ActivityManager)
+            .filter(|(_, entry)| entry.drains())
+            .map(|(node, _)| node.clone())
+            .collect()
+    }
+
     /// What is free here, as `asker` sees it.
     pub fn own(&self, asker: &str) -> Own {
         let coordinators = self.coordinators().filter(|(node, _)| node.name != asker).count();
@@ -97,9 +110,12 @@ impl Registry {
     }
 
     fn taking(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &Entry)> {
+        self.having(role).filter(|(_, entry)| !entry.drains())
+    }
+
+    fn having(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &Entry)> {
         self.nodes
             .values()
-            .filter(|entry| !entry.drain && !entry.heartbeat.draining)
             .filter_map(|entry| Some((entry.heartbeat.node.as_ref()?, entry)))
             .filter(move |(node, _)| node.roles.contains(&(role as i32)))
     }
@@ -112,7 +128,7 @@ impl Registry {
                 node: entry.heartbeat.node.clone(),
                 busy: entry.heartbeat.busy,
                 processes: entry.heartbeat.processes,
-                draining: entry.heartbeat.draining || entry.drain,
+                draining: entry.drains(),
                 silent_ms: now.saturating_sub(entry.heard).as_millis() as u64,
             })
             .collect()
@@ -155,6 +171,7 @@ mod tests {
         assert!(!registry.drain("x"));
         assert!(registry.wants_drain("a"));
         assert!(names(&registry).is_empty());
+        assert_eq!(registry.draining()[0].name, "a");
         assert!(registry.nodes(Duration::ZERO)[0].draining);
     }
 

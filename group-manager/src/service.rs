@@ -167,6 +167,7 @@ impl Shared {
         v1::Roster {
             group: self.options.group.clone(),
             workers: books.registry.workers(),
+            draining: books.registry.draining(),
             drain: books.registry.wants_drain(node),
             settling: self.now().saturating_sub(books.leading_since) < LEASE * 2,
             free_slots: own.free_slots,
@@ -216,11 +217,10 @@ impl Shared {
         self.books().federation.tell(neighbour, own, self.now())
     }
 
-    /// Does the administrator take work of that group?
+    /// Does the administrator take work of that group? A neighbour that has not said its name is none that is known.
     fn takes(&self, group: &str) -> bool {
-        self.options.foreign_groups.is_empty()
-            || group.is_empty()
-            || self.options.foreign_groups.iter().any(|known| known == group)
+        let known = &self.options.foreign_groups;
+        known.is_empty() || known.iter().any(|known| known == group)
     }
 
     /// Lends slots of a worker to a coordinator of another group.
@@ -377,10 +377,7 @@ impl GroupManager for Service {
         Ok(Response::new(shared.place(request.into_inner()).await))
     }
 
-    async fn list_groups(
-        &self,
-        _: Request<v1::ListGroupsRequest>,
-    ) -> Result<Response<v1::ListGroupsResponse>, Status> {
+    async fn list_groups(&self, _: Request<v1::ListGroupsRequest>) -> Result<Response<v1::ListGroupsResponse>, Status> {
         let shared = self.leading()?;
         let mut groups = vec![shared.own_summary()];
         groups.extend(shared.books().federation.groups(shared.now()));
@@ -395,10 +392,7 @@ impl GroupManager for Service {
         Ok(Response::new(v1::ListSourcesResponse { sources }))
     }
 
-    async fn list_nodes(
-        &self,
-        _: Request<v1::ListNodesRequest>,
-    ) -> Result<Response<v1::ListNodesResponse>, Status> {
+    async fn list_nodes(&self, _: Request<v1::ListNodesRequest>) -> Result<Response<v1::ListNodesResponse>, Status> {
         let shared = self.leading()?;
         let nodes = shared.books().registry.nodes(shared.now());
         Ok(Response::new(v1::ListNodesResponse { group: shared.options.group.clone(), nodes }))

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use xavantes_engine::Outcome;
 use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::value::Value;
-use xavantes_proto::{v1, value};
+use xavantes_proto::{MAX_PART, Message, too_large, v1, value};
 
 use crate::convert::failure;
 use crate::link::{Order, Orders};
@@ -22,14 +22,24 @@ pub(crate) enum Report {
     Call(v1::SharedCall),
 }
 
+impl Report {
+    /// How much room it takes in a message.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Answer(answer) => answer.encoded_len(),
+            Self::Call(call) => call.encoded_len(),
+        }
+    }
+}
+
 /// To a parent's coordinator. What waits in it is bounded by the subtrees and calls that run here.
 type Reports = mpsc::UnboundedSender<Report>;
 
 enum Child {
-    /// The process that runs it here.
-    Runs(Arc<str>),
+    /// The process that runs it here, and whether the parent has cancelled it.
+    Runs(Arc<str>, bool),
     /// The process that ran it, and its answer, kept until it was acknowledged.
-    Answered(Arc<str>, v1::Answer),
+    Answered(Arc<str>, Box<v1::Answer>),
 }
 
 /// A call that went on to the parent, and who waits for its answer.
@@ -79,10 +89,10 @@ impl Fosters {
                 continue;
             }
             match child {
-                Child::Runs(_) => hello.running.push(wire_id(key)),
+                Child::Runs(..) => hello.running.push(wire_id(key)),
                 Child::Answered(_, answer) => {
                     hello.answered.push(wire_id(key));
-                    let _ = sender.send(Report::Answer(answer.clone()));
+                    let _ = sender.send(Report::Answer(v1::Answer::clone(answer)));
                 }
             }
         }
@@ -93,18 +103,37 @@ impl Fosters {
         (hello, receiver)
     }
 
+    /// A parent's coordinator begins a new life: what it handed over in former ones is no longer wanted. Gives the
+    /// processes that run for those.
+    pub fn retire(&self, name: &str, coordinator: &Arc<str>) -> Vec<Arc<str>> {
+        let mut running = Vec::new();
+        let mut books = self.books();
+        let former = |whose: &Arc<str>| whose.starts_with(name) && whose != coordinator;
+        books.streams.retain(|whose, _| !former(whose));
+        books.children.retain(|(whose, _), child| {
+            let former = former(whose);
+            if let Child::Runs(process, _) = child
+                && former
+            {
+                running.push(process.clone());
+            }
+            !former
+        });
+        running
+    }
+
     /// Notes a subtree; false if it is known, in which case it was answered again if it is over.
     pub fn arrive(&self, coordinator: &Arc<str>, key: &Key, process: &Arc<str>) -> bool {
         let mut books = self.books();
         let place = (coordinator.clone(), key.clone());
         match books.children.get(&place) {
             None => {
-                books.children.insert(place, Child::Runs(process.clone()));
+                books.children.insert(place, Child::Runs(process.clone(), false));
                 true
             }
-            Some(Child::Runs(_)) => false,
+            Some(Child::Runs(..)) => false,
             Some(Child::Answered(_, answer)) => {
-                let again = Report::Answer(answer.clone());
+                let again = Report::Answer(v1::Answer::clone(answer));
                 if let Some(stream) = books.streams.get(coordinator) {
                     let _ = stream.send(again);
                 }
@@ -116,7 +145,19 @@ impl Fosters {
     /// The process that runs a subtree here.
     pub fn process(&self, coordinator: &Arc<str>, id: &v1::AttemptId) -> Option<Arc<str>> {
         match self.books().children.get(&(coordinator.clone(), key_of(id))) {
-            Some(Child::Runs(process)) => Some(process.clone()),
+            Some(Child::Runs(process, _)) => Some(process.clone()),
+            _ => None,
+        }
+    }
+
+    /// The process that is to be cancelled. A parent that lost the connection asks again; to cancel twice would mean
+    /// more.
+    pub fn cancel(&self, coordinator: &Arc<str>, id: &v1::AttemptId) -> Option<Arc<str>> {
+        match self.books().children.get_mut(&(coordinator.clone(), key_of(id))) {
+            Some(Child::Runs(process, cancelled @ false)) => {
+                *cancelled = true;
+                Some(process.clone())
+            }
             _ => None,
         }
     }
@@ -156,9 +197,23 @@ impl Fosters {
 impl Parent {
     /// The process is over.
     pub fn finish(&self, process: &Arc<str>, outcome: v1::answer::Outcome, counts: v1::Counts) {
-        let answer = v1::Answer { id: Some(wire_id(&self.key)), outcome: Some(outcome), counts: Some(counts) };
+        let mut answer = v1::Answer { id: Some(wire_id(&self.key)), outcome: Some(outcome), counts: Some(counts) };
+        let size = answer.encoded_len();
+        if size > MAX_PART {
+            let failure = v1::Failure {
+                kind: v1::FailureKind::Limit.into(),
+                message: too_large("its results", size),
+                path: process.to_string(),
+                ..v1::Failure::default()
+            };
+            answer.outcome = Some(v1::answer::Outcome::Failed(failure));
+        }
         let mut books = self.fosters.books();
-        books.children.insert((self.coordinator.clone(), self.key.clone()), Child::Answered(process.clone(), answer.clone()));
+        let place = (self.coordinator.clone(), self.key.clone());
+        // It is not there if nobody wants the answer any more.
+        if let Some(child) = books.children.get_mut(&place) {
+            *child = Child::Answered(process.clone(), Box::new(answer.clone()));
+        }
         if let Some(stream) = books.streams.get(&self.coordinator) {
             let _ = stream.send(Report::Answer(answer));
         }
@@ -179,8 +234,7 @@ impl Parent {
         call.id = Some(wire_id(&self.key));
         call.ticket = self.fosters.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let mut books = self.fosters.books();
-        let pending =
-            Pending { parent: self.coordinator.clone(), call: call.clone(), orders: orders.clone(), ticket };
+        let pending = Pending { parent: self.coordinator.clone(), call: call.clone(), orders: orders.clone(), ticket };
         books.calls.insert(call.ticket, pending);
         if let Some(stream) = books.streams.get(&self.coordinator) {
             let _ = stream.send(Report::Call(call));

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tracing::{debug, info};
-use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_proto::{MAX_PART, Message, too_large, v1};
 
 use crate::pool::{Key, PoolMail, key_of};
 use crate::process::{Mail, Processes};
@@ -25,6 +25,18 @@ pub(crate) enum Order {
     Pause(Key, bool),
     Reply(v1::SharedReply),
     Acknowledge(Key),
+}
+
+impl Order {
+    /// How much room it takes in a message.
+    fn size(&self) -> usize {
+        match self {
+            Self::Program(program) => program.encoded_len(),
+            Self::Job(job) => job.encoded_len(),
+            Self::Reply(reply) => reply.encoded_len(),
+            Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.0.len() + 32,
+        }
+    }
 }
 
 /// To a worker. What waits in it is bounded by the attempts that the worker has.
@@ -76,9 +88,11 @@ pub(crate) async fn run(context: Context, peer: Peer, worker: Arc<str>, address:
     loop {
         match connect(&address).await {
             Ok(channel) => {
+                let began = Instant::now();
                 if let Err(status) = talk(&context, peer, &worker, channel).await {
                     debug!(%worker, %status, "stream broke");
-                } else {
+                }
+                if began.elapsed() > LONGEST_PAUSE {
                     pause = FIRST_PAUSE;
                 }
                 if context.pool.send(PoolMail::Disconnected(worker.clone())).is_err() {
@@ -103,12 +117,7 @@ pub(crate) async fn connect(address: &str) -> Result<Channel, tonic::transport::
         .await
 }
 
-async fn talk(
-    context: &Context,
-    peer: Peer,
-    worker: &Arc<str>,
-    channel: Channel,
-) -> Result<(), tonic::Status> {
+async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
     let (sender, receiver) = mpsc::channel(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
@@ -130,8 +139,12 @@ async fn talk(
         let mut batch = Vec::with_capacity(BATCH);
         let mut known = HashSet::new();
         while to_send.recv_many(&mut batch, BATCH).await > 0 {
-            if sender.send(message(batch.drain(..), &mut known)).await.is_err() {
-                return;
+            batch.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
+            while !batch.is_empty() {
+                let count = xavantes_proto::fitting(batch.iter().map(Order::size));
+                if sender.send(message(batch.drain(..count))).await.is_err() {
+                    return;
+                }
             }
         }
     });
@@ -146,23 +159,30 @@ async fn talk(
     outcome
 }
 
-fn message(orders: impl Iterator<Item = Order>, known: &mut HashSet<String>) -> v1::WorkOrder {
+fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
     let mut message = v1::WorkOrder::default();
     for order in orders {
         match order {
-            Order::Program(program) => {
-                if known.insert(program.digest.clone()) {
-                    message.programs.push(v1::Program::clone(&program));
-                }
-            }
+            Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
             Order::Job(job) => message.jobs.push(job),
             Order::Cancel(key) => message.cancels.push(wire_id(&key)),
             Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
-            Order::Reply(reply) => message.replies.push(reply),
+            Order::Reply(reply) => message.replies.push(sendable(reply)),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
         }
     }
     message
+}
+
+/// The content of a shared object may be larger than a message.
+fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
+    match reply.encoded_len() {
+        size if size > MAX_PART => {
+            let error = v1::shared_reply::Result::Error(too_large("the values", size));
+            v1::SharedReply { ticket: reply.ticket, result: Some(error) }
+        }
+        _ => reply,
+    }
 }
 
 fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
-use xavantes_proto::v1;
+use xavantes_proto::{MAX_PART, Message, too_large, v1};
 
 use crate::link::{self, Context, Order, Orders, Peer};
 use crate::process::Mail;
@@ -55,8 +55,10 @@ pub(crate) enum PoolMail {
     /// The group as it is now.
     Roster(v1::Roster),
     Dispatch(Task),
-    /// A subtree for that coordinator.
-    Delegate(Task, v1::NodeDescription),
+    /// A subtree for another coordinator.
+    Delegate(Task),
+    /// Which one, if there is any.
+    Placed(Key, Option<v1::NodeDescription>),
     /// Slots of another group's worker, for a while.
     Borrowed(v1::PlaceResponse),
     Cancel(Key),
@@ -83,6 +85,14 @@ const BORROW_AFTER: Duration = Duration::from_millis(500);
 /// Subtrees that may be at other coordinators at once; each is large.
 const MOST_DELEGATIONS: u64 = 64;
 
+/// An attempt that was handed out, or is about to be, and what its process wants of it since.
+struct Out {
+    task: Task,
+    stop: bool,
+    /// Of a subtree: the last that was said.
+    paused: Option<bool>,
+}
+
 struct Worker {
     peer: Peer,
     link: JoinHandle<()>,
@@ -91,8 +101,8 @@ struct Worker {
     slots: u32,
     capacity: u32,
     tags: HashSet<String>,
-    /// Attempts that it has, with the slots that each needs.
-    has: HashMap<Key, Task>,
+    /// Attempts that it has.
+    has: HashMap<Key, Out>,
     used: u32,
     /// Activity types that it will never run.
     unfit: HashSet<(String, u32)>,
@@ -101,14 +111,16 @@ struct Worker {
     silent_since: Option<Instant>,
     /// Of another group: until when we may use so many of its slots.
     lease: Option<(Instant, u32)>,
-    /// Subtrees that wait for the connection, since when.
-    pending: Vec<(Task, Instant)>,
+    /// Subtrees that wait for the connection, or for the end of a pause, since when.
+    pending: Vec<(Out, Instant)>,
 }
 
 pub(crate) struct Pool {
     context: Context,
     workers: BTreeMap<Arc<str>, Worker>,
     queues: HashMap<Arc<str>, VecDeque<Task>>,
+    /// Subtrees for which a coordinator is looked for.
+    placing: HashMap<Key, Out>,
     /// Processes with something in their queue, in the order of their turns.
     turns: VecDeque<Arc<str>>,
     active: HashSet<Arc<str>>,
@@ -125,6 +137,7 @@ impl Pool {
             context,
             workers: BTreeMap::new(),
             queues: HashMap::new(),
+            placing: HashMap::new(),
             turns: VecDeque::new(),
             active: HashSet::new(),
             share,
@@ -157,15 +170,12 @@ impl Pool {
     async fn take(&mut self, mail: PoolMail) {
         match mail {
             PoolMail::Roster(roster) => self.on_roster(roster).await,
-            PoolMail::Dispatch(task) => self.enqueue(task, false),
-            PoolMail::Delegate(task, node) => self.on_delegate(task, node),
+            PoolMail::Dispatch(task) => self.on_dispatch(task).await,
+            PoolMail::Delegate(task) => self.on_delegate(task).await,
+            PoolMail::Placed(key, node) => self.on_placed(key, node).await,
             PoolMail::Borrowed(place) => self.on_borrowed(place),
             PoolMail::Cancel(key) => self.on_cancel(key).await,
-            PoolMail::Pause(key, paused) => {
-                if let Some(orders) = self.has(&key).and_then(|worker| worker.orders.as_ref()) {
-                    let _ = orders.send(Order::Pause(key, paused));
-                }
-            }
+            PoolMail::Pause(key, paused) => self.on_pause(key, paused),
             PoolMail::Began(process) => drop(self.active.insert(process)),
             PoolMail::Over(process) => {
                 self.active.remove(&process);
@@ -199,8 +209,40 @@ impl Pool {
         }
     }
 
-    fn has(&self, key: &Key) -> Option<&Worker> {
-        self.workers.values().find(|worker| worker.has.contains_key(key))
+    /// A job that is too large would break the stream, and the next one, and so on.
+    async fn on_dispatch(&mut self, task: Task) {
+        let size = task.job.encoded_len();
+        if size <= MAX_PART {
+            return self.enqueue(task, false);
+        }
+        let failure = v1::Failure {
+            kind: v1::FailureKind::Limit.into(),
+            message: too_large("its parameters", size),
+            ..v1::Failure::default()
+        };
+        self.report(task.key, v1::answer::Outcome::Failed(failure)).await;
+    }
+
+    /// Pauses or resumes a subtree. One that was not handed over yet waits here.
+    fn on_pause(&mut self, key: Key, paused: bool) {
+        if let Some(out) = self.placing.get_mut(&key) {
+            out.paused = Some(paused);
+            return;
+        }
+        for worker in self.workers.values_mut() {
+            if let Some(out) = worker.has.get_mut(&key) {
+                out.paused = Some(paused);
+                if let Some(orders) = &worker.orders {
+                    let _ = orders.send(Order::Pause(key, paused));
+                }
+                return;
+            }
+            if let Some((out, since)) = worker.pending.iter_mut().find(|(out, _)| out.task.key == key) {
+                out.paused = Some(paused);
+                *since = Instant::now();
+                return worker.begin_pending();
+            }
+        }
     }
 
     fn open(&self, peer: Peer, name: &Arc<str>, address: String) -> Worker {
@@ -223,20 +265,40 @@ impl Pool {
         }
     }
 
+    /// Looks for a coordinator for a subtree. If there is none, or if it is too large to travel, it runs here.
+    async fn on_delegate(&mut self, task: Task) {
+        let key = task.key.clone();
+        let size = task.job.encoded_len();
+        if size > MAX_PART {
+            return self.refuse(key, &too_large("its variables", size)).await;
+        }
+        self.placing.insert(key.clone(), Out { task, stop: false, paused: None });
+        let context = self.context.clone();
+        tokio::spawn(async move {
+            let place = context.place(v1::place_request::What::Coordinator).await;
+            let _ = context.pool.send(PoolMail::Placed(key, place.and_then(|place| place.node)));
+        });
+    }
+
     /// Hands a subtree to another coordinator, at once or when the connection is there.
-    fn on_delegate(&mut self, task: Task, node: v1::NodeDescription) {
+    async fn on_placed(&mut self, key: Key, node: Option<v1::NodeDescription>) {
+        let Some(out) = self.placing.remove(&key) else { return };
+        let Some(node) = node else { return self.refuse(key, "there is no other coordinator").await };
         // A node may be both a worker and a coordinator; they are reached by different streams.
         let name: Arc<str> = format!("{}@{}", node.name, node.address).into();
         if !self.workers.contains_key(&name) {
             let worker = self.open(Peer::Coordinator, &name, node.address);
             self.workers.insert(name.clone(), worker);
         }
-        let Some(worker) = self.workers.get_mut(&name) else { return };
-        if worker.orders.is_some() {
-            worker.begin(task);
-        } else {
-            worker.pending.push((task, Instant::now()));
+        if let Some(worker) = self.workers.get_mut(&name) {
+            worker.pending.push((out, Instant::now()));
+            worker.begin_pending();
         }
+    }
+
+    async fn refuse(&self, key: Key, reason: &str) {
+        let refusal = v1::Refusal { reason: reason.into(), for_good: false };
+        self.report(key, v1::answer::Outcome::Refused(refusal)).await;
     }
 
     fn on_borrowed(&mut self, place: v1::PlaceResponse) {
@@ -253,22 +315,27 @@ impl Pool {
     }
 
     async fn on_roster(&mut self, roster: v1::Roster) {
-        let named: HashMap<&str, &v1::NodeDescription> = roster.workers.iter().map(|node| (&*node.name, node)).collect();
+        let all = roster.workers.iter().chain(&roster.draining);
+        let named: HashMap<&str, &v1::NodeDescription> = all.map(|node| (&*node.name, node)).collect();
         let gone: Vec<Arc<str>> = self
             .workers
             .iter()
             .filter(|(_, worker)| worker.peer == Peer::Worker && worker.lease.is_none())
             .filter(|(name, worker)| match named.get(&***name) {
                 Some(node) => node.address != worker.address,
-                // A manager that has just begun to lead has not heard of everybody yet. One that drains is let go when
-                // it has given back what it has.
-                None => !roster.settling && (!worker.draining || worker.has.is_empty()),
+                // A manager that has just begun to lead has not heard of everybody yet.
+                None => !roster.settling,
             })
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
             info!(worker = %name, "worker left the group");
             self.lose(&name).await;
+        }
+        for node in &roster.draining {
+            if let Some(worker) = self.workers.get_mut(&*node.name) {
+                worker.draining = true;
+            }
         }
         for node in &roster.workers {
             let name: Arc<str> = node.name.as_str().into();
@@ -295,9 +362,18 @@ impl Pool {
         for key in &lost {
             worker.give_back(key);
         }
-        for (task, _) in std::mem::take(&mut worker.pending) {
-            worker.begin(task);
+        // What was said since may have been lost with the connection.
+        if let Some(orders) = &worker.orders {
+            for (key, out) in &worker.has {
+                match out.paused {
+                    // To cancel lifts a pause.
+                    _ if out.stop => drop(orders.send(Order::Cancel(key.clone()))),
+                    Some(paused) => drop(orders.send(Order::Pause(key.clone(), paused))),
+                    None => {}
+                }
+            }
         }
+        worker.begin_pending();
         self.report_lost(lost).await;
     }
 
@@ -323,15 +399,22 @@ impl Pool {
             queue.remove(at);
             return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
         }
+        let placing = self.placing.remove(&key);
         let pending = self.workers.values_mut().find_map(|worker| {
-            let at = worker.pending.iter().position(|(task, _)| task.key == key)?;
-            Some(worker.pending.remove(at))
+            let at = worker.pending.iter().position(|(out, _)| out.task.key == key)?;
+            Some(worker.pending.remove(at).0)
         });
-        if pending.is_some() {
+        if placing.or(pending).is_some() {
             return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
         }
-        if let Some(orders) = self.has(&key).and_then(|worker| worker.orders.as_ref()) {
-            let _ = orders.send(Order::Cancel(key));
+        for worker in self.workers.values_mut() {
+            if let Some(out) = worker.has.get_mut(&key) {
+                out.stop = true;
+                if let Some(orders) = &worker.orders {
+                    let _ = orders.send(Order::Cancel(key));
+                }
+                return;
+            }
         }
     }
 
@@ -367,7 +450,7 @@ impl Pool {
                 .max_by_key(|worker| (worker.lease.is_none(), i64::from(worker.room()) - i64::from(worker.used)));
             match best {
                 Some(worker) => {
-                    worker.begin(task);
+                    worker.begin(Out { task, stop: false, paused: None });
                     stuck = 0;
                 }
                 None => {
@@ -397,7 +480,11 @@ impl Pool {
             });
         }
         self.workers.retain(|_, worker| {
-            let over = worker.lease.is_some_and(|(until, _)| until <= now) && worker.has.is_empty();
+            let over = match worker.peer {
+                Peer::Worker => worker.lease.is_some_and(|(until, _)| until <= now),
+                Peer::Coordinator => worker.orders.is_none() && worker.pending.is_empty(),
+            };
+            let over = over && worker.has.is_empty();
             if over {
                 worker.link.abort();
             }
@@ -411,17 +498,16 @@ impl Pool {
         self.borrow();
         let mut refused = Vec::new();
         for worker in self.workers.values_mut() {
-            worker.pending.retain(|(task, since)| {
-                let waits = since.elapsed() < LOST_AFTER / 2;
+            worker.pending.retain(|(out, since)| {
+                let waits = out.paused == Some(true) || since.elapsed() < LOST_AFTER / 2;
                 if !waits {
-                    refused.push(task.key.clone());
+                    refused.push(out.task.key.clone());
                 }
                 waits
             });
         }
         for key in refused {
-            let refusal = v1::Refusal { reason: "the coordinator is not there".into(), for_good: false };
-            self.report(key, v1::answer::Outcome::Refused(refusal)).await;
+            self.refuse(key, "the coordinator is not there").await;
         }
         let lost: Vec<Arc<str>> = self
             .workers
@@ -465,15 +551,17 @@ impl Pool {
         let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker);
         let up = up.filter(|worker| worker.orders.is_some() && !worker.draining);
         let total: u64 = up.map(|worker| u64::from(worker.room())).sum();
+        let roster = &self.roster;
+        // By the rule of the grid what need not go stays, unless the own group has no free worker and others have.
+        let crowded = roster.free_slots == 0 && roster.foreign_free_slots > 0;
+        // Then so much more may wait here: for what waits, workers are borrowed.
+        let total = if crowded { total + u64::from(roster.foreign_free_slots) } else { total };
         let room = match (total, self.active.len() as u64) {
             (0, _) => 0,
             (total, 0 | 1) => total,
             (total, active) => (2 * total / active).clamp(1, total),
         };
-        // By the rule of the grid what need not go stays, unless the own group has no free worker and others have.
-        let roster = &self.roster;
         let others = u64::from(roster.other_coordinators) + u64::from(roster.foreign_coordinators);
-        let crowded = roster.free_slots == 0 && roster.foreign_free_slots > 0;
         let share = Share {
             room,
             delegations: if others > 0 { MOST_DELEGATIONS } else { 0 },
@@ -501,17 +589,27 @@ impl Worker {
             && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.activity)))
     }
 
-    fn begin(&mut self, task: Task) {
+    fn begin_pending(&mut self) {
+        if self.orders.is_some() {
+            let (wait, begin): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.pending).into_iter().partition(|(out, _)| out.paused == Some(true));
+            self.pending = wait;
+            begin.into_iter().for_each(|(out, _)| self.begin(out));
+        }
+    }
+
+    fn begin(&mut self, out: Out) {
         let Some(orders) = &self.orders else { return };
+        let task = &out.task;
         // A link that broke in this moment tells so; then the attempt is not known to the worker, and lost.
         let _ = orders.send(Order::Program(task.program.clone()));
         let _ = orders.send(Order::Job(task.job.clone()));
         self.used += task.cpus;
-        self.has.insert(task.key.clone(), task);
+        self.has.insert(task.key.clone(), out);
     }
 
     fn give_back(&mut self, key: &Key) -> Option<Task> {
-        let task = self.has.remove(key)?;
+        let task = self.has.remove(key)?.task;
         self.used = self.used.saturating_sub(task.cpus);
         Some(task)
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 use xavantes_engine::{
-    Action, Answer, Command, Condition, Delegation, ElementId, Engine, Input, Outcome, Output, Rejection, Root, Time, View,
+    Action, Answer, Command, Condition, Delegation, ElementId, Engine, Input, Outcome, Output, Rejection, Root, Time,
+    View,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::script::{Limits, Sandbox};
@@ -17,7 +18,7 @@ use xavantes_proto::{v1, value};
 
 use crate::convert::{answer_from, call_from, element_from, failure, subtree};
 use crate::foster::{self, Parent};
-use crate::link::{self, Context, Order, Orders};
+use crate::link::{self, Order, Orders};
 use crate::pool::{Key, PoolMail, Share, Task, Whereabouts};
 
 thread_local! {
@@ -91,7 +92,6 @@ pub(crate) struct Driver {
     /// The most activities that it may have out, whatever its share.
     pub most: u64,
     pub root: Root,
-    pub context: Context,
     pub mail: mpsc::Receiver<Mail>,
     pub status: watch::Sender<v1::ProcessStatus>,
     pub results: watch::Sender<Vec<v1::Parameter>>,
@@ -322,7 +322,7 @@ impl Driver {
         }
     }
 
-    /// Finds a coordinator for a subtree; if there is none, it runs here.
+    /// Looks for a coordinator for a subtree; if there is none, it is refused, and runs here.
     fn delegate(&self, delegation: &Delegation) {
         let key: Key = (self.id.clone(), delegation.element.bits(), delegation.attempt);
         let job = v1::Job {
@@ -334,21 +334,8 @@ impl Driver {
             subtree: Some(subtree(delegation)),
         };
         let program = self.wire_program.clone();
-        let task = Task { key: key.clone(), program, activity: 0, cpus: 0, tags: Vec::new(), job };
-        let context = self.context.clone();
-        tokio::spawn(async move {
-            let place = context.place(v1::place_request::What::Coordinator).await;
-            match place.and_then(|place| place.node).filter(|node| node.name != context.hello.node) {
-                Some(node) => drop(context.pool.send(PoolMail::Delegate(task, node))),
-                None => {
-                    let refusal = v1::Refusal { reason: "there is no other coordinator".into(), for_good: false };
-                    let outcome = v1::answer::Outcome::Refused(refusal);
-                    if let Some(process) = context.processes.find(&key.0) {
-                        let _ = process.mail.send(Mail::Answered { key, outcome, counts: None, orders: None }).await;
-                    }
-                }
-            }
-        });
+        let task = Task { key, program, activity: 0, cpus: 0, tags: Vec::new(), job };
+        let _ = self.pool.send(PoolMail::Delegate(task));
     }
 
     /// Activities here, and of subtrees that ended elsewhere.
@@ -368,8 +355,9 @@ impl Driver {
         let counts = state.counts();
         let ended = state.ended();
         if let Some((Outcome::Completed, results)) = ended {
-            let results =
-                results.iter().map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) });
+            let results = results
+                .iter()
+                .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) });
             self.results.send_replace(results.collect());
         }
         self.status.send_if_modified(|status| {
@@ -408,11 +396,8 @@ impl Driver {
         let _ = self.pool.send(PoolMail::Where(keys.iter().map(|(_, key)| key.clone()).collect(), places));
         tokio::spawn(async move {
             if let Ok(places) = placed.await {
-                let by_path: HashMap<String, Whereabouts> = keys
-                    .into_iter()
-                    .zip(places)
-                    .filter_map(|((path, _), place)| Some((path, place?)))
-                    .collect();
+                let by_path: HashMap<String, Whereabouts> =
+                    keys.into_iter().zip(places).filter_map(|((path, _), place)| Some((path, place?))).collect();
                 complete(&mut element, &by_path, depth).await;
             }
             let _ = answer.send(Ok(element));
@@ -425,7 +410,8 @@ impl Driver {
         let mut element = describe(&view);
         element.element = id.bits();
         if depth > 0 {
-            element.children = view.children.iter().take(MOST_SHOWN).map(|child| self.element(*child, depth - 1)).collect();
+            element.children =
+                view.children.iter().take(MOST_SHOWN).map(|child| self.element(*child, depth - 1)).collect();
             element.hidden = view.children.len().saturating_sub(MOST_SHOWN) as u32;
         }
         element

@@ -63,7 +63,6 @@ struct Shared {
     processes: Processes,
     pool: mpsc::UnboundedSender<PoolMail>,
     share: watch::Receiver<Share>,
-    context: Context,
     fosters: Arc<Fosters>,
     memory: Mutex<Memory>,
     random: RandomState,
@@ -75,6 +74,8 @@ struct Memory {
     requests: HashMap<String, Arc<str>>,
     /// Programs by digest: the same documents are loaded once.
     programs: HashMap<String, (Arc<Program>, Arc<v1::Program>)>,
+    /// Digests of programs in the order in which they were submitted.
+    submitted: Vec<String>,
     /// Processes in the order in which they were started.
     order: VecDeque<Arc<str>>,
     number: u64,
@@ -89,14 +90,15 @@ impl Service {
             node: options.node.clone(),
             group: options.group.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
+            life: RandomState::new().hash_one(unix_ms()),
         };
         let managers = options.managers.clone().into();
         let context = Context { hello, processes: processes.clone(), pool: pool.clone(), managers };
-        let (task, share) = Pool::new(context.clone());
+        let (task, share) = Pool::new(context);
         tokio::spawn(task.run(mail));
         let (memory, random) = (Mutex::default(), RandomState::new());
         let fosters = Arc::default();
-        Self { shared: Arc::new(Shared { options, processes, pool, share, context, fosters, memory, random }) }
+        Self { shared: Arc::new(Shared { options, processes, pool, share, fosters, memory, random }) }
     }
 
     /// The group as its manager knows it now.
@@ -139,7 +141,9 @@ impl Service {
             Status::invalid_argument(first.collect::<Vec<_>>().join("\n"))
         })?;
         let loaded = (Arc::new(program), Arc::new(v1::Program { digest: digest.clone(), documents }));
-        self.memory().programs.insert(digest, loaded.clone());
+        let mut memory = self.memory();
+        memory.submitted.push(digest.clone());
+        memory.programs.insert(digest, loaded.clone());
         Ok(loaded)
     }
 
@@ -203,7 +207,6 @@ impl Service {
             parent,
             most,
             root,
-            context: self.shared.context.clone(),
             mail: receiver,
             status,
             results,
@@ -272,19 +275,19 @@ impl Service {
             self.foster(coordinator, group, job);
         }
         for id in &order.cancels {
-            self.steer_foster(coordinator, id, Action::Cancel).await;
+            self.steer_foster(fosters.cancel(coordinator, id), Action::Cancel).await;
         }
         for pause in order.pauses {
             let action = if pause.paused { Action::Pause } else { Action::Resume };
-            self.steer_foster(coordinator, &pause.id.unwrap_or_default(), action).await;
+            let process = fosters.process(coordinator, &pause.id.unwrap_or_default());
+            self.steer_foster(process, action).await;
         }
         for reply in order.replies {
             fosters.reply(reply);
         }
     }
 
-    async fn steer_foster(&self, coordinator: &Arc<str>, id: &v1::AttemptId, action: Action) {
-        let process = self.shared.fosters.process(coordinator, id);
+    async fn steer_foster(&self, process: Option<Arc<str>>, action: Action) {
         if let Some(path) = process
             && let Some(handle) = self.shared.processes.find(&path)
         {
@@ -458,10 +461,7 @@ impl ProcessCoordinator for Service {
         }
     }
 
-    async fn list_types(
-        &self,
-        _: Request<v1::ListTypesRequest>,
-    ) -> Result<Response<v1::ListTypesResponse>, Status> {
+    async fn list_types(&self, _: Request<v1::ListTypesRequest>) -> Result<Response<v1::ListTypesResponse>, Status> {
         let mut types = Vec::new();
         for (digest, (program, _)) in &self.memory().programs {
             let describe = |name: &Arc<str>, kind: &str, source: usize| v1::TypeDescription {
@@ -477,6 +477,29 @@ impl ProcessCoordinator for Service {
         Ok(Response::new(v1::ListTypesResponse { types }))
     }
 
+    async fn find_types(
+        &self,
+        request: Request<v1::FindTypesRequest>,
+    ) -> Result<Response<v1::FindTypesResponse>, Status> {
+        let mut documents: Vec<v1::Document> = Vec::new();
+        let memory = self.memory();
+        for name in request.into_inner().names {
+            let defines = |program: &Program| {
+                program.processes.iter().any(|it| *it.name == *name)
+                    || program.activities.iter().any(|it| *it.name == *name)
+            };
+            let latest = memory.submitted.iter().rev().filter_map(|digest| memory.programs.get(digest));
+            if let Some((_, wire)) = latest.into_iter().find(|(program, _)| defines(program)) {
+                for document in &wire.documents {
+                    if !documents.contains(document) {
+                        documents.push(document.clone());
+                    }
+                }
+            }
+        }
+        Ok(Response::new(v1::FindTypesResponse { documents }))
+    }
+
     async fn delegate(
         &self,
         request: Request<Streaming<v1::WorkOrder>>,
@@ -484,7 +507,11 @@ impl ProcessCoordinator for Service {
         let mut orders = request.into_inner();
         let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
-        let (coordinator, group): (Arc<str>, _) = (format!("{}/{}", hello.group, hello.node).into(), hello.group);
+        let name = format!("{}/{}#", hello.group, hello.node);
+        let (coordinator, group): (Arc<str>, _) = (format!("{name}{:x}", hello.life).into(), hello.group);
+        for process in self.shared.fosters.retire(&name, &coordinator) {
+            self.steer_foster(Some(process), Action::Cancel).await;
+        }
         info!(%coordinator, "a coordinator hands over subtrees");
         let (mut hello, mut reports) = self.shared.fosters.connect(&coordinator);
         hello.node.clone_from(&self.shared.options.node);
@@ -497,15 +524,18 @@ impl ProcessCoordinator for Service {
             }
             let mut batch = Vec::new();
             while reports.recv_many(&mut batch, 256).await > 0 {
-                let mut message = v1::WorkReport::default();
-                for report in batch.drain(..) {
-                    match report {
-                        Report::Answer(answer) => message.answers.push(answer),
-                        Report::Call(call) => message.calls.push(call),
+                while !batch.is_empty() {
+                    let count = xavantes_proto::fitting(batch.iter().map(Report::size));
+                    let mut message = v1::WorkReport::default();
+                    for report in batch.drain(..count) {
+                        match report {
+                            Report::Answer(answer) => message.answers.push(answer),
+                            Report::Call(call) => message.calls.push(call),
+                        }
                     }
-                }
-                if sender.send(Ok(message)).await.is_err() {
-                    return;
+                    if sender.send(Ok(message)).await.is_err() {
+                        return;
+                    }
                 }
             }
         });

@@ -32,9 +32,7 @@ pub fn value(value: &Value) -> v1::Value {
             let entries = map.iter().map(|(key, item)| (key.to_string(), self::value(item))).collect();
             Kind::Map(v1::ValueMap { entries })
         }
-        Value::File(file) => {
-            Kind::File(v1::FileReference { uri: file.uri.to_string(), directory: file.directory })
-        }
+        Value::File(file) => Kind::File(v1::FileReference { uri: file.uri.to_string(), directory: file.directory }),
         Value::Shared(object) => Kind::Shared(object.into()),
     };
     v1::Value { kind: Some(kind) }

@@ -9,6 +9,9 @@ pub mod v1 {
     tonic::include_proto!("xavantes.v1");
 }
 
+/// For the sizes of messages.
+pub use prost::Message;
+
 pub use convert::{Unfit, method_name, value, value_from};
 
 /// The description of the protocol, for reflection.
@@ -23,7 +26,11 @@ pub const MAX_PART: usize = 8 << 20;
 
 /// Why something is not sent that is larger than [`MAX_PART`].
 pub fn too_large(what: &str, size: usize) -> String {
-    format!("{what} are too large to be sent: {:.1} MiB, at most {} MiB", size as f64 / f64::from(1 << 20), MAX_PART >> 20)
+    format!(
+        "{what} are too large to be sent: {:.1} MiB, at most {} MiB",
+        size as f64 / f64::from(1 << 20),
+        MAX_PART >> 20
+    )
 }
 
 /// How many of these go into the next message: as many as are together no larger than [`MAX_PART`], at least one.
@@ -34,4 +41,17 @@ pub fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
         total <= MAX_PART
     });
     together.count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_takes_what_fits_and_at_least_one() {
+        assert_eq!(fitting([1, 2, 3].into_iter()), 3);
+        assert_eq!(fitting([MAX_PART - 1, 1, 1].into_iter()), 2);
+        assert_eq!(fitting([2 * MAX_PART, 1].into_iter()), 1);
+        assert_eq!(fitting([1, MAX_PART].into_iter()), 1);
+    }
 }

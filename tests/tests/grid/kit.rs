@@ -1,0 +1,93 @@
+//! Processes that keep a grid busy, and looks at what runs.
+
+use serde_json::Value as Json;
+use xavantes_tests::{Grid, until};
+
+const NAP: &str = r#"
+  <ACTIVITY_TYPE NAME="Nap">
+    <IN_PARAMETER TYPE="string" NAME="time"/>
+    <CODE LANGUAGE="command"><ARG>sleep</ARG><ARG>${time}</ARG></CODE>
+  </ACTIVITY_TYPE>"#;
+
+/// `count` activities that sleep, as many at once as there is room for, in the own group.
+const NAPS: &str = r#"
+  <PROCESS_TYPE NAME="Naps">
+    <IN_PARAMETER TYPE="int" NAME="count"/>
+    <IN_PARAMETER TYPE="string" NAME="time"/>
+    <OUT_PARAMETER TYPE="int" NAME="sum"/>
+    <BODY>
+      <PARFOR NAME="all" TO="${count}" COLLECT="counter" DELEGATE="never">
+        <ITERATE><ACTIVITY TYPE="Nap" NAME="nap" time="${time}"/></ITERATE>
+      </PARFOR>
+      <POST_CODE>sum = 0 for _, number in all.results do sum += number end</POST_CODE>
+    </BODY>
+  </PROCESS_TYPE>"#;
+
+/// A document with these types, and with activities that sleep.
+pub fn document(types: &str) -> String {
+    format!("<XAVANTES VERSION=\"1\">{types}{NAP}\n</XAVANTES>\n")
+}
+
+/// The file of a process `Naps`.
+pub fn naps(grid: &mut Grid) -> String {
+    grid.write("naps.xml", &document(NAPS))
+}
+
+/// Fills so many slots of a group for longer than any test takes.
+pub fn keep_busy(grid: &mut Grid, address: &str, slots: u64) -> String {
+    let file = naps(grid);
+    let process = grid.submit(address, &file, &[&format!("count={slots}"), "time=300"]);
+    until("the slots are busy", 10, || (busy(grid, address) >= slots).then_some(()));
+    process
+}
+
+/// Activities that the workers of a group have.
+pub fn busy(grid: &Grid, address: &str) -> u64 {
+    grid.nodes(address).iter().filter_map(|node| node["busy"].as_u64()).sum()
+}
+
+/// What a group says of another one.
+pub fn group(grid: &Grid, address: &str, name: &str) -> Option<Json> {
+    let known = grid.cli(address, &["groups"]);
+    let known = if known.code == 0 { known.json() } else { return None };
+    known["groups"].as_array()?.iter().find(|group| group["group"] == name).cloned()
+}
+
+/// The process as `tree` shows it; nothing if it is over.
+pub fn tree(grid: &Grid, address: &str, path: &str) -> Option<Json> {
+    let shown = grid.cli(address, &["tree", path]);
+    (shown.code == 0).then(|| shown.json())
+}
+
+/// An element and all that is shown below it.
+pub fn elements(tree: &Json) -> Vec<&Json> {
+    let mut all = vec![tree];
+    let mut next = 0;
+    while let Some(element) = all.get(next).copied() {
+        all.extend(element["children"].as_array().into_iter().flatten());
+        next += 1;
+    }
+    all
+}
+
+/// The element at this path in a tree.
+pub fn at<'a>(tree: &'a Json, path: &str) -> Option<&'a Json> {
+    elements(tree).into_iter().find(|element| element["path"] == path)
+}
+
+/// The names of those that run activities of a tree.
+pub fn workers(tree: &Json) -> Vec<String> {
+    let activities = elements(tree).into_iter().filter(|element| element["element"] == "ACTIVITY");
+    activities.filter_map(|activity| activity["worker"].as_str().map(str::to_owned)).collect()
+}
+
+/// All activities ran once, and none twice.
+#[track_caller]
+pub fn assert_counts(status: &Json, activities: u64) {
+    let counts = &status["activities"];
+    assert_eq!(
+        (counts["completed"].as_u64(), counts["attempts"].as_u64()),
+        (Some(activities), Some(activities)),
+        "{status}"
+    );
+}

@@ -1,0 +1,13 @@
+//! Grids of separate processes, seen from outside: through the commands, the protocol and the network.
+
+mod delegation;
+mod examples;
+mod groups;
+mod kit;
+mod large;
+mod managers;
+mod many;
+mod protocol;
+mod steering;
+mod traffic;
+mod workers;

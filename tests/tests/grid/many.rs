@@ -1,0 +1,73 @@
+//! Many processes at once.
+
+use xavantes_proto::v1;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_tests::{Grid, until};
+
+use crate::kit::{assert_counts, document};
+
+const SMALL: &str = r#"
+  <PROCESS_TYPE NAME="Small">
+    <OUT_PARAMETER TYPE="int" NAME="six"/>
+    <BODY>
+      <ACTIVITY TYPE="Double" NAME="double" n="3"/>
+      <POST_CODE>six = double.result</POST_CODE>
+    </BODY>
+  </PROCESS_TYPE>
+  <ACTIVITY_TYPE NAME="Double">
+    <IN_PARAMETER TYPE="int" NAME="n"/>
+    <OUT_PARAMETER TYPE="int" NAME="result"/>
+    <CODE LANGUAGE="lua">result = 2 * n</CODE>
+  </ACTIVITY_TYPE>"#;
+
+const PROCESSES: usize = 1000;
+const CLIENTS: usize = 4;
+
+async fn submit(address: String, client: usize) -> usize {
+    let mut coordinator = ProcessCoordinatorClient::connect(format!("http://{address}")).await.expect("it is there");
+    for number in 0..PROCESSES / CLIENTS {
+        let request = v1::SubmitRequest {
+            documents: vec![v1::Document { name: "small.xml".into(), text: document(SMALL) }],
+            request_id: format!("{client}-{number}"),
+            ..v1::SubmitRequest::default()
+        };
+        let first = coordinator.submit(request.clone()).await.expect("it starts").into_inner();
+        if number % 50 == 0 {
+            let again = coordinator.submit(request).await.expect("it is known").into_inner();
+            assert_eq!(again, first, "a request that is repeated starts nothing");
+        }
+    }
+    PROCESSES / CLIENTS
+}
+
+#[test]
+fn a_thousand_processes_that_are_submitted_at_once_all_end() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    for worker in ["a/w1", "a/w2"] {
+        grid.worker(worker, &address, &["--slots", "2"]);
+    }
+    grid.wait_for_nodes(&address, 3);
+    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    let submitted = runtime.block_on(async {
+        let clients: Vec<_> = (0..CLIENTS).map(|client| tokio::spawn(submit(address.clone(), client))).collect();
+        let mut submitted = 0;
+        for client in clients {
+            submitted += client.await.expect("it does not panic");
+        }
+        submitted
+    });
+    assert_eq!(submitted, PROCESSES);
+    let ended = until("all have ended", 40, || {
+        let list = grid.cli(&address, &["list"]).ok().json();
+        let all = list["processes"].as_array().cloned().expect("a list");
+        assert_eq!(all.len(), PROCESSES);
+        all.iter().all(|process| process["state"] != "running").then_some(all)
+    });
+    for process in &ended {
+        assert_eq!(process["state"], "completed", "{process}");
+        assert_counts(process, 1);
+    }
+    let id = ended[PROCESSES / 2]["process"].as_str().expect("it has an id");
+    assert_eq!(grid.cli(&address, &["results", id]).ok().json()["results"]["six"], 6);
+}

@@ -1,0 +1,73 @@
+//! Workers come, go and are lost in the middle of a process.
+
+use serde_json::Value as Json;
+use xavantes_tests::{Grid, until};
+
+use crate::kit::{assert_counts, naps};
+
+fn busy(grid: &Grid, address: &str, node: &str) -> u64 {
+    let nodes = grid.nodes(address);
+    nodes.iter().find(|it| it["node"] == node).and_then(|it| it["busy"].as_u64()).unwrap_or(0)
+}
+
+fn completed(grid: &Grid, address: &str, process: &str) -> u64 {
+    grid.status(address, process)["activities"]["completed"].as_u64().unwrap_or(0)
+}
+
+fn assert_sum(ended: &Json, sum: i64) {
+    assert_eq!((ended["state"].as_str(), ended["results"]["sum"].as_i64()), (Some("completed"), Some(sum)), "{ended}");
+}
+
+#[test]
+fn the_activities_of_a_lost_worker_run_elsewhere() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2, 2], &[]);
+    let file = naps(&mut grid);
+    let process = grid.submit(&address, &file, &["count=20", "time=1"]);
+    until("both work", 10, || (busy(&grid, &address, "w1") == 2 && busy(&grid, &address, "w2") == 2).then_some(()));
+    grid.kill("a/w1");
+    let ended = grid.end(&address, &process);
+    assert_sum(&ended, 210);
+    let counts = &ended["activities"];
+    assert_eq!(counts["completed"], 20, "{ended}");
+    let attempts = counts["attempts"].as_u64().expect("a number");
+    assert!((21..=22).contains(&attempts), "the worker had one or two activities when it was lost: {ended}");
+}
+
+#[test]
+fn a_worker_that_comes_later_soon_has_work() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[1], &[]);
+    let file = naps(&mut grid);
+    let process = grid.submit(&address, &file, &["count=20", "time=0.5"]);
+    until("it has begun", 10, || (busy(&grid, &address, "w1") == 1).then_some(()));
+    grid.worker("a/w2", &address, &["--slots", "4"]);
+    until("the new worker has work", 3, || (busy(&grid, &address, "w2") >= 4).then_some(()));
+    let ended = grid.end(&address, &process);
+    assert_sum(&ended, 210);
+    assert_counts(&ended, 20);
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_or_to_drain_finishes_what_it_has_and_nothing_is_repeated() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2], &[]);
+    for worker in ["a/stopped", "a/drained"] {
+        grid.worker(worker, &address, &["--slots", "2", "--queue", "4"]);
+    }
+    grid.wait_for_nodes(&address, 4);
+    let file = naps(&mut grid);
+    let process = grid.submit(&address, &file, &["count=50", "time=0.6"]);
+    until("all work", 10, || ["stopped", "drained"].iter().all(|node| busy(&grid, &address, node) > 2).then_some(()));
+    grid.terminate("a/stopped");
+    assert_eq!(until("it has stopped", 10, || grid.ended("a/stopped")), 0);
+    grid.cli(&address, &["drain", "drained"]).ok();
+    assert_eq!(until("it has drained", 10, || grid.ended("a/drained")), 0);
+    assert!(completed(&grid, &address, &process) < 50, "both left in the middle");
+    let ended = grid.end(&address, &process);
+    assert_sum(&ended, 1275);
+    assert_counts(&ended, 50);
+    let unknown = grid.cli(&address, &["drain", "nobody"]);
+    assert_eq!(unknown.code, 2, "{unknown:?}");
+    assert!(unknown.stderr.contains("there is no node \"nobody\" in group \"a\""), "{unknown:?}");
+}
