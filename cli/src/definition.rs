@@ -53,7 +53,9 @@ pub(crate) async fn request(
         0..=MAX_MESSAGE => Ok(request),
         size => {
             let (size, most) = (size as f64 / f64::from(1 << 20), MAX_MESSAGE >> 20);
-            Err(complain(&format!("documents and parameters are too large together: {size:.1} MiB, at most {most} MiB")))
+            Err(complain(&format!(
+                "documents and parameters are too large together: {size:.1} MiB, at most {most} MiB"
+            )))
         }
     }
 }

@@ -88,8 +88,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let line = |cells: Vec<&str>| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         format!("{}\n", padded.join("  ").trim_end())
     };
     let mut text = line(head.to_vec());
@@ -212,7 +211,8 @@ pub(crate) fn tree(element: &v1::Element) -> String {
 /// One element in one line.
 pub(crate) fn line(element: &v1::Element) -> String {
     let name = element.path.rsplit('/').next().unwrap_or_default();
-    let kind = if element.r#type.is_empty() { element.tag.clone() } else { format!("{} {}", element.tag, element.r#type) };
+    let kind =
+        if element.r#type.is_empty() { element.tag.clone() } else { format!("{} {}", element.tag, element.r#type) };
     let mut parts = vec![name.to_owned(), kind, element.condition.clone()];
     if element.paused {
         parts.push("paused".into());
@@ -253,8 +253,12 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
     if element.attempts > 0 {
         add("attempts", &element.attempts.to_string());
     }
-    let numbers =
-        [("completed", element.completed), ("failed", element.failed), ("cancelled", element.cancelled), ("total", element.total)];
+    let numbers = [
+        ("completed", element.completed),
+        ("failed", element.failed),
+        ("cancelled", element.cancelled),
+        ("total", element.total),
+    ];
     for (key, number) in numbers {
         add(key, &number.map_or(String::new(), |number| number.to_string()));
     }

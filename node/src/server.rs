@@ -141,8 +141,9 @@ impl Node {
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let server =
-            tokio::spawn(async move { router.serve_with_incoming_shutdown(incoming, async move { stopped.notified().await }).await });
+        let server = tokio::spawn(async move {
+            router.serve_with_incoming_shutdown(incoming, async move { stopped.notified().await }).await
+        });
 
         let (draining, drain_wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
         let description = describe(&config, reachable);

@@ -1,9 +1,11 @@
 //! The engine's words to and from the wire.
 
-use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, SharedCall};
-use xavantes_model::definition::{Input, NodeId, Program};
+use std::sync::Arc;
+
+use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, Root, SharedCall, Start};
+use xavantes_model::definition::{Input, Kind, NodeId, Program};
 use xavantes_model::shared::Method;
-use xavantes_model::value::{SharedRef, Value};
+use xavantes_model::value::SharedRef;
 use xavantes_proto::{Unfit, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
@@ -102,15 +104,18 @@ pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     }
 }
 
-/// What a subtree reads from outside, if it fits the program.
-pub(crate) fn captured_from(
+/// A subtree from another coordinator, if it fits the program.
+pub(crate) fn start_from(
     program: &Program,
+    id: Arc<str>,
+    variables: Vec<v1::Value>,
     subtree: v1::Subtree,
-) -> Result<(usize, NodeId, Vec<(Input, Value)>, u32), Unfit> {
+) -> Result<Start, Unfit> {
     let process = program.processes.get(subtree.process as usize).ok_or(Unfit("no such process type"))?;
     let node = NodeId(subtree.node);
-    if node.index() >= process.nodes.len() {
-        return Err(Unfit("no such node"));
+    let root = process.nodes.get(node.index()).ok_or(Unfit("no such node"))?;
+    if matches!(root.kind, Kind::Activity { .. } | Kind::Process { .. }) || variables.len() > root.variables.len() {
+        return Err(Unfit("this is not the root of a subtree"));
     }
     let captured = subtree.captured.into_iter().map(|captured| {
         let scope = NodeId(captured.scope);
@@ -120,5 +125,12 @@ pub(crate) fn captured_from(
         };
         Ok((input, value_from(captured.value.unwrap_or_default())?))
     });
-    Ok((subtree.process as usize, node, captured.collect::<Result<_, Unfit>>()?, subtree.call_depth))
+    Ok(Start {
+        id,
+        root: Root { process: subtree.process as usize, node },
+        parameters: Vec::new(),
+        variables: Some(variables.into_iter().map(value_from).collect::<Result<_, _>>()?),
+        captured: captured.collect::<Result<_, Unfit>>()?,
+        call_depth: subtree.call_depth,
+    })
 }

@@ -12,7 +12,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::info;
-use xavantes_engine::{Action, ElementId, Engine, Output, Rejection, Root, Start, Time};
+use xavantes_engine::{Action, ElementId, Engine, Output, Rejection, Start, Time};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::{LineIndex, Source};
 use xavantes_model::load::load;
@@ -21,7 +21,7 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
 use xavantes_proto::{v1, value_from};
 
-use crate::convert::captured_from;
+use crate::convert::start_from;
 use crate::foster::{Fosters, Parent, Report};
 use crate::link::{self, Context};
 use crate::pool::{Pool, PoolMail, Share, key_of};
@@ -237,19 +237,9 @@ impl Service {
         let Some((program, wire_program)) = known else {
             return fosters.refuse(coordinator, &key, "the program is not known here");
         };
-        let variables = job.parameters.into_iter().map(value_from).collect::<Result<Vec<_>, _>>();
-        let (variables, (process, node, captured, call_depth)) =
-            match variables.and_then(|variables| Ok((variables, captured_from(&program, subtree)?))) {
-                Ok(fitting) => fitting,
-                Err(unfit) => return fosters.refuse(coordinator, &key, unfit.0),
-            };
-        let start = Start {
-            id: path,
-            root: Root { process, node },
-            parameters: Vec::new(),
-            variables: Some(variables),
-            captured,
-            call_depth,
+        let start = match start_from(&program, path, job.parameters, subtree) {
+            Ok(start) => start,
+            Err(unfit) => return fosters.refuse(coordinator, &key, unfit.0),
         };
         let parent = Parent { coordinator: coordinator.clone(), key: key.clone(), fosters: fosters.clone() };
         match self.start(program, wire_program, start, Some(parent)) {

@@ -138,6 +138,10 @@ impl Engine {
             self.cancel(id, out);
             return Ok(());
         }
+        if instance.delegated {
+            // Its FINALLY runs where it does.
+            return Err(Rejection::Delegated { element: id, attempt: instance.attempts });
+        }
         let finally: Vec<ElementId> = self.subtree(id).into_iter().filter_map(|id| self.finally_of(id)).collect();
         if finally.is_empty() {
             return Err(not_possible(format!("{path} is being cancelled")));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use xavantes_engine::{
-    Action, Answer, Command, ElementId, Engine, Event, Failure, FailureKind, Input, Output, Rejection, SharedCall, Start,
-    State, Stop, Time,
+    Action, Answer, Command, ElementId, Engine, Event, Failure, FailureKind, Input, Output, Rejection, SharedCall,
+    Start, State, Stop, Time,
 };
 use xavantes_model::definition::{Kind, NodeId, Program};
 use xavantes_model::diagnostic::Source;
@@ -68,11 +68,13 @@ fn options() -> impl Strategy<Value = Options> {
 fn trees() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![6 => Just(Tree::Activity), 1 => Just(Tree::Call)];
     leaf.prop_recursive(4, 30, 4, |inner| {
-        let tags = prop::sample::select(vec![
-            "BLOCK", "SWITCH", "FOR", "WHILE", "PAR", "PARSWITCH", "PARFOR", "PARWHILE",
-        ]);
-        (tags, proptest::collection::vec(inner, 0..4), options())
-            .prop_map(|(tag, elements, options)| Tree::Node { tag, elements, options })
+        let tags =
+            prop::sample::select(vec!["BLOCK", "SWITCH", "FOR", "WHILE", "PAR", "PARSWITCH", "PARFOR", "PARWHILE"]);
+        (tags, proptest::collection::vec(inner, 0..4), options()).prop_map(|(tag, elements, options)| Tree::Node {
+            tag,
+            elements,
+            options,
+        })
     })
 }
 
@@ -153,8 +155,10 @@ fn children(tag: &str, elements: &[Tree], o: &Options, out: &mut String) {
         "BLOCK" => each(out),
         "PAR" => {
             for (index, tree) in elements.iter().enumerate() {
-                let after: Vec<String> =
-                    (0..index).filter(|other| o.links >> (index * 8 + other) & 1 == 1).map(|n| format!("e{n}")).collect();
+                let after: Vec<String> = (0..index)
+                    .filter(|other| o.links >> (index * 8 + other) & 1 == 1)
+                    .map(|n| format!("e{n}"))
+                    .collect();
                 let after = if after.is_empty() { String::new() } else { format!(r#" AFTER="{}""#, after.join(" ")) };
                 element(tree, index, &after, out);
             }
@@ -223,16 +227,19 @@ impl Checker {
             Event::Started { root_process, root, .. } => {
                 let id = ElementId { index: 0, generation: 0 };
                 let (process, node) = (*root_process as usize, *root);
-                self.live.insert(id, Seen {
-                    parent: None,
-                    process,
-                    node,
-                    site: (process, node),
-                    handler: false,
-                    finally: false,
-                    cancelled: false,
-                    ended: BTreeSet::new(),
-                });
+                self.live.insert(
+                    id,
+                    Seen {
+                        parent: None,
+                        process,
+                        node,
+                        site: (process, node),
+                        handler: false,
+                        finally: false,
+                        cancelled: false,
+                        ended: BTreeSet::new(),
+                    },
+                );
             }
             Event::Entered { id, parent, site, .. } => {
                 self.starts(*parent, Some(program), Some(*site));
@@ -432,11 +439,8 @@ impl World {
 
     fn call(&mut self) {
         let Some(((element, attempt), false)) = self.pick_attempt() else { return };
-        let object = xavantes_model::value::SharedRef {
-            kind: xavantes_model::value::SharedKind::Set,
-            home: ID.into(),
-            id: 0,
-        };
+        let object =
+            xavantes_model::value::SharedRef { kind: xavantes_model::value::SharedKind::Set, home: ID.into(), id: 0 };
         let call = SharedCall {
             element,
             attempt,
@@ -563,8 +567,8 @@ impl World {
 
 fn check(trees: &[Tree], seed: u64, delegations: u64) {
     let text = document(trees);
-    let program = load(&[Source::new("random.xml", text.as_str())])
-        .unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"));
+    let program =
+        load(&[Source::new("random.xml", text.as_str())]).unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"));
     let mut world = World::new(program, seed);
     world.engine.set_room(2);
     world.engine.set_delegations(delegations);

@@ -175,7 +175,9 @@ pub(super) fn join(text: &str, pieces: &[Piece]) -> String {
         .map(|piece| match piece {
             Piece::Text(plain) => quoted(plain),
             // The line break ends a comment.
-            Piece::Code(range) if text[range.clone()].contains("--") => format!("{TEXT_OF}({}\n)", &text[range.clone()]),
+            Piece::Code(range) if text[range.clone()].contains("--") => {
+                format!("{TEXT_OF}({}\n)", &text[range.clone()])
+            }
             Piece::Code(range) => format!("{TEXT_OF}({})", &text[range.clone()]),
         })
         .collect();
