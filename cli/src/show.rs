@@ -51,7 +51,7 @@ pub(crate) fn results_text(results: &[v1::Parameter]) -> String {
     results
         .iter()
         .map(|parameter| match value(parameter) {
-            Ok(value) => format!("{} = {value}\n", parameter.name),
+            Ok(value) => format!("{} = {}\n", parameter.name, value.to_json()),
             Err(_) => format!("{} = ?\n", parameter.name),
         })
         .collect()

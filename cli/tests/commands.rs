@@ -341,7 +341,7 @@ fn a_process_that_fails_ends_with_1_and_tells_path_and_line() {
     let folder = Folder::new();
     let body = r#"<BLOCK NAME="outer"><ACTIVITY NAME="work" TYPE="Broken"/></BLOCK>"#;
     let file = folder.write("fails.xml", process(body));
-    complains(&xavantes(&["run", &file], ""), 1, &["error: Main-", "/outer/work (line 7): no luck\n"]);
+    complains(&xavantes(&["run", &file], ""), 1, &["error: Main-", "/outer/work (line 7): no luck, on local\n"]);
     let ended = xavantes(&["run", &file, "--output", "json"], "");
     let printed = json(&ended);
     assert_eq!((ended.code, &printed["state"], &printed["results"]), (1, &json!("failed"), &json!({})));

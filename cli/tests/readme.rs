@@ -12,11 +12,11 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 /// A script in which `xavantes` and `cargo run` are the binary under test.
 fn script(body: &str) -> String {
     let binary = env!("CARGO_BIN_EXE_xavantes");
+    // Written out rather than as a function, so that the jobs of the shell are the nodes themselves.
+    let body = body.replace("cargo run --release -- ", "xavantes ").replace("xavantes ", &format!("{binary} "));
     // Whoever reads a page takes a moment between two blocks; a script waits for what the page says is there.
     format!(
         r#"set -eu
-xavantes() {{ "{binary}" "$@"; }}
-cargo() {{ shift 3; "{binary}" "$@"; }}
 wait_for() {{
   for _ in $(seq 100); do
     if [ "$("{binary}" "$1" --coordinator "$2" 2>/dev/null | grep -c "$3")" -ge "$4" ]; then return 0; fi
@@ -24,7 +24,7 @@ wait_for() {{
   done
   echo "$1 at $2 never showed $4 of $3" >&2; exit 1
 }}
-trap 'kill $(jobs -p) 2>/dev/null' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 {body}
 "#
     )
@@ -32,7 +32,11 @@ trap 'kill $(jobs -p) 2>/dev/null' EXIT
 
 fn run(body: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let output = Command::new("bash").args(["-c", &script(body)]).current_dir(root).output().expect("bash runs");
+    let output = Command::new("timeout")
+        .args(["120", "bash", "-c", &script(body)])
+        .current_dir(root)
+        .output()
+        .expect("timeout and bash are there");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
     stdout.into_owned()

@@ -197,6 +197,14 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     if report.draining {
         let _ = context.pool.send(PoolMail::Draining(worker.clone()));
     }
+    // Before the answers: afterwards the element that printed is gone.
+    for printed in report.printed {
+        if let Some(id) = printed.id
+            && let Some(process) = context.processes.find(&id.process)
+        {
+            let _ = process.mail.send(Mail::Printed(id.element, printed.line)).await;
+        }
+    }
     for answer in report.answers {
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
         let key = key_of(&id);
@@ -225,13 +233,6 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
         if !sent {
             let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
             let _ = orders.send(Order::Reply(v1::SharedReply { ticket, result }));
-        }
-    }
-    for printed in report.printed {
-        if let Some(id) = printed.id
-            && let Some(process) = context.processes.find(&id.process)
-        {
-            let _ = process.mail.send(Mail::Printed(id.element, printed.line)).await;
         }
     }
 }
