@@ -50,7 +50,7 @@ fn the_commands_of_the_readme_do_what_it_says() {
     let [first, tests, grid, ask, groups, span, containers @ ..] = &commands[..] else {
         panic!("{} blocks", commands.len())
     };
-    // Those need Docker, and half an hour to build the image.
+    // Those need Docker, and many minutes to build the image.
     assert!(containers.iter().all(|block| block.starts_with("docker compose ")));
     assert_eq!(run(first).trim(), shown[1].trim());
     assert_eq!(tests.trim(), "cargo test --workspace");
