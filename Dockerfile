@@ -23,7 +23,8 @@ FROM debian:bookworm-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libstdc++6 procps \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --user-group --no-create-home --shell /usr/sbin/nologin xavantes
+    && useradd --system --user-group --no-create-home --shell /usr/sbin/nologin xavantes \
+    && install -d -o xavantes -g xavantes -m 0700 /var/lib/xavantes
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/xavantes/
 COPY examples /xavantes/examples
 COPY --from=build /out/xavantes /usr/local/bin/xavantes
@@ -34,9 +35,14 @@ USER xavantes
 ENV XAVANTES_LISTEN=0.0.0.0:7433
 EXPOSE 7433
 
-# Healthy is a node that its group knows. A node that is no group manager asks one: XAVANTES_COORDINATOR=MANAGER:7433.
+# What must outlive the container.
+ENV XAVANTES_DATA_DIR=/var/lib/xavantes
+VOLUME /var/lib/xavantes
+
+# Healthy is a node that serves, and that its group knows. A node that is no group manager asks one:
+# XAVANTES_COORDINATOR=MANAGER:7433.
 HEALTHCHECK --interval=10s --timeout=8s --start-period=20s --retries=3 \
-    CMD xavantes nodes | grep -q "^${XAVANTES_NAME:-$(hostname)} "
+    CMD xavantes health --coordinator 127.0.0.1:7433 && xavantes nodes | grep -q "^${XAVANTES_NAME:-$(hostname)} "
 
 # Running activities get XAVANTES_DRAIN_SECONDS (30) to end: stop with more patience than that.
 STOPSIGNAL SIGTERM

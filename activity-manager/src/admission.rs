@@ -52,6 +52,11 @@ impl<T> Admission<T> {
     /// An attempt that ran is over: gives those that may begin now.
     pub fn leave(&mut self, needs: u32) -> Vec<T> {
         self.used = self.used.saturating_sub(needs.max(1));
+        self.admit()
+    }
+
+    /// Those of the queue that may begin now.
+    pub fn admit(&mut self) -> Vec<T> {
         let mut next = Vec::new();
         // In order: a large one is not overtaken for ever by small ones.
         while let Some((_, needs)) = self.waiting.front()
@@ -65,7 +70,7 @@ impl<T> Admission<T> {
         next
     }
 
-    /// Takes one that waits out of the queue; true if it was there.
+    /// Takes one that waits out of the queue; true if it was there. Others behind it may be admitted then.
     pub fn withdraw(&mut self, gone: impl Fn(&T) -> bool) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(attempt, _)| !gone(attempt));
@@ -76,6 +81,11 @@ impl<T> Admission<T> {
     pub fn drain(&mut self) -> Vec<T> {
         self.draining = true;
         self.waiting.drain(..).map(|(attempt, _)| attempt).collect()
+    }
+
+    /// Nothing new is taken.
+    pub fn is_draining(&self) -> bool {
+        self.draining
     }
 
     /// Slots in use, and attempts that wait.

@@ -30,8 +30,8 @@ thread_local! {
     static SANDBOX: RefCell<Option<Sandbox>> = const { RefCell::new(None) };
 }
 
-pub(crate) async fn run(desk: Arc<Desk>, job: Job) {
-    let outcome = match attempt(&desk, &job).await {
+pub(crate) async fn run(desk: Arc<Desk>, job: Arc<Job>) {
+    let outcome = match attempt(&job).await {
         Ok(results) => v1::answer::Outcome::Completed(v1::Completed { results }),
         Err(_) if job.stop.is_asked() => v1::answer::Outcome::Cancelled(v1::Nothing {}),
         Err(mut failure) => {
@@ -59,7 +59,7 @@ impl WorkDir {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("xavantes-{}-{number}-{}", std::process::id(), job.key.2);
+        let name = format!("xavantes-{}-{number}-{}", std::process::id(), job.key.element);
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path)?;
         Ok(Self(path))
@@ -72,8 +72,7 @@ impl Drop for WorkDir {
     }
 }
 
-async fn attempt(desk: &Desk, job: &Job) -> Result<Vec<v1::Value>, Box<v1::Failure>> {
-    let _ = desk;
+async fn attempt(job: &Job) -> Result<Vec<v1::Value>, Box<v1::Failure>> {
     let arguments = arguments(job)?;
     let Some((program, rest)) = arguments.split_first() else {
         return Err(failure(v1::FailureKind::Parameter, "the command has no program"));
@@ -154,7 +153,7 @@ fn arguments(job: &Job) -> Result<Vec<String>, Box<v1::Failure>> {
     let ActivityCode::Command { code, .. } = job.code() else { return Ok(Vec::new()) };
     let mut parameters = job.parameters.clone();
     parameters.resize(job.program.activities[job.activity].parameters.len(), Value::Null);
-    parameters.push(Value::Int(job.attempt().into()));
+    parameters.push(Value::Int(job.key.attempt.into()));
     let outcome = SANDBOX.with_borrow_mut(|slot| {
         let mut sandbox = match slot.take() {
             Some(sandbox) => sandbox,

@@ -1,73 +1,39 @@
-//! Every attempt from its arrival until its answer was acknowledged, and the coordinators that they are for.
+//! Does what the books ask for: begins and stops attempts, keeps answers, and tells coordinators.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as blocking};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc as blocking};
 
-use tokio::sync::{Notify, mpsc};
-use tracing::debug;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tracing::{debug, info};
 use xavantes_model::definition::{ActivityCode, Program, Requires};
 use xavantes_model::value::Value;
-use xavantes_proto::{MAX_PART, Message, too_large, v1, value_from};
+use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value_from};
 
-use crate::admission::{Admission, Verdict};
+use crate::answers::{Answers, Record};
+use crate::books::{Books, Deed, Key, Ready, Stream};
+use crate::keeper::Keeper;
+use crate::outbox::{Outbox, Outgoing, Report, outbox};
 use crate::{command, lua};
 
-/// What an attempt is called: coordinator, process, element, attempt. Coordinators know nothing of each other's
-/// processes, so only with the coordinator's name is it unique.
-pub(crate) type Key = (Arc<str>, Arc<str>, u64, u32);
-
-/// Reports that wait for a coordinator's stream at most; then whoever reports waits too.
-const MOST_REPORTS: usize = 1024;
 /// A line that an activity prints is cut after so many bytes.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Something to tell a coordinator.
-pub(crate) enum Report {
-    Answer(v1::Answer),
-    Call(v1::SharedCall),
-    Printed(v1::Printed),
-    Draining,
-}
-
-impl Report {
-    /// How much room it takes in a message.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Answer(answer) => answer.encoded_len(),
-            Self::Call(call) => call.encoded_len(),
-            Self::Printed(printed) => printed.encoded_len(),
-            Self::Draining => 2,
-        }
-    }
-}
-
-/// An attempt that was admitted.
-#[derive(Clone)]
+/// An attempt that can run here.
 pub(crate) struct Job {
     pub key: Key,
     pub program: Arc<Program>,
     pub activity: usize,
     pub parameters: Vec<Value>,
-    pub stop: Arc<Stop>,
+    pub stop: Stop,
 }
 
 impl Job {
-    pub fn coordinator(&self) -> &Arc<str> {
-        &self.key.0
-    }
-
-    /// The number of the attempt.
-    pub fn attempt(&self) -> u32 {
-        self.key.3
-    }
-
     pub fn code(&self) -> &ActivityCode {
         &self.program.activities[self.activity].code
-    }
-
-    fn needs(&self) -> u32 {
-        self.program.activities[self.activity].requires.cpus
     }
 }
 
@@ -97,26 +63,16 @@ impl Stop {
     }
 }
 
-enum Attempt {
-    /// Waits or runs.
-    Here(Job),
-    /// Over; the answer is kept until it was acknowledged.
-    Answered(v1::Answer),
-}
+type Reply = Result<Value, String>;
 
-/// A call of a shared object that was not answered yet.
-struct PendingCall {
-    coordinator: Arc<str>,
-    call: v1::SharedCall,
-    answer: blocking::Sender<Result<Value, String>>,
-}
-
-struct Books {
-    admission: Admission<Key>,
-    attempts: HashMap<Key, Attempt>,
-    programs: HashMap<String, Arc<Program>>,
-    streams: HashMap<Arc<str>, mpsc::Sender<Report>>,
-    calls: HashMap<u64, PendingCall>,
+/// The books, and what deeds are done with. Deeds are done before the lock is released, so that they keep their order;
+/// none of them waits.
+struct State {
+    books: Books<Arc<Job>>,
+    /// Of the coordinators that are connected.
+    outboxes: HashMap<Arc<str>, Outbox>,
+    /// Who waits for replies to calls, by ticket.
+    callers: HashMap<u64, blocking::Sender<Reply>>,
 }
 
 /// The desk of an activity manager.
@@ -125,161 +81,211 @@ pub(crate) struct Desk {
     slots: u32,
     queue: u32,
     tags: BTreeSet<String>,
-    books: Mutex<Books>,
+    state: Mutex<State>,
+    programs: RwLock<HashMap<String, Arc<Program>>>,
     lua: lua::Pool,
-    tickets: AtomicU64,
-    /// Rings when an attempt is over.
+    /// Commands begin on it, whichever thread begins them.
+    runtime: Handle,
+    /// Is there if answers are kept on disk.
+    keeper: OnceLock<Keeper>,
+    /// Rings when an attempt is over, and when answers are safe.
     pub idle: Notify,
 }
 
 impl Desk {
-    pub fn new(node: String, slots: u32, queue: u32, tags: BTreeSet<String>) -> Arc<Self> {
-        let books = Books {
-            admission: Admission::new(slots, queue as usize),
-            attempts: HashMap::new(),
-            programs: HashMap::new(),
-            streams: HashMap::new(),
-            calls: HashMap::new(),
-        };
-        Arc::new_cyclic(|desk| Self {
+    /// Must be called on a runtime. Answers that are kept in the folder are offered again.
+    pub fn open(
+        node: String,
+        slots: u32,
+        queue: u32,
+        tags: BTreeSet<String>,
+        folder: Option<&Path>,
+    ) -> io::Result<Arc<Self>> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        let mut books = Books::new(slots, queue as usize);
+        let answers = folder.map(Answers::open).transpose()?;
+        if let Some(answers) = &answers {
+            let mut count = 0;
+            for (key, kept) in answers.needed() {
+                books.restore(key.clone(), kept.owner.clone(), kept.answer.clone());
+                count += 1;
+            }
+            info!(answers = count, "answers were kept");
+        }
+        let state = State { books, outboxes: HashMap::new(), callers: HashMap::new() };
+        let desk = Arc::new_cyclic(|desk| Self {
             node,
             slots,
             queue,
             tags,
-            books: Mutex::new(books),
+            state: Mutex::new(state),
+            programs: RwLock::default(),
             lua: lua::Pool::new(slots, desk.clone()),
-            tickets: AtomicU64::new(1),
+            runtime,
+            keeper: OnceLock::new(),
             idle: Notify::new(),
-        })
+        });
+        if let Some(answers) = answers {
+            let weak = Arc::downgrade(&desk);
+            let keeper = Keeper::new(answers, move |keys| {
+                if let Some(desk) = weak.upgrade() {
+                    desk.kept(&keys);
+                }
+            })?;
+            // It is not there yet.
+            let _ = desk.keeper.set(keeper);
+        }
+        Ok(desk)
     }
 
-    /// The books are consistent between any two statements that could panic, so a poisoned lock is as good as another.
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The state is consistent between any two statements that could panic, so a poisoned lock is as good as another.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Attempts that run or wait, and slots.
-    pub fn load(&self) -> (u32, u32) {
-        let (used, waiting) = self.books().admission.load();
-        (used + waiting as u32, self.slots)
-    }
-
-    /// A coordinator's stream begins: what it must know, and everything that it may have missed.
-    pub fn connect(&self, coordinator: &Arc<str>) -> (v1::WorkerHello, mpsc::Receiver<Report>) {
-        let mut books = self.books();
-        // Everything that it may have missed fits in.
-        let (sender, receiver) = mpsc::channel(MOST_REPORTS + books.attempts.len() + books.calls.len());
-        let (mut running, mut answered) = (Vec::new(), Vec::new());
-        for (key, attempt) in &books.attempts {
-            match attempt {
-                _ if key.0 != *coordinator => {}
-                Attempt::Here(_) => running.push(wire_id(key)),
-                Attempt::Answered(answer) => {
-                    answered.push(wire_id(key));
-                    let _ = sender.try_send(Report::Answer(answer.clone()));
+    fn perform(self: &Arc<Self>, state: &mut State, deeds: Vec<Deed<Arc<Job>>>) {
+        let mut deeds = VecDeque::from(deeds);
+        while let Some(deed) = deeds.pop_front() {
+            match deed {
+                Deed::Begin(job) => match job.code() {
+                    ActivityCode::Lua { .. } => self.lua.run(job),
+                    _ => drop(self.runtime.spawn(command::run(self.clone(), job))),
+                },
+                Deed::Stop(job) => job.stop.ask(),
+                Deed::Tell(coordinator, report) => {
+                    if let Some(outbox) = state.outboxes.get(&coordinator) {
+                        outbox.push(Report::Other(report));
+                    }
+                }
+                Deed::Keep(key, owner, answer) => match self.keeper.get() {
+                    Some(keeper) => keeper.write(Record::Answer(key, owner, answer)),
+                    None => deeds.extend(state.books.kept(&key)),
+                },
+                Deed::Forget(key) => {
+                    if let Some(keeper) = self.keeper.get() {
+                        keeper.write(Record::Forgotten(key));
+                    }
                 }
             }
         }
-        let hello = v1::WorkerHello {
+    }
+
+    /// Slots in use, and attempts that wait for one.
+    pub fn load(&self) -> (u32, u32) {
+        let (used, waiting) = self.state().books.load();
+        (used, waiting as u32)
+    }
+
+    /// Nothing runs or waits, and all answers are safe.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.books.load() == (0, 0) && !state.books.is_saving()
+    }
+
+    /// Why answers cannot be kept.
+    pub fn trouble(&self) -> Option<String> {
+        self.keeper.get()?.trouble()
+    }
+
+    /// A coordinator's stream begins: what it must know, and everything that it may have missed, is in the outbox.
+    pub fn connect(self: &Arc<Self>, coordinator: &Arc<str>, realm: &Arc<str>) -> (Stream, Outgoing) {
+        let mut state = self.state();
+        let (stream, welcome, deeds) = state.books.connect(coordinator, realm);
+        let (outbox, outgoing) = outbox();
+        outbox.push(Report::Hello(v1::WorkerHello {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             slots: self.slots,
             queue: self.queue,
             tags: self.tags.iter().cloned().collect(),
-            running,
-            answered,
-        };
-        for pending in books.calls.values().filter(|pending| pending.coordinator == *coordinator) {
-            let _ = sender.try_send(Report::Call(pending.call.clone()));
-        }
-        books.streams.insert(coordinator.clone(), sender);
-        (hello, receiver)
+            running: welcome.running,
+            answered: welcome.answered,
+        }));
+        state.outboxes.insert(coordinator.clone(), outbox);
+        self.perform(&mut state, deeds);
+        (stream, outgoing)
     }
 
-    /// A coordinator begins a new life: what it handed out in former ones is stopped and forgotten.
-    pub fn retire(&self, name: &str, coordinator: &Arc<str>) {
-        let former = |whose: &Arc<str>| whose.starts_with(name) && whose != coordinator;
-        let books = &mut *self.books();
-        books.streams.retain(|whose, _| !former(whose));
-        books.attempts.retain(|key, attempt| match attempt {
-            _ if !former(&key.0) => true,
-            Attempt::Here(job) => {
-                job.stop.ask();
-                // What runs goes when it has stopped.
-                !books.admission.withdraw(|other| other == key)
-            }
-            Attempt::Answered(_) => false,
-        });
+    /// A coordinator's stream is no more.
+    pub fn disconnect(&self, stream: &Stream) {
+        let mut state = self.state();
+        if state.books.is_current(stream) {
+            state.books.disconnect(stream);
+            state.outboxes.remove(&stream.coordinator);
+        }
     }
 
     pub fn add_program(&self, digest: String, program: Arc<Program>) {
-        self.books().programs.insert(digest, program);
+        self.programs.write().unwrap_or_else(PoisonError::into_inner).insert(digest, program);
     }
 
-    pub fn has_program(&self, digest: &str) -> bool {
-        self.books().programs.contains_key(digest)
+    pub fn program(&self, digest: &str) -> Option<Arc<Program>> {
+        self.programs.read().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
     }
 
-    /// A job arrives: it runs, waits, or is answered at once.
-    pub fn arrive(self: &Arc<Self>, coordinator: &Arc<str>, job: v1::Job) {
-        let Some(id) = job.id.clone() else { return };
-        let key = key_of(coordinator, &id);
-        match self.admit(&key, job) {
-            Ok(Some(job)) => self.begin(job),
-            Ok(None) => {}
-            Err(refusal) => {
-                debug!(process = %key.1, attempt = key.3, reason = refusal.reason, "refused");
-                let outcome = v1::answer::Outcome::Refused(refusal);
-                // A refused attempt leaves no trace: it may come again.
-                self.send(
-                    coordinator,
-                    Report::Answer(v1::Answer { id: Some(id), outcome: Some(outcome), counts: None }),
-                );
+    /// Does what an order says, except for its programs; false if the stream that it came by does not count any more.
+    pub fn take(self: &Arc<Self>, stream: &Stream, order: v1::WorkOrder) -> bool {
+        let jobs = order.jobs.into_iter().filter_map(|mut job| {
+            let key = stream.key(&job.id.take()?);
+            Some((key.clone(), job.again, self.ready(key, job)))
+        });
+        let jobs: Vec<_> = jobs.collect();
+        let mut state = self.state();
+        let state = &mut *state;
+        if !state.books.is_current(stream) {
+            return false;
+        }
+        if !order.claims.is_empty() {
+            let deeds = state.books.claim(stream, order.claims);
+            self.perform(state, deeds);
+        }
+        for id in &order.acknowledged {
+            let deeds = state.books.acknowledge(stream, id);
+            self.perform(state, deeds);
+        }
+        for (key, again, ready) in jobs {
+            let deeds = state.books.arrive(stream, key, again, ready);
+            self.perform(state, deeds);
+        }
+        for id in &order.cancels {
+            let deeds = state.books.cancel(stream, id);
+            self.perform(state, deeds);
+        }
+        for reply in order.replies {
+            if state.books.reply(stream, reply.ticket)
+                && let Some(caller) = state.callers.remove(&reply.ticket)
+            {
+                let _ = caller.send(match reply.result {
+                    Some(v1::shared_reply::Result::Value(value)) => value_from(value).map_err(|unfit| unfit.0.into()),
+                    Some(v1::shared_reply::Result::Error(message)) => Err(message),
+                    None => Ok(Value::Null),
+                });
             }
         }
+        true
     }
 
-    /// The job, if it begins now; nothing, if it waits or was known; or why it is refused.
-    fn admit(&self, key: &Key, job: v1::Job) -> Result<Option<Job>, v1::Refusal> {
-        let never = |reason: &str| v1::Refusal { reason: reason.into(), for_good: true };
-        let mut books = self.books();
-        match books.attempts.get(key) {
-            Some(Attempt::Answered(answer)) => {
-                let (again, stream) = (Report::Answer(answer.clone()), books.streams.get(&key.0).cloned());
-                drop(books);
-                if let Some(stream) = stream {
-                    let _ = stream.try_send(again);
-                }
-                return Ok(None);
-            }
-            Some(Attempt::Here(_)) => return Ok(None),
-            None => {}
-        }
+    /// A job as it can run here, or why it cannot.
+    fn ready(&self, key: Key, job: v1::Job) -> Result<Ready<Arc<Job>>, v1::Refusal> {
+        let (process, attempt) = (key.process.clone(), key.attempt);
+        self.job(key, job).map_err(|reason| {
+            debug!(%process, attempt, reason, "cannot run here");
+            v1::Refusal { reason, for_good: true }
+        })
+    }
+
+    fn job(&self, key: Key, job: v1::Job) -> Result<Ready<Arc<Job>>, String> {
         if job.subtree.is_some() {
-            return Err(never("an activity manager runs no subtrees"));
+            return Err("an activity manager runs no subtrees".into());
         }
-        let program = books.programs.get(&job.program).ok_or_else(|| never("the program is not known here"))?.clone();
-        let activity = program
-            .activities
-            .get(job.activity as usize)
-            .ok_or_else(|| never("the activity type is not known here"))?;
-        self.check(&activity.requires, &activity.code).map_err(|reason| never(&reason))?;
-        let parameters = job.parameters.into_iter().map(value_from).collect::<Result<Vec<_>, _>>();
-        let parameters = parameters.map_err(|unfit| never(unfit.0))?;
-        let cpus = activity.requires.cpus;
-        let job = Job { key: key.clone(), activity: job.activity as usize, parameters, stop: Arc::default(), program };
-        match books.admission.arrive(key.clone(), cpus) {
-            Verdict::Refuse(reason) => Err(v1::Refusal { reason: reason.into(), for_good: false }),
-            Verdict::Never(reason) => Err(never(reason)),
-            Verdict::Wait => {
-                books.attempts.insert(key.clone(), Attempt::Here(job));
-                Ok(None)
-            }
-            Verdict::Run => {
-                books.attempts.insert(key.clone(), Attempt::Here(job.clone()));
-                Ok(Some(job))
-            }
-        }
+        let program = self.program(&job.program).ok_or("the program is not known here")?;
+        let number = job.activity as usize;
+        let activity = program.activities.get(number).ok_or("the activity type is not known here")?;
+        self.check(&activity.requires, &activity.code)?;
+        let parameters = job.parameters.into_iter().map(value_from).collect::<Result<_, _>>();
+        let parameters = parameters.map_err(|unfit| unfit.0)?;
+        let needs = activity.requires.cpus;
+        Ok(Ready { needs, job: Arc::new(Job { key, program, activity: number, parameters, stop: Stop::default() }) })
     }
 
     fn check(&self, requires: &Requires, code: &ActivityCode) -> Result<(), String> {
@@ -295,42 +301,21 @@ impl Desk {
         }
     }
 
-    fn begin(self: &Arc<Self>, job: Job) {
-        match job.code() {
-            ActivityCode::Lua { .. } => self.lua.run(job),
-            _ => drop(tokio::spawn(command::run(self.clone(), job))),
-        }
-    }
-
     /// An attempt is over.
     pub fn finish(self: &Arc<Self>, job: &Job, outcome: v1::answer::Outcome) {
         let answer = self.answer(&job.key, outcome);
-        let next: Vec<Job> = {
-            let mut books = self.books();
-            if books.streams.contains_key(job.coordinator()) {
-                books.attempts.insert(job.key.clone(), Attempt::Answered(answer.clone()));
-            } else {
-                // Handed out in a former life of its coordinator.
-                books.attempts.remove(&job.key);
-            }
-            let next = books.admission.leave(job.needs());
-            next.iter()
-                .filter_map(|key| match books.attempts.get(key) {
-                    Some(Attempt::Here(job)) => Some(job.clone()),
-                    _ => None,
-                })
-                .collect()
-        };
-        self.send(job.coordinator(), Report::Answer(answer));
-        next.into_iter().for_each(|job| self.begin(job));
+        let mut state = self.state();
+        let deeds = state.books.finish(&job.key, answer);
+        self.perform(&mut state, deeds);
+        drop(state);
         self.idle.notify_waiters();
     }
 
-    /// An answer that can be sent: one that is too large would break the stream, each time it is offered again.
+    /// An answer that can be sent: one that is too large would break the stream each time it is offered.
     fn answer(&self, key: &Key, outcome: v1::answer::Outcome) -> v1::Answer {
-        let answer = v1::Answer { id: Some(wire_id(key)), outcome: Some(outcome), counts: None };
+        let answer = key.answer(outcome);
         let size = answer.encoded_len();
-        if size <= MAX_PART {
+        if size <= MAX_LARGE {
             return answer;
         }
         let failure = v1::Failure {
@@ -342,123 +327,77 @@ impl Desk {
         v1::Answer { outcome: Some(v1::answer::Outcome::Failed(failure)), ..answer }
     }
 
-    /// To a coordinator, if it is connected; otherwise it hears of answers and calls when it connects again.
-    fn send(&self, coordinator: &Arc<str>, report: Report) {
-        let stream = self.books().streams.get(coordinator).cloned();
-        if let Some(stream) = stream
-            && let Err(mpsc::error::TrySendError::Full(report)) = stream.try_send(report)
-        {
-            // Waits for room off this thread, which may be one of the runtime's.
-            std::thread::spawn(move || drop(stream.blocking_send(report)));
+    /// Answers are safe.
+    fn kept(self: &Arc<Self>, keys: &[Key]) {
+        // Others get the lock in between.
+        for some in keys.chunks(256) {
+            let mut state = self.state();
+            for key in some {
+                let deeds = state.books.kept(key);
+                self.perform(&mut state, deeds);
+            }
         }
-    }
-
-    pub fn cancel(self: &Arc<Self>, coordinator: &Arc<str>, id: &v1::AttemptId) {
-        let key = key_of(coordinator, id);
-        let withdrawn = {
-            let mut books = self.books();
-            let Some(Attempt::Here(job)) = books.attempts.get(&key) else { return };
-            let job = job.clone();
-            job.stop.ask();
-            if books.admission.withdraw(|other| *other == key) { Some(job) } else { None }
-        };
-        if let Some(job) = withdrawn {
-            let mut books = self.books();
-            let outcome = v1::answer::Outcome::Cancelled(v1::Nothing {});
-            let answer = v1::Answer { id: Some(wire_id(&key)), outcome: Some(outcome), counts: None };
-            books.attempts.insert(key, Attempt::Answered(answer.clone()));
-            drop(books);
-            self.send(job.coordinator(), Report::Answer(answer));
-        }
-    }
-
-    pub fn acknowledge(&self, coordinator: &Arc<str>, id: &v1::AttemptId) {
-        let mut books = self.books();
-        let key = key_of(coordinator, id);
-        if let Some(Attempt::Answered(..)) = books.attempts.get(&key) {
-            books.attempts.remove(&key);
-        }
+        self.idle.notify_waiters();
     }
 
     /// A running attempt calls a shared object; blocks until the answer is here.
-    pub fn call(&self, job: &Job, mut call: v1::SharedCall) -> Result<Value, String> {
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-        call.ticket = ticket;
+    pub fn call(self: &Arc<Self>, job: &Job, call: v1::SharedCall) -> Result<Value, String> {
         let size = call.encoded_len();
-        if size > MAX_PART {
+        if size > MAX_LARGE {
             return Err(too_large("the arguments", size));
         }
         let (answer, answered) = blocking::channel();
-        let coordinator = job.coordinator().clone();
-        self.books().calls.insert(ticket, PendingCall { coordinator, call: call.clone(), answer });
-        self.send(job.coordinator(), Report::Call(call));
+        let ticket = {
+            let mut state = self.state();
+            let (ticket, deeds) = state.books.call(&job.key, call);
+            state.callers.insert(ticket, answer);
+            self.perform(&mut state, deeds);
+            ticket
+        };
         loop {
             match answered.recv_timeout(std::time::Duration::from_millis(100)) {
                 Ok(result) => return result,
                 Err(blocking::RecvTimeoutError::Timeout) if !job.stop.is_asked() => {}
                 Err(_) => {
-                    self.books().calls.remove(&ticket);
+                    let mut state = self.state();
+                    state.books.abandon(ticket);
+                    state.callers.remove(&ticket);
                     return Err("the activity was stopped".into());
                 }
             }
         }
     }
 
-    pub fn reply(&self, reply: v1::SharedReply) {
-        let Some(pending) = self.books().calls.remove(&reply.ticket) else { return };
-        let result = match reply.result {
-            Some(v1::shared_reply::Result::Value(value)) => value_from(value).map_err(|unfit| unfit.0.to_owned()),
-            Some(v1::shared_reply::Result::Error(message)) => Err(message),
-            None => Ok(Value::Null),
-        };
-        let _ = pending.answer.send(result);
-    }
-
+    /// A running attempt prints; blocks while the coordinator does not keep up. Must not be called on the runtime.
     pub fn print(&self, job: &Job, line: &str) {
-        let line = line[..line.floor_char_boundary(LONGEST_LINE)].to_owned();
-        let printed = v1::Printed { id: Some(wire_id(&job.key)), line };
-        self.send(job.coordinator(), Report::Printed(printed));
+        let outbox = {
+            let state = self.state();
+            state.books.listener(&job.key).and_then(|owner| state.outboxes.get(owner)).cloned()
+        };
+        let Some(outbox) = outbox else { return };
+        let room = self.runtime.block_on(async {
+            tokio::select! {
+                () = outbox.level.room() => true,
+                () = job.stop.asked() => false,
+            }
+        });
+        if room {
+            let line = line[..line.floor_char_boundary(LONGEST_LINE)].to_owned();
+            outbox.push(Report::Printed(v1::Printed { id: Some(job.key.id()), line }));
+        }
     }
 
     /// Takes nothing new; what waits is handed back.
     pub fn drain(self: &Arc<Self>) {
-        let (back, streams) = {
-            let mut books = self.books();
-            let waiting = books.admission.drain();
-            let back: Vec<Job> = waiting
-                .into_iter()
-                .filter_map(|key| match books.attempts.remove(&key) {
-                    Some(Attempt::Here(job)) => Some(job),
-                    _ => None,
-                })
-                .collect();
-            (back, books.streams.keys().cloned().collect::<Vec<_>>())
-        };
-        for coordinator in streams {
-            self.send(&coordinator, Report::Draining);
-        }
-        for job in back {
-            let outcome =
-                v1::answer::Outcome::Refused(v1::Refusal { reason: "this node is draining".into(), for_good: false });
-            let answer = v1::Answer { id: Some(wire_id(&job.key)), outcome: Some(outcome), counts: None };
-            self.send(job.coordinator(), Report::Answer(answer));
-        }
+        let mut state = self.state();
+        let deeds = state.books.drain();
+        self.perform(&mut state, deeds);
     }
 
     /// Stops everything that runs.
-    pub fn stop_all(&self) {
-        for attempt in self.books().attempts.values() {
-            if let Attempt::Here(job) = attempt {
-                job.stop.ask();
-            }
-        }
+    pub fn stop_all(self: &Arc<Self>) {
+        let mut state = self.state();
+        let deeds = state.books.stop_all();
+        self.perform(&mut state, deeds);
     }
-}
-
-fn key_of(coordinator: &Arc<str>, id: &v1::AttemptId) -> Key {
-    (coordinator.clone(), id.process.as_str().into(), id.element, id.attempt)
-}
-
-pub(crate) fn wire_id((_, process, element, attempt): &Key) -> v1::AttemptId {
-    v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
 }

@@ -9,14 +9,14 @@ use xavantes_model::shared::Method;
 use xavantes_model::value::{SharedRef, Value};
 use xavantes_proto::{method_name, v1, value};
 
-use crate::desk::{Desk, Job, wire_id};
+use crate::desk::{Desk, Job};
 
 /// What one activity may use. Its time is bounded by `TIMEOUT` alone.
 const LIMITS: Limits = Limits { steps: u64::MAX, memory: 512 << 20, time: Duration::MAX };
 
 /// The threads.
 pub(crate) struct Pool {
-    jobs: Mutex<mpsc::Sender<Job>>,
+    jobs: Mutex<mpsc::Sender<Arc<Job>>>,
 }
 
 impl Pool {
@@ -31,13 +31,13 @@ impl Pool {
     }
 
     /// Begins an attempt; admission sees to it that a thread is free.
-    pub fn run(&self, job: Job) {
+    pub fn run(&self, job: Arc<Job>) {
         // The threads end with the pool.
         let _ = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job);
     }
 }
 
-fn work(jobs: &Mutex<mpsc::Receiver<Job>>, desk: &Weak<Desk>) {
+fn work(jobs: &Mutex<mpsc::Receiver<Arc<Job>>>, desk: &Weak<Desk>) {
     let mut sandbox = Sandbox::new(LIMITS, true);
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -55,13 +55,13 @@ fn work(jobs: &Mutex<mpsc::Receiver<Job>>, desk: &Weak<Desk>) {
     }
 }
 
-fn attempt(sandbox: &mut Sandbox, desk: &Arc<Desk>, job: &Job) -> v1::answer::Outcome {
+fn attempt(sandbox: &mut Sandbox, desk: &Arc<Desk>, job: &Arc<Job>) -> v1::answer::Outcome {
     use v1::answer::Outcome;
     let activity = &job.program.activities[job.activity];
     let ActivityCode::Lua { code, .. } = &activity.code else { return Outcome::Cancelled(v1::Nothing {}) };
     let mut arguments = job.parameters.clone();
     arguments.resize(activity.parameters.len(), Value::Null);
-    arguments.push(Value::Int(job.attempt().into()));
+    arguments.push(Value::Int(job.key.attempt.into()));
     let link = Link { desk: desk.clone(), job: job.clone(), sequence: 0 };
     match sandbox.run_activity(code, &arguments, Box::new(link)) {
         Ok(results) => Outcome::Completed(v1::Completed { results: results.iter().map(value).collect() }),
@@ -83,7 +83,7 @@ fn attempt(sandbox: &mut Sandbox, desk: &Arc<Desk>, job: &Job) -> v1::answer::Ou
 /// What a running activity has of the world.
 struct Link {
     desk: Arc<Desk>,
-    job: Job,
+    job: Arc<Job>,
     sequence: u64,
 }
 
@@ -94,7 +94,7 @@ impl RemoteObjects for Link {
             self.sequence += 1;
         }
         let call = v1::SharedCall {
-            id: Some(wire_id(&self.job.key)),
+            id: Some(self.job.key.id()),
             sequence: self.sequence,
             acknowledged,
             object: Some(object.into()),

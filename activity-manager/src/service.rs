@@ -1,21 +1,22 @@
 //! The stream of orders and reports between a coordinator and this manager.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
-use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
+use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, pack, v1};
 
-use crate::desk::{Desk, Report};
+use crate::books::Stream;
+use crate::desk::Desk;
 
 /// How an activity manager is set up.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct Options {
     pub slots: u32,
     /// Activities that may wait here for a slot.
     pub queue: u32,
+    /// Where answers are kept that were not acknowledged; without it they end with the program.
+    pub folder: Option<PathBuf>,
     /// Words that activities may require.
     pub tags: BTreeSet<String>,
 }
@@ -36,32 +39,48 @@ pub struct Service {
     desk: Arc<Desk>,
 }
 
-/// Reports in one message at most.
-const BATCH: usize = 256;
+/// Names of coordinators and realms are at most so long.
+const LONGEST_NAME: usize = 4096;
 
 impl Service {
-    /// A manager that waits for orders.
-    pub fn new(options: Options) -> Self {
-        Self { desk: Desk::new(options.node, options.slots, options.queue, options.tags) }
+    /// A manager that waits for orders, opened on the runtime that serves it.
+    pub fn open(options: Options) -> std::io::Result<Self> {
+        let Options { node, slots, queue, folder, tags } = options;
+        Ok(Self { desk: Desk::open(node, slots, queue, tags, folder.as_deref())? })
     }
 
-    /// Attempts that run or wait.
+    /// Slots in use and attempts that wait, together.
     pub fn busy(&self) -> u32 {
-        self.desk.load().0
+        let (used, waiting) = self.load();
+        used + waiting
     }
 
-    /// Takes no new work and hands back what waits; returns when what runs has ended, or after `patience`, when it is
-    /// stopped.
+    /// Attempts that wait for a slot.
+    pub fn waiting(&self) -> u32 {
+        self.load().1
+    }
+
+    /// Slots in use, and attempts that wait for one.
+    pub fn load(&self) -> (u32, u32) {
+        self.desk.load()
+    }
+
+    /// Why answers cannot be kept at the moment, and so are not sent.
+    pub fn trouble(&self) -> Option<String> {
+        self.desk.trouble()
+    }
+
+    /// Takes no new work and hands back what waits; returns when what runs has ended and its answers are kept, or after
+    /// `patience`, when it is stopped.
     pub async fn drain(&self, patience: Duration) {
         self.desk.drain();
         let idle = async {
             loop {
                 let over = self.desk.idle.notified();
-                if self.desk.load().0 == 0 {
+                if self.desk.is_idle() {
                     return;
                 }
-                // The ring may come between the two lines above: look again after a while.
-                let _ = tokio::time::timeout(Duration::from_millis(200), over).await;
+                over.await;
             }
         };
         if tokio::time::timeout(patience, idle).await.is_err() {
@@ -73,63 +92,82 @@ impl Service {
 
 #[tonic::async_trait]
 impl ActivityManager for Service {
-    type WorkStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
+    type WorkStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
     async fn work(&self, request: Request<Streaming<v1::WorkOrder>>) -> Result<Response<Self::WorkStream>, Status> {
-        let mut orders = request.into_inner();
-        let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
-        let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
+        let mut orders = Orders { stream: request.into_inner(), parts: Assembler::new(MAX_LARGE + MAX_PART) };
+        let mut first = orders.next().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
+        let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
+        if [&hello.group, &hello.node, &hello.realm].iter().any(|name| name.len() > LONGEST_NAME) {
+            return Err(Status::invalid_argument("a name is too long"));
+        }
         // Names are unique in a group only.
-        let name = format!("{}/{}#", hello.group, hello.node);
-        let coordinator: Arc<str> = format!("{name}{:x}", hello.life).into();
-        self.desk.retire(&name, &coordinator);
-        info!(%coordinator, "coordinator connected");
-        let (hello, mut reports) = self.desk.connect(&coordinator);
+        let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
+        let (stream, mut outgoing) = self.desk.connect(&coordinator, &hello.realm.into());
+        info!(%coordinator, realm = %stream.realm, "coordinator connected");
         let (sender, receiver) = mpsc::channel(4);
+        let for_problems = sender.downgrade();
+        let (desk, written, level) = (self.desk.clone(), stream.clone(), outgoing.level.clone());
         tokio::spawn(async move {
-            let first = v1::WorkReport { hello: Some(hello), ..v1::WorkReport::default() };
-            if sender.send(Ok(first)).await.is_err() {
-                return;
-            }
-            let mut batch = Vec::with_capacity(BATCH);
-            while reports.recv_many(&mut batch, BATCH).await > 0 {
-                while !batch.is_empty() {
-                    let count = xavantes_proto::fitting(batch.iter().map(Report::size));
-                    if sender.send(Ok(message(batch.drain(..count)))).await.is_err() {
-                        return;
+            'open: loop {
+                let message = tokio::select! {
+                    message = outgoing.next() => message,
+                    () = sender.closed() => break,
+                };
+                // There is none when the coordinator has connected again.
+                let Some(message) = message else { break };
+                for part in pack(message) {
+                    if sender.send(Ok(part)).await.is_err() {
+                        break 'open;
                     }
                 }
             }
+            desk.disconnect(&written);
         });
         let desk = self.desk.clone();
         tokio::spawn(async move {
-            take(&desk, &coordinator, first);
-            // When the stream breaks what runs goes on; the coordinator will ask for it.
-            while let Some(Ok(order)) = orders.next().await {
-                take(&desk, &coordinator, order);
+            let mut next = Ok(Some(first));
+            while let Ok(Some(order)) = next {
+                // Whoever does not read what is answered is not listened to.
+                level.room().await;
+                if !take(&desk, &stream, order) {
+                    return;
+                }
+                next = orders.next().await;
             }
+            // When the stream breaks what runs goes on; the coordinator will ask for it.
             info!(%coordinator, "coordinator disconnected");
+            if let Err(status) = next {
+                if let Some(sender) = for_problems.upgrade() {
+                    let _ = sender.try_send(Err(status));
+                }
+                desk.disconnect(&stream);
+            }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 }
 
-fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
-    let mut message = v1::WorkReport::default();
-    for report in reports {
-        match report {
-            Report::Answer(answer) => message.answers.push(answer),
-            Report::Call(call) => message.calls.push(call),
-            Report::Printed(printed) => message.printed.push(printed),
-            Report::Draining => message.draining = true,
-        }
-    }
-    message
+/// Orders as they were before they were cut into parts.
+struct Orders {
+    stream: Streaming<v1::WorkOrder>,
+    parts: Assembler<v1::WorkOrder>,
 }
 
-fn take(desk: &Arc<Desk>, coordinator: &Arc<str>, order: v1::WorkOrder) {
-    for program in order.programs.into_iter().filter(|program| !program.digest.is_empty()) {
-        if desk.has_program(&program.digest) {
+impl Orders {
+    async fn next(&mut self) -> Result<Option<v1::WorkOrder>, Status> {
+        while let Some(message) = self.stream.message().await? {
+            if let Some(order) = self.parts.unpack(message)? {
+                return Ok(Some(order));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn take(desk: &Arc<Desk>, stream: &Stream, mut order: v1::WorkOrder) -> bool {
+    for program in order.programs.drain(..).filter(|program| !program.digest.is_empty()) {
+        if desk.program(&program.digest).is_some() {
             continue;
         }
         let sources: Vec<Source> =
@@ -137,19 +175,10 @@ fn take(desk: &Arc<Desk>, coordinator: &Arc<str>, order: v1::WorkOrder) {
         match load(&sources) {
             Ok(loaded) => desk.add_program(program.digest, Arc::new(loaded)),
             // Its jobs will be refused, with the reason that the program is not known.
-            Err(problems) => warn!(%coordinator, problems = problems.len(), "a program is not valid"),
+            Err(problems) => {
+                warn!(coordinator = %stream.coordinator, problems = problems.len(), "a program is not valid");
+            }
         }
     }
-    for id in &order.acknowledged {
-        desk.acknowledge(coordinator, id);
-    }
-    for job in order.jobs {
-        desk.arrive(coordinator, job);
-    }
-    for id in &order.cancels {
-        desk.cancel(coordinator, id);
-    }
-    for reply in order.replies {
-        desk.reply(reply);
-    }
+    desk.take(stream, order)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use xavantes_node::Role;
+use xavantes_node::{Role, check_address};
 
 /// Runs long, structured, parallel computations described as XML processes.
 #[derive(Parser)]
@@ -31,8 +31,10 @@ pub(crate) enum Format {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // There is one of it.
 pub(crate) enum Command {
     /// Run a process to its end on a grid inside this program and print its results
+    #[command(mut_arg("files", |files| files.required(false).required_unless_present("resume")))]
     Run(RunArgs),
     /// Find everything that is wrong with definitions before they run
     Validate(ValidateArgs),
@@ -49,7 +51,9 @@ pub(crate) enum Command {
     /// The results of a process
     Results(ProcessArgs),
     /// Wait until processes end; ends with the exit code of the first that did not complete
-    Wait(WaitArgs),
+    Wait(ProcessesArgs),
+    /// Remove ended processes and their results for good
+    Forget(ProcessesArgs),
     /// End an element now; asked twice, without waiting for its FINALLY
     Cancel(PathArgs),
     /// Start nothing new in an element
@@ -57,7 +61,7 @@ pub(crate) enum Command {
     /// Go on with a paused element
     Resume(PathArgs),
     /// Try an element again: one that waits, is held, or runs
-    Retry(PathArgs),
+    Retry(RetryArgs),
     /// Change a bound of a running controller, or a parameter of an element that has not begun
     Set(SetArgs),
     /// The nodes of a group
@@ -66,10 +70,15 @@ pub(crate) enum Command {
     Groups(GridArgs),
     /// The process and activity types that a coordinator has
     Types(GridArgs),
-    /// External data that administrators registered under a name
-    Sources(GridArgs),
+    /// External data that administrators registered under a name; without a command: lists them
+    Sources(SourcesArgs),
     /// Let a node finish what it has and take nothing new
     Drain(DrainArgs),
+    /// Tell whether a node serves: ends with 0 if it does, with 3 if not
+    Health(GridArgs),
+    /// The database that coordinators of a group share
+    #[command(subcommand)]
+    Repository(RepositoryCommand),
     /// Print the XML schema of definitions, for editors
     Schema,
     /// Print a completion script for a shell
@@ -81,6 +90,7 @@ pub(crate) enum Command {
 pub(crate) struct GridArgs {
     /// The coordinator to talk to: host:port
     #[arg(long, env = "XAVANTES_COORDINATOR", default_value = "127.0.0.1:7433", value_name = "ADDRESS")]
+    #[arg(value_parser = address)]
     pub coordinator: String,
 }
 
@@ -121,7 +131,66 @@ pub(crate) struct ProcessArgs {
 }
 
 #[derive(Args)]
-pub(crate) struct WaitArgs {
+pub(crate) struct RetryArgs {
+    /// The path of an element, e.g. FindPrimes-7f3a/search/[3]
+    pub path: String,
+    /// Give up the attempt that is out, without waiting for an answer, and try anew; for one whose node is lost
+    #[arg(long)]
+    pub elsewhere: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct SourcesArgs {
+    #[command(subcommand)]
+    pub command: Option<SourcesCommand>,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SourcesCommand {
+    /// Register data under a name, instead of what was registered under it before
+    Add(AddSourceArgs),
+    /// Remove a name; the data stays where it is
+    Remove(RemoveSourceArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct AddSourceArgs {
+    /// The name: small letters, digits, - and _
+    pub name: String,
+    /// Where the data is
+    pub uri: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct RemoveSourceArgs {
+    /// The name
+    pub name: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RepositoryCommand {
+    /// Make the tables of a shared repository, or bring them up to date; tells each step
+    Migrate(MigrateArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct MigrateArgs {
+    /// The database
+    #[arg(long, env = "XAVANTES_REPOSITORY", hide_env_values = true, value_name = "URL")]
+    pub repository: String,
+}
+
+#[derive(Args)]
+pub(crate) struct ProcessesArgs {
     /// The ids of processes
     #[arg(required = true)]
     pub processes: Vec<String>,
@@ -178,13 +247,13 @@ pub(crate) struct NodeArgs {
     #[arg(long, env = "XAVANTES_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
     /// Where others reach it, if that is not where it listens
-    #[arg(long, env = "XAVANTES_ADVERTISE", value_name = "ADDRESS")]
+    #[arg(long, env = "XAVANTES_ADVERTISE", value_name = "ADDRESS", value_parser = address)]
     pub advertise: Option<String>,
     /// Addresses of the group's managers, in the order in which they lead
-    #[arg(long, env = "XAVANTES_JOIN", value_delimiter = ',', value_name = "ADDRESS")]
+    #[arg(long, env = "XAVANTES_JOIN", value_delimiter = ',', value_name = "ADDRESS", value_parser = address)]
     pub join: Option<Vec<String>>,
     /// Of a group manager: addresses of the managers of adjacent groups
-    #[arg(long, env = "XAVANTES_ADJACENT", value_delimiter = ',', value_name = "ADDRESS")]
+    #[arg(long, env = "XAVANTES_ADJACENT", value_delimiter = ',', value_name = "ADDRESS", value_parser = address)]
     pub adjacent: Option<Vec<String>>,
     /// Groups whose work is taken [default: all]
     #[arg(long, env = "XAVANTES_FOREIGN_GROUPS", value_delimiter = ',', value_name = "GROUP")]
@@ -195,7 +264,7 @@ pub(crate) struct NodeArgs {
     /// How many activities it runs at once [default: the number of processors]
     #[arg(long, env = "XAVANTES_SLOTS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub slots: Option<u32>,
-    /// How many activities may wait on it for a slot [default: twice the slots, at least 8]
+    /// How many activities may wait on it for a slot [default: 1024]
     #[arg(long, env = "XAVANTES_QUEUE", value_parser = clap::value_parser!(u32).range(0..=65536))]
     pub queue: Option<u32>,
     /// Words that activities may require of it
@@ -204,9 +273,30 @@ pub(crate) struct NodeArgs {
     /// How many seconds running activities get to end when the node is told to stop [default: 30]
     #[arg(long, env = "XAVANTES_DRAIN_SECONDS")]
     pub drain_seconds: Option<u64>,
+    /// Where it keeps what must outlive it [default: xavantes/GROUP/NAME in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, env = "XAVANTES_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Keep nothing on this machine, whatever --data-dir says
+    #[arg(long, env = "XAVANTES_IN_MEMORY", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub in_memory: Option<bool>,
+    /// Of a process coordinator: a database that it shares with others of its group, postgres://…, instead of the data
+    /// directory
+    #[arg(long, env = "XAVANTES_REPOSITORY", hide_env_values = true, value_name = "URL")]
+    pub repository: Option<String>,
+    /// Of a process coordinator: for how many days ended processes are kept at most [default: 30]
+    #[arg(long, env = "XAVANTES_RETENTION_DAYS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub retention_days: Option<u32>,
+    /// Of a process coordinator: how many MiB ended processes may take together [default: 10240]
+    #[arg(long, env = "XAVANTES_RETENTION_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub retention_mib: Option<u64>,
     /// Print the settings that result, and stop
     #[arg(long)]
     pub print_config: bool,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    check_address(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn role(text: &str) -> Result<Role, String> {
@@ -245,6 +335,12 @@ pub(crate) struct RunArgs {
     /// How many activities run at once [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
+    /// Keep the process in this directory as it goes, so that it can go on after this program was killed
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Go on with the process in --data-dir; if it has ended, print its results
+    #[arg(long, requires = "data_dir", conflicts_with_all = ["files", "process", "parameters", "params"])]
+    pub resume: bool,
     /// Cancel the process after so long, e.g. 90s or 1h30m
     #[arg(long, value_name = "DURATION", value_parser = xavantes_model::load::duration)]
     pub timeout: Option<Duration>,

@@ -4,21 +4,20 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use serde_json::json;
-use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
-use xavantes_proto::v1;
-use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use xavantes_proto::{question, v1};
 
 use crate::Exit;
-use crate::args::{Command, Format, GridArgs, ListArgs, ShowArgs, SubmitArgs};
+use crate::args::{Command, Format, GridArgs, ListArgs, ShowArgs, SourcesCommand, SubmitArgs};
+use crate::grid::{self, Coordinator, ask, refused};
 use crate::report::{complain, print, tell};
 use crate::{definition, show};
 
 /// How often `--watch` looks.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-
-pub(crate) type Coordinator = ProcessCoordinatorClient<Channel>;
 
 pub(crate) async fn command(command: Command, format: Format) -> Exit {
     let done = match command {
@@ -28,10 +27,14 @@ pub(crate) async fn command(command: Command, format: Format) -> Exit {
         Command::Show(it) => element(&it, 0, format).await,
         Command::Results(it) => results(&it.grid, it.process, format).await,
         Command::Wait(it) => wait(&it.grid, it.processes, format).await,
+        Command::Forget(it) => forget(&it.grid, it.processes).await,
         Command::Cancel(it) => steer(&it.grid, it.path, v1::steer_request::Action::Cancel(v1::Nothing {})).await,
         Command::Pause(it) => steer(&it.grid, it.path, v1::steer_request::Action::Pause(v1::Nothing {})).await,
         Command::Resume(it) => steer(&it.grid, it.path, v1::steer_request::Action::Resume(v1::Nothing {})).await,
-        Command::Retry(it) => steer(&it.grid, it.path, v1::steer_request::Action::Retry(v1::Nothing {})).await,
+        Command::Retry(it) => {
+            let retry = v1::Retry { elsewhere: it.elsewhere };
+            steer(&it.grid, it.path, v1::steer_request::Action::Retry(retry)).await
+        }
         Command::Set(it) => {
             let (key, value) = it.setting;
             steer(&it.grid, it.path, v1::steer_request::Action::Set(v1::Setting { key, value })).await
@@ -39,50 +42,23 @@ pub(crate) async fn command(command: Command, format: Format) -> Exit {
         Command::Nodes(grid) => nodes(&grid, format).await,
         Command::Groups(grid) => groups(&grid, format).await,
         Command::Types(grid) => types(&grid, format).await,
-        Command::Sources(grid) => sources(&grid, format).await,
+        Command::Sources(it) => match it.command {
+            None => sources(&it.grid, format).await,
+            Some(SourcesCommand::Add(it)) => add_source(&it.grid, it.name, it.uri).await,
+            Some(SourcesCommand::Remove(it)) => remove_source(&it.grid, it.name).await,
+        },
         Command::Drain(it) => drain(&it.grid, it.node).await,
+        Command::Health(grid) => health(&grid, format).await,
         // The others do not talk to a grid.
         _ => Ok(Exit::Usage),
     };
     done.unwrap_or_else(|exit| exit)
 }
 
-async fn channel(address: &str) -> Result<Channel, Exit> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .map_err(|_| complain(&format!("{address:?} is not an address: expected HOST:PORT")))?;
-    endpoint.connect_timeout(Duration::from_secs(5)).tcp_nodelay(true).connect().await.map_err(|_| {
-        complain(&format!(
-            "there is no coordinator at {address}; start one with `xavantes node`, or say where it is with --coordinator"
-        ));
-        Exit::Unreachable
-    })
-}
-
-pub(crate) async fn connect(address: &str) -> Result<Coordinator, Exit> {
-    let most = xavantes_proto::MAX_MESSAGE;
-    let client = ProcessCoordinatorClient::new(channel(address).await?);
-    Ok(client.max_decoding_message_size(most).max_encoding_message_size(most))
-}
-
-/// Tells what the grid said, and which exit code that is.
-pub(crate) fn refused(status: &Status) -> Exit {
-    for line in status.message().lines() {
-        complain(line);
-    }
-    match status.code() {
-        Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::Unknown => Exit::Unreachable,
-        Code::Unimplemented => {
-            complain("this node does not have the role that the command needs");
-            Exit::Unreachable
-        }
-        _ => Exit::Usage,
-    }
-}
-
 async fn submit(arguments: SubmitArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&arguments.grid.coordinator).await?;
+    let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     let request = definition::request(&arguments.what, Some(&mut client), format).await?;
-    let process = client.submit(request).await.map_err(|status| refused(&status))?.into_inner().process;
+    let process = ask(client.submit(request)).await?.process;
     if !arguments.wait {
         return Ok(match format {
             Format::Text => print(&process),
@@ -97,12 +73,26 @@ async fn submit(arguments: SubmitArgs, format: Format) -> Result<Exit, Exit> {
 /// Waits for the end of a process.
 async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessStatus, Exit> {
     let request = v1::WatchRequest { process: process.to_owned() };
-    let mut changes = client.watch(request).await.map_err(|status| refused(&status))?.into_inner();
+    let mut changes = ask(client.watch(request)).await?;
     let mut last = v1::ProcessStatus::default();
     while let Some(status) = changes.message().await.map_err(|status| refused(&status))? {
         last = status;
     }
     Ok(last)
+}
+
+/// How a process ended.
+pub(crate) async fn results_of(client: &mut Coordinator, process: String) -> Result<v1::ResultsResponse, Exit> {
+    let refused = |status| refused(&status);
+    let mut parts = ask(client.results(v1::ResultsRequest { process })).await?;
+    let mut whole = xavantes_proto::Assembler::new(xavantes_proto::MAX_WHOLE);
+    while let Some(part) = parts.message().await.map_err(refused)? {
+        if let Some(answer) = whole.add(part).map_err(|unfit| refused(unfit.into()))? {
+            return Ok(answer);
+        }
+    }
+    complain("the results broke off");
+    Err(Exit::Unreachable)
 }
 
 pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
@@ -114,8 +104,7 @@ pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
 }
 
 async fn finished(client: &mut Coordinator, process: String, format: Format) -> Result<Exit, Exit> {
-    let answer = client.results(v1::ResultsRequest { process }).await.map_err(|status| refused(&status))?;
-    let answer = answer.into_inner();
+    let answer = results_of(client, process).await?;
     let status = answer.status.unwrap_or_default();
     if let Some(why) = &status.failure {
         complain(&show::failure(why));
@@ -132,9 +121,8 @@ async fn finished(client: &mut Coordinator, process: String, format: Format) -> 
 }
 
 async fn results(grid: &GridArgs, process: String, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&grid.coordinator).await?;
-    let request = v1::ResultsRequest { process: process.clone() };
-    let status = client.results(request).await.map_err(|status| refused(&status))?.into_inner().status;
+    let mut client = grid::coordinator(&grid.coordinator).await?;
+    let status = results_of(&mut client, process.clone()).await?.status;
     if status.is_some_and(|status| status.state() == v1::ProcessState::Running) {
         return Err(complain(&format!("{process} has not ended: `xavantes wait {process}` waits for it")));
     }
@@ -142,7 +130,7 @@ async fn results(grid: &GridArgs, process: String, format: Format) -> Result<Exi
 }
 
 async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&grid.coordinator).await?;
+    let mut client = grid::coordinator(&grid.coordinator).await?;
     let (mut exit, mut ended) = (Exit::Success, Vec::new());
     for process in processes {
         let status = end_of(&mut client, &process).await?;
@@ -161,9 +149,9 @@ async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result
 }
 
 async fn list(arguments: &ListArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&arguments.grid.coordinator).await?;
+    let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     repeat(arguments.watch, async || {
-        let processes = client.list(v1::ListRequest {}).await?.into_inner().processes;
+        let processes = question(client.list(v1::ListRequest {})).await?.processes;
         Ok(match format {
             Format::Text => show::list(&processes),
             Format::Json => {
@@ -175,10 +163,10 @@ async fn list(arguments: &ListArgs, format: Format) -> Result<Exit, Exit> {
 }
 
 async fn element(arguments: &ShowArgs, depth: u32, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&arguments.grid.coordinator).await?;
+    let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     repeat(arguments.watch, async || {
         let request = v1::ShowRequest { path: arguments.path.clone(), depth };
-        let element = client.show(request).await?.into_inner().element.unwrap_or_default();
+        let element = question(client.show(request)).await?.element.unwrap_or_default();
         Ok(match (format, depth) {
             (Format::Json, _) => show::element_json(&element).to_string(),
             (Format::Text, 0) => show::element_text(&element),
@@ -210,16 +198,33 @@ async fn repeat(watch: bool, mut look: impl AsyncFnMut() -> Result<String, Statu
 }
 
 async fn steer(grid: &GridArgs, path: String, action: v1::steer_request::Action) -> Result<Exit, Exit> {
-    let mut client = connect(&grid.coordinator).await?;
+    let mut client = grid::coordinator(&grid.coordinator).await?;
     let request = v1::SteerRequest { path, action: Some(action) };
-    client.steer(request).await.map_err(|status| refused(&status))?;
+    ask(client.steer(request)).await?;
     Ok(Exit::Success)
 }
 
+async fn forget(grid: &GridArgs, processes: Vec<String>) -> Result<Exit, Exit> {
+    let mut client = grid::coordinator(&grid.coordinator).await?;
+    ask(client.forget(v1::ForgetRequest { processes })).await?;
+    Ok(Exit::Success)
+}
+
+/// Tells how a node is; nothing but a node that serves is well.
+async fn health(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = HealthClient::new(grid::channel(&grid.coordinator).await?);
+    let serving = ask(client.check(HealthCheckRequest::default())).await?.status() == ServingStatus::Serving;
+    let state = if serving { "serving" } else { "not serving" };
+    let printed = match format {
+        Format::Text => print(state),
+        Format::Json => print(&json!({ "node": grid.coordinator, "state": state }).to_string()),
+    };
+    Ok(if serving { printed } else { Exit::Unreachable })
+}
+
 async fn nodes(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
-    let answer = client.list_nodes(v1::ListNodesRequest {}).await.map_err(|status| refused(&status))?;
-    let answer = answer.into_inner();
+    let mut client = grid::manager(&grid.coordinator).await?;
+    let answer = ask(client.list_nodes(v1::ListNodesRequest {})).await?;
     Ok(match format {
         Format::Text => print(&show::nodes(&answer.nodes)),
         Format::Json => {
@@ -230,9 +235,8 @@ async fn nodes(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
 }
 
 async fn groups(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
-    let answer = client.list_groups(v1::ListGroupsRequest {}).await.map_err(|status| refused(&status))?;
-    let groups = answer.into_inner().groups;
+    let mut client = grid::manager(&grid.coordinator).await?;
+    let groups = ask(client.list_groups(v1::ListGroupsRequest {})).await?.groups;
     Ok(match format {
         Format::Text => print(&show::groups(&groups)),
         Format::Json => {
@@ -242,9 +246,8 @@ async fn groups(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
 }
 
 async fn types(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = connect(&grid.coordinator).await?;
-    let answer = client.list_types(v1::ListTypesRequest {}).await.map_err(|status| refused(&status))?;
-    let types = answer.into_inner().types;
+    let mut client = grid::coordinator(&grid.coordinator).await?;
+    let types = ask(client.list_types(v1::ListTypesRequest {})).await?.types;
     Ok(match format {
         Format::Text => print(&show::types(&types)),
         Format::Json => {
@@ -258,9 +261,9 @@ async fn types(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
 }
 
 async fn sources(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
-    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
-    let answer = client.list_sources(v1::ListSourcesRequest {}).await.map_err(|status| refused(&status))?;
-    let sources: std::collections::BTreeMap<String, String> = answer.into_inner().sources.into_iter().collect();
+    let mut client = grid::manager(&grid.coordinator).await?;
+    let answer = ask(client.list_sources(v1::ListSourcesRequest {})).await?;
+    let sources: std::collections::BTreeMap<String, String> = answer.sources.into_iter().collect();
     Ok(match format {
         Format::Text => {
             let rows: Vec<Vec<String>> = sources.into_iter().map(|(name, uri)| vec![name, uri]).collect();
@@ -270,8 +273,20 @@ async fn sources(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
     })
 }
 
+async fn add_source(grid: &GridArgs, name: String, uri: String) -> Result<Exit, Exit> {
+    let mut client = grid::manager(&grid.coordinator).await?;
+    ask(client.add_source(v1::AddSourceRequest { name, uri })).await?;
+    Ok(Exit::Success)
+}
+
+async fn remove_source(grid: &GridArgs, name: String) -> Result<Exit, Exit> {
+    let mut client = grid::manager(&grid.coordinator).await?;
+    ask(client.remove_source(v1::RemoveSourceRequest { name })).await?;
+    Ok(Exit::Success)
+}
+
 async fn drain(grid: &GridArgs, node: String) -> Result<Exit, Exit> {
-    let mut client = GroupManagerClient::new(channel(&grid.coordinator).await?);
-    client.drain(v1::DrainRequest { node }).await.map_err(|status| refused(&status))?;
+    let mut client = grid::manager(&grid.coordinator).await?;
+    ask(client.drain(v1::DrainRequest { node })).await?;
     Ok(Exit::Success)
 }

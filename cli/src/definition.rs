@@ -13,7 +13,7 @@ use xavantes_proto::{MAX_MESSAGE, Message, v1, value};
 
 use crate::Exit;
 use crate::args::{Format, WhatArgs};
-use crate::client::{Coordinator, refused};
+use crate::grid::{Coordinator, ask};
 use crate::report::complain;
 use crate::validate::{load_sources, read_files};
 
@@ -72,7 +72,7 @@ async fn submitted_before(sources: &[Source], grid: &mut Coordinator) -> Result<
         return Ok(Vec::new());
     }
     let request = v1::FindTypesRequest { names: names.into_iter().collect() };
-    let found = grid.find_types(request).await.map_err(|status| refused(&status))?.into_inner().documents;
+    let found = ask(grid.find_types(request)).await?.documents;
     Ok(found.into_iter().map(|document| Source::new(document.name, document.text)).collect())
 }
 

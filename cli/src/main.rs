@@ -3,7 +3,9 @@
 mod args;
 mod client;
 mod definition;
+mod grid;
 mod node;
+mod progress;
 mod report;
 mod run;
 mod show;
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, Command};
+use args::{Cli, Command, RepositoryCommand};
 
 /// How a command ends, as scripts see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         }
         Command::Run(arguments) => block_on(run::run(arguments, cli.output, cli.quiet)),
         Command::Node(arguments) => block_on(node::node(arguments)),
+        Command::Repository(RepositoryCommand::Migrate(it)) => block_on(node::migrate(it, cli.output)),
         command => block_on(client::command(command, cli.output)),
     };
     ExitCode::from(exit as u8)

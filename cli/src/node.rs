@@ -2,19 +2,20 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
-use xavantes_node::{Config, Node};
+use xavantes_node::{Config, Node, Unusable, is_database};
 
 use crate::Exit;
-use crate::args::NodeArgs;
+use crate::args::{Format, MigrateArgs, NodeArgs};
 use crate::report::{complain, print};
 
 pub(crate) async fn node(arguments: NodeArgs) -> Exit {
     let print_config = arguments.print_config;
-    let config = match configure(arguments) {
+    let mut config = match configure(arguments) {
         Ok(config) => config,
         Err(message) => return complain(&message),
     };
     if print_config {
+        config.data_dir = config.folder().ok().flatten();
         return match toml::to_string(&config) {
             Ok(text) => print(&text),
             Err(error) => complain(&error.to_string()),
@@ -27,7 +28,7 @@ pub(crate) async fn node(arguments: NodeArgs) -> Exit {
     };
     let node = match Node::start(config, None).await {
         Ok(node) => node,
-        Err(error) => return complain(&error.to_string()),
+        Err(error) => return refused(&error),
     };
     tokio::select! {
         _ = terminate.recv() => info!("told to stop"),
@@ -41,6 +42,27 @@ pub(crate) async fn node(arguments: NodeArgs) -> Exit {
         _ = interrupt.recv() => {}
     }
     Exit::Success
+}
+
+/// Tells why a node did not start, and which exit code that is.
+pub(crate) fn refused(error: &xavantes_node::Error) -> Exit {
+    complain(&error.to_string());
+    match error {
+        xavantes_node::Error::Repository(xavantes_repository::Error::Unavailable(_)) => Exit::Unreachable,
+        _ => Exit::Usage,
+    }
+}
+
+/// `xavantes repository migrate`.
+pub(crate) async fn migrate(arguments: MigrateArgs, format: Format) -> Exit {
+    if !is_database(&arguments.repository) {
+        return complain(&Unusable::Repository.to_string());
+    }
+    match xavantes_repository::migrate(&arguments.repository).await {
+        Ok(steps) if format == Format::Json => print(&serde_json::json!({ "steps": steps }).to_string()),
+        Ok(steps) => print(&steps.join("\n")),
+        Err(error) => refused(&error.into()),
+    }
 }
 
 /// The file, then what the environment and the flags say, which clap has put in this order.
@@ -58,11 +80,6 @@ fn configure(arguments: NodeArgs) -> Result<Config, String> {
             *setting = given;
         }
     }
-    if arguments.queue.is_none()
-        && let Some(slots) = arguments.slots
-    {
-        config.queue = config.queue.max(slots.saturating_mul(2));
-    }
     set(&mut config.name, arguments.name);
     set(&mut config.group, arguments.group);
     set(&mut config.roles, arguments.roles);
@@ -76,5 +93,11 @@ fn configure(arguments: NodeArgs) -> Result<Config, String> {
     set(&mut config.queue, arguments.queue);
     set(&mut config.tags, arguments.tags);
     set(&mut config.drain_seconds, arguments.drain_seconds);
+    config.data_dir = arguments.data_dir.or(config.data_dir);
+    set(&mut config.in_memory, arguments.in_memory);
+    config.repository = arguments.repository.or(config.repository);
+    set(&mut config.retention_days, arguments.retention_days);
+    set(&mut config.retention_mib, arguments.retention_mib);
+    config.check().map_err(|unusable| unusable.to_string())?;
     Ok(config)
 }

@@ -1,54 +1,103 @@
 //! `xavantes run`: a grid of one node inside this program, and a process on it from its file to its results.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use console::Term;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use xavantes_node::{Config, Node};
-use xavantes_proto::v1;
+use tokio::time::{MissedTickBehavior, interval};
+use xavantes_node::{Config, Node, unfinished};
+use xavantes_proto::{question, v1};
 
 use crate::Exit;
 use crate::args::{Format, RunArgs};
-use crate::client::{Coordinator, connect, exit_of, refused};
-use crate::report::{complain, print, tell};
-use crate::{definition, show};
+use crate::client::{exit_of, results_of};
+use crate::grid::{Coordinator, ask, coordinator, refused};
+use crate::progress::Progress;
+use crate::report::{clear_foot, complain, print, set_foot, tell};
+use crate::{definition, node, show};
 
 /// After a cancellation so long is waited before it is asked for again, which cuts `FINALLY` short.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often what is shown is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+/// How often it is asked what is alive in the process, and how far down.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_DEPTH: u32 = 6;
+/// Lines that activities printed are shown so many at a time.
+const MOST_LINES: usize = 1000;
 
 pub(crate) async fn run(arguments: RunArgs, format: Format, quiet: bool) -> Exit {
-    let request = match definition::request(&arguments.what, None, format).await {
-        Ok(request) => request,
-        Err(exit) => return exit,
-    };
-    on_own_grid(arguments, request, format, quiet).await.unwrap_or_else(|exit| exit)
+    on_own_grid(arguments, format, quiet).await.unwrap_or_else(|exit| exit)
 }
 
-async fn on_own_grid(
-    arguments: RunArgs,
-    request: v1::SubmitRequest,
-    format: Format,
-    quiet: bool,
-) -> Result<Exit, Exit> {
-    let mut config = Config { name: "local".into(), listen: ([127, 0, 0, 1], 0).into(), ..Config::default() };
+async fn on_own_grid(arguments: RunArgs, format: Format, quiet: bool) -> Result<Exit, Exit> {
+    let request = match arguments.resume {
+        true => None,
+        false => Some(definition::request(&arguments.what, None, format).await?),
+    };
+    let mut config = Config {
+        name: "local".into(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        data_dir: arguments.data_dir.clone(),
+        in_memory: arguments.data_dir.is_none(),
+        ..Config::default()
+    };
     if let Some(workers) = arguments.workers {
         config.slots = workers.into();
-        config.queue = config.queue.max(config.slots.saturating_mul(2));
+    }
+    if let Some(folder) = &arguments.data_dir {
+        look_before(&config, folder, arguments.resume).await?;
     }
     let (printed, lines) = mpsc::unbounded_channel();
-    let node = Node::start(config, Some(printed)).await.map_err(|error| {
-        complain(&error.to_string());
-        Exit::Failed
-    })?;
-    let mut client = connect(&node.address().to_string()).await?;
+    let node = Node::start(config, Some(printed)).await.map_err(|error| node::refused(&error))?;
+    let mut client = coordinator(&node.address().to_string()).await?;
     let began = Instant::now();
-    let process = client.submit(request).await.map_err(|status| refused(&status))?.into_inner().process;
-    let mut display = Display::new(quiet, began);
-    let timed_out = follow(&mut client, &process, arguments.timeout, lines, &mut display).await?;
-    display.clear();
-    let answer = client.results(v1::ResultsRequest { process }).await.map_err(|status| refused(&status))?.into_inner();
+    let process = match request {
+        Some(request) => ask(client.submit(request)).await?.process,
+        None => left_behind(&mut client).await?,
+    };
+    let mut display = Display::new(quiet, &process, began);
+    let timed_out = follow(&mut client, &process, arguments.timeout, lines, &mut display).await;
+    clear_foot();
+    let (timed_out, answer) = (timed_out?, results_of(&mut client, process).await?);
+    node.close().await;
     Ok(report(&answer, timed_out, began.elapsed(), format))
+}
+
+/// Whether a directory has what `--resume` needs, and nothing that would go on unasked otherwise.
+async fn look_before(config: &Config, folder: &Path, resume: bool) -> Result<(), Exit> {
+    let shown = folder.display();
+    if !folder.join("repository").exists() {
+        return match resume {
+            true => Err(complain(&format!("there is nothing to go on with in {shown}: no process was kept there"))),
+            false => Ok(()),
+        };
+    }
+    let unfinished = unfinished(config).await.map_err(|error| node::refused(&error))?;
+    match &unfinished[..] {
+        [process] if !resume => Err(complain(&format!(
+            "{process} in {shown} has not ended: go on with it, `xavantes run --resume --data-dir {shown}`, or choose \
+             another directory"
+        ))),
+        [] | [_] => Ok(()),
+        several => Err(complain(&format!(
+            "several processes in {shown} have not ended ({}): `xavantes node --data-dir {shown}` goes on with all of them",
+            several.join(", ")
+        ))),
+    }
+}
+
+/// The process that goes on; if none does, the last that ended.
+async fn left_behind(client: &mut Coordinator) -> Result<String, Exit> {
+    let processes = ask(client.list(v1::ListRequest {})).await?.processes;
+    let running = |it: &v1::ProcessStatus| it.state() == v1::ProcessState::Running;
+    let last = processes.iter().max_by_key(|it| (running(it), it.ended_ms));
+    let nothing = || complain("there is nothing to go on with: no process was kept there");
+    last.map(|it| it.process.clone()).ok_or_else(nothing)
 }
 
 /// Shows a process until its end. Time-out and Ctrl-C cancel it. Tells whether time ran out.
@@ -59,41 +108,57 @@ async fn follow(
     mut lines: mpsc::UnboundedReceiver<(String, String)>,
     display: &mut Display,
 ) -> Result<bool, Exit> {
-    let request = v1::WatchRequest { process: process.to_owned() };
-    let mut changes = client.watch(request).await.map_err(|status| refused(&status))?.into_inner();
+    let mut changes = ask(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
+    let mut trees = display.look(client, process);
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(|error| {
+        complain(&format!("cannot listen for signals: {error}"));
+        Exit::Failed
+    })?;
     let mut timed_out = false;
     let forever = Duration::from_secs(365 * 24 * 3600);
     let cancel_at = tokio::time::sleep(timeout.unwrap_or(forever));
     tokio::pin!(cancel_at);
+    let mut draws = interval(DRAW_EVERY);
+    draws.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut printed = Vec::new();
     loop {
         let cancel = tokio::select! {
-            biased;
-            Some((path, line)) = lines.recv() => {
-                display.printed(&path, &line);
+            1.. = lines.recv_many(&mut printed, MOST_LINES) => {
+                display.printed(&mut printed);
                 false
             }
             change = changes.message() => match change.map_err(|status| refused(&status))? {
                 Some(status) => {
-                    display.show(&status);
+                    display.on_status(status);
                     false
                 }
                 None => {
-                    while let Ok((path, line)) = lines.try_recv() {
-                        display.printed(&path, &line);
+                    while let Ok(line) = lines.try_recv() {
+                        printed.push(line);
                     }
+                    display.printed(&mut printed);
                     return Ok(timed_out);
                 }
             },
+            Some(tree) = trees.recv() => {
+                display.on_tree(&tree);
+                false
+            }
+            _ = draws.tick(), if display.is_live() => {
+                display.draw();
+                false
+            }
             () = &mut cancel_at => {
                 timed_out |= timeout.is_some();
                 true
             }
-            _ = tokio::signal::ctrl_c() => true,
+            _ = interrupts.recv() => true,
         };
         if cancel {
+            display.on_cancel();
             let action = Some(v1::steer_request::Action::Cancel(v1::Nothing {}));
             // It may have ended in this moment, or be ending already.
-            let _ = client.steer(v1::SteerRequest { path: process.to_owned(), action }).await;
+            let _ = question(client.steer(v1::SteerRequest { path: process.to_owned(), action })).await;
             cancel_at.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
         }
     }
@@ -132,40 +197,70 @@ fn report(answer: &v1::ResultsResponse, timed_out: bool, elapsed: Duration, form
     if printed == Exit::Success { exit } else { printed }
 }
 
-/// One line that is kept up to date on a terminal, and what activities print.
+/// What is shown while a process runs: on a terminal how it goes, everywhere what activities print.
 struct Display {
     quiet: bool,
-    terminal: bool,
     began: Instant,
-    shown: bool,
+    progress: Option<Progress>,
 }
 
 impl Display {
-    fn new(quiet: bool, began: Instant) -> Self {
-        Self { quiet, terminal: std::io::stderr().is_terminal(), began, shown: false }
+    fn new(quiet: bool, process: &str, began: Instant) -> Self {
+        let live = !quiet && std::io::stderr().is_terminal();
+        Self { quiet, began, progress: live.then(|| Progress::new(process)) }
     }
 
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            tell("\r\x1b[K");
+    fn is_live(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// Looks at the process now and then, if there is somebody to see it.
+    fn look(&self, client: &Coordinator, process: &str) -> mpsc::Receiver<v1::Element> {
+        let (sender, receiver) = mpsc::channel(1);
+        if self.is_live() {
+            let (mut client, path) = (client.clone(), process.to_owned());
+            tokio::spawn(async move {
+                while !sender.is_closed() {
+                    let request = v1::ShowRequest { path: path.clone(), depth: LOOK_DEPTH };
+                    if let Ok(v1::ShowResponse { element: Some(element) }) = question(client.show(request)).await {
+                        let _ = sender.send(element).await;
+                    }
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            });
+        }
+        receiver
+    }
+
+    fn on_status(&mut self, status: v1::ProcessStatus) {
+        if let Some(progress) = &mut self.progress {
+            progress.on_status(status, self.began.elapsed());
         }
     }
 
-    fn show(&mut self, status: &v1::ProcessStatus) {
-        if self.quiet || !self.terminal {
-            return;
+    fn on_tree(&mut self, tree: &v1::Element) {
+        if let Some(progress) = &mut self.progress {
+            progress.on_tree(tree, self.began.elapsed());
         }
-        self.shown = true;
-        let counts = status.counts.unwrap_or_default();
-        let rate = counts.completed as f64 / self.began.elapsed().as_secs_f64().max(0.001);
-        let failed = if counts.failed > 0 { format!(", {} failed", counts.failed) } else { String::new() };
-        tell(&format!("\r\x1b[K{} completed, {} running{failed} ({rate:.0}/s)", counts.completed, counts.running));
     }
 
-    fn printed(&mut self, path: &str, line: &str) {
-        if !self.quiet {
-            self.clear();
-            tell(&format!("{path}: {line}\n"));
+    fn on_cancel(&mut self) {
+        if let Some(progress) = &mut self.progress {
+            progress.on_cancel();
+        }
+    }
+
+    fn draw(&self) {
+        if let Some(progress) = &self.progress {
+            let (_, width) = Term::stderr().size();
+            set_foot(&progress.lines(self.began.elapsed(), width.into()).join("\n"));
+        }
+    }
+
+    fn printed(&self, lines: &mut Vec<(String, String)>) {
+        let text: String = lines.drain(..).map(|(path, line)| format!("{path}: {line}\n")).collect();
+        if !self.quiet && !text.is_empty() {
+            tell(&text);
         }
     }
 }

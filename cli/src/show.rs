@@ -74,6 +74,9 @@ pub(crate) fn status_json(status: &v1::ProcessStatus) -> Json {
     if status.ended_ms > 0 {
         shown["ended_ms"] = json!(status.ended_ms);
     }
+    if !status.trouble.is_empty() {
+        shown["trouble"] = json!(status.trouble);
+    }
     if let Some(why) = &status.failure {
         shown["error"] = json!(failure(why));
     }
@@ -96,7 +99,11 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Processes; why they do not go on only if there is one that does not.
 pub(crate) fn list(processes: &[v1::ProcessStatus]) -> String {
+    let troubled = processes.iter().any(|status| !status.trouble.is_empty());
+    let head = ["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED", "TROUBLE"];
+    let head = if troubled { &head[..] } else { &head[..5] };
     let rows: Vec<Vec<String>> = processes
         .iter()
         .map(|status| {
@@ -107,10 +114,11 @@ pub(crate) fn list(processes: &[v1::ProcessStatus]) -> String {
                 counts.completed.to_string(),
                 counts.running.to_string(),
                 counts.failed.to_string(),
+                status.trouble.clone(),
             ]
         })
         .collect();
-    table(&["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED"], &rows)
+    table(head, &rows)
 }
 
 pub(crate) fn nodes(nodes: &[v1::NodeStatus]) -> String {

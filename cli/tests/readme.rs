@@ -1,7 +1,11 @@
 //! The commands of the README, run as they are written.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
+
+use common::Folder;
 
 /// The fenced blocks of a language, in order.
 fn blocks(text: &str, language: &str) -> Vec<String> {
@@ -31,10 +35,12 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 }
 
 fn run(body: &str) -> String {
+    let folder = Folder::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = Command::new("timeout")
         .args(["120", "bash", "-c", &script(body)])
         .current_dir(root)
+        .env("XDG_STATE_HOME", folder.path("state"))
         .output()
         .expect("timeout and bash are there");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

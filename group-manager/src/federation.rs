@@ -20,9 +20,8 @@ pub struct Federation {
 
 #[derive(Debug, Clone)]
 struct Known {
+    /// As it was heard, with the adjacent group that told it.
     summary: v1::GroupSummary,
-    /// The adjacent group that told it.
-    teller: String,
     heard: Duration,
 }
 
@@ -37,21 +36,30 @@ impl Federation {
     pub fn hear(&mut self, news: v1::GroupSummaries, now: Duration) {
         for mut summary in news.summaries {
             summary.hops = summary.hops.saturating_add(1);
-            let stale = Duration::from_millis(summary.age_ms) > MAX_AGE;
-            if summary.group.is_empty() || summary.group == self.own || summary.hops > MAX_HOPS || stale {
-                continue;
-            }
-            let better = self.known.get(&summary.group).is_none_or(|known| {
-                let same_way = known.teller == news.group;
-                let newer = summary.number > known.summary.number;
-                let shorter = summary.number == known.summary.number && summary.hops < known.summary.hops;
-                // The way that is in use is left only for a shorter one, or when it has gone silent.
-                (newer && (same_way || summary.hops <= known.summary.hops || known.age(now) > MAX_AGE / 2)) || shorter
-            });
-            if better {
-                let known = Known { teller: news.group.clone(), heard: now, summary };
-                self.known.insert(known.summary.group.clone(), known);
-            }
+            summary.via = news.group.clone();
+            self.take(summary, now);
+        }
+    }
+
+    /// What another manager of the same group knows, or this one knew before it started.
+    pub fn learn(&mut self, groups: Vec<v1::GroupSummary>, now: Duration) {
+        groups.into_iter().for_each(|summary| self.take(summary, now));
+    }
+
+    fn take(&mut self, summary: v1::GroupSummary, now: Duration) {
+        let stale = Duration::from_millis(summary.age_ms) > MAX_AGE;
+        if summary.group.is_empty() || summary.group == self.own || summary.hops > MAX_HOPS || stale {
+            return;
+        }
+        let better = self.known.get(&summary.group).is_none_or(|known| {
+            let same_way = known.summary.via == summary.via;
+            let newer = summary.number > known.summary.number;
+            let shorter = summary.number == known.summary.number && summary.hops < known.summary.hops;
+            // The way that is in use is left only for a shorter one, or when it has gone silent.
+            (newer && (same_way || summary.hops <= known.summary.hops || known.age(now) > MAX_AGE / 2)) || shorter
+        });
+        if better {
+            self.known.insert(summary.group.clone(), Known { heard: now, summary });
         }
     }
 
@@ -60,7 +68,7 @@ impl Federation {
         let others = self
             .known
             .values()
-            .filter(|known| known.teller != neighbour && known.summary.group != neighbour)
+            .filter(|known| known.summary.via != neighbour && known.summary.group != neighbour)
             .filter(|known| known.summary.hops < MAX_HOPS && known.age(now) <= MAX_AGE)
             .map(|known| known.aged(now));
         v1::GroupSummaries { group: self.own.clone(), summaries: std::iter::once(own).chain(others).collect() }
@@ -170,5 +178,23 @@ mod tests {
         assert_eq!(federation.groups(NOW)[0].free_slots, 5);
         federation.hear(v1::GroupSummaries { group: "b".into(), summaries: vec![summary("a", 9)] }, NOW);
         assert_eq!(federation.groups(NOW).len(), 1, "news of ourselves is no news");
+    }
+
+    #[test]
+    fn another_manager_learns_it_with_its_way_and_age() {
+        let mut here = Federation::new("a".into());
+        let mut far = v1::GroupSummary { hops: 1, via: "x".into(), ..summary("c", 5) };
+        here.hear(v1::GroupSummaries { group: "b".into(), summaries: vec![summary("b", 5), far.clone()] }, NOW);
+        let later = NOW + Duration::from_secs(4);
+        let mut there = Federation::new("a".into());
+        there.learn(here.groups(later), Duration::ZERO);
+        assert_eq!(there.groups(Duration::ZERO), here.groups(later));
+        far = v1::GroupSummary { hops: 2, via: "b".into(), age_ms: 4000, ..far };
+        assert_eq!(there.groups(Duration::ZERO)[1], far, "whom a neighbour has it from is not our way");
+        let told = there.tell("b", summary("a", 1), Duration::ZERO);
+        assert_eq!(told.summaries.len(), 1, "what b told is not told to b");
+        there.learn(here.groups(NOW + MAX_AGE * 2), Duration::from_secs(1));
+        there.expire(Duration::from_secs(7));
+        assert!(there.groups(Duration::from_secs(7)).is_empty(), "old news is no news");
     }
 }

@@ -1,63 +1,64 @@
-//! Adjacent groups' managers, with whom summaries are exchanged, and those managers of the own group that lead before
-//! this one does.
+//! Adjacent groups' managers, with whom summaries are exchanged.
 
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
-use tracing::{debug, info, warn};
-use xavantes_proto::v1;
+use tracing::debug;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
+use xavantes_proto::{question, v1};
 
 use crate::service::Shared;
 
 const TELL_EVERY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often a replica looks whether somebody before it is there.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// It leads when nobody was there so many times in a row.
-const SILENT_LOOKS: u32 = 3;
+/// A neighbour that tells nothing for so long is not there.
+const SILENCE: Duration = Duration::from_secs(5);
 
-pub(crate) async fn connect(address: &str) -> Result<GroupManagerClient<Channel>, tonic::transport::Error> {
-    let channel = Endpoint::from_shared(format!("http://{address}"))?
-        .connect_timeout(Duration::from_secs(1))
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(Duration::from_secs(2))
-        .keep_alive_timeout(Duration::from_secs(2))
-        .keep_alive_while_idle(true)
-        .connect()
-        .await?;
-    Ok(GroupManagerClient::new(channel))
-}
-
-/// Exchanges summaries with an adjacent group, for as long as this manager lives.
-pub(crate) async fn exchange(shared: Weak<Shared>, address: String) {
-    while shared.strong_count() > 0 {
-        match connect(&address).await {
-            Ok(client) => {
-                if let Err(status) = talk(&shared, client).await {
-                    debug!(%address, %status, "the adjacent group broke off");
-                }
-            }
-            Err(error) => debug!(%address, %error, "the adjacent group is not there"),
+/// Exchanges summaries with an adjacent group, for as long as this manager lives: with the manager at this address, or,
+/// while that one is not there or does not lead, with one that it named as another manager of its group.
+pub(crate) async fn exchange(shared: Weak<Shared>, configured: String) {
+    for turn in 0.. {
+        let Some(others) = shared.upgrade().map(|it| it.books().adjacent.get(&configured).cloned()) else { return };
+        let others = others.unwrap_or_default();
+        let turn = turn % (others.len() + 1);
+        let address = if turn == 0 { &configured } else { &others[turn - 1] };
+        match talk(&shared, &configured, address, !others.is_empty()).await {
+            Ok(()) => debug!(address, "the adjacent group is not led from here"),
+            Err(error) => debug!(address, %error, "the adjacent group is not there"),
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn talk(shared: &Weak<Shared>, mut client: GroupManagerClient<Channel>) -> Result<(), tonic::Status> {
+/// Talks to a manager as long as it is there, and leads if there are others that might.
+async fn talk(
+    shared: &Weak<Shared>,
+    configured: &str,
+    address: &str,
+    others: bool,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await?);
     let (sender, receiver) = mpsc::channel(1);
     // Whom we talk to is only known when they answer; until then nothing is held back.
     let (name, named) = watch::channel(String::new());
     let telling = tokio::spawn(tell(shared.clone(), named, sender));
     let outcome = async {
-        let mut news = client.exchange(ReceiverStream::new(receiver)).await?.into_inner();
-        while let Some(heard) = news.message().await? {
+        let mut news = question(client.exchange(ReceiverStream::new(receiver))).await?;
+        while let Some(heard) = tokio::time::timeout(SILENCE, news.message()).await?? {
             let Some(shared) = shared.upgrade() else { return Ok(()) };
             name.send_if_modified(|name| std::mem::replace(name, heard.group.clone()) != heard.group);
+            // Whoever does not lead tells nothing.
+            match heard.summaries.iter().find(|it| it.group == heard.group) {
+                None if others => return Ok(()),
+                // The first is the one that speaks.
+                Some(own) if address == configured => {
+                    let others = own.managers.iter().skip(1).cloned().collect();
+                    shared.books().adjacent.insert(configured.to_owned(), others);
+                }
+                _ => {}
+            }
             shared.hear(heard);
         }
         Ok(())
@@ -81,29 +82,5 @@ pub(crate) async fn tell(
         if sender.send(news).await.is_err() {
             return;
         }
-    }
-}
-
-/// A replica leads while none of the managers before it is there.
-pub(crate) async fn stand_by(shared: Weak<Shared>, before: Vec<String>) {
-    let mut silent = 0;
-    loop {
-        let mut somebody = false;
-        for address in &before {
-            somebody |= connect(address).await.is_ok();
-        }
-        silent = if somebody { 0 } else { silent + 1 };
-        let Some(shared) = shared.upgrade() else { return };
-        let leads = silent >= SILENT_LOOKS;
-        if shared.leads.load(Ordering::Acquire) != leads {
-            if leads {
-                warn!("the managers before this one are silent: leading the group");
-            } else {
-                info!("a manager before this one is back");
-            }
-            shared.lead(leads);
-        }
-        drop(shared);
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }

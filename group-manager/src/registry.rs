@@ -1,11 +1,12 @@
-//! The nodes of a group. What they say of themselves is soft state: a node that is silent for a lease is gone, and
-//! one that speaks again is back.
+//! The nodes of a group. A node that is silent for a lease is gone, and one that speaks again is back. Whoever begins
+//! to lead with what it was told, or remembers, gives each node a lease to speak.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use xavantes_proto::v1;
 
+use crate::lending::Candidate;
 use crate::placement::Own;
 
 /// A node that is silent for so long is gone.
@@ -20,12 +21,20 @@ pub struct Registry {
 #[derive(Debug, Clone)]
 struct Entry {
     heartbeat: v1::Heartbeat,
-    heard: Duration,
+    /// When it was heard, or when it was learned of that it had been silent for some time.
+    learned: Duration,
+    silent: Duration,
+    /// It is gone if nothing is heard of it until then.
+    until: Duration,
     /// An administrator wants it to drain.
     drain: bool,
 }
 
 impl Entry {
+    fn silent(&self, now: Duration) -> Duration {
+        self.silent.saturating_add(now.saturating_sub(self.learned))
+    }
+
     fn drains(&self) -> bool {
         self.drain || self.heartbeat.draining
     }
@@ -35,25 +44,49 @@ impl Registry {
     /// A node beats; true if that changes what others must know.
     pub fn beat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> bool {
         let Some(node) = heartbeat.node.as_ref().filter(|node| !node.name.is_empty()) else { return false };
-        match self.nodes.get_mut(&node.name) {
-            Some(entry) => {
-                let changed = entry.heartbeat.node != heartbeat.node || entry.heartbeat.draining != heartbeat.draining;
-                entry.heartbeat = heartbeat;
-                entry.heard = now;
-                changed
-            }
-            None => {
-                self.nodes.insert(node.name.clone(), Entry { heartbeat, heard: now, drain: false });
-                true
-            }
+        let name = node.name.clone();
+        let old = self.nodes.get(&name);
+        let drain = old.is_some_and(|old| old.drain);
+        let changed =
+            old.is_none_or(|old| old.heartbeat.node != heartbeat.node || old.heartbeat.draining != heartbeat.draining);
+        let entry = Entry { heartbeat, learned: now, silent: Duration::ZERO, until: now + LEASE, drain };
+        self.nodes.insert(name, entry);
+        changed
+    }
+
+    /// The nodes that another manager knows, or this one knew before it started; all have a lease to speak.
+    pub fn learn(nodes: Vec<v1::KnownNode>, now: Duration) -> Self {
+        let mut registry = Self::default();
+        for known in nodes {
+            let Some(heartbeat) = known.heartbeat else { continue };
+            let Some(name) = heartbeat.node.as_ref().map(|node| node.name.clone()) else { continue };
+            let silent = Duration::from_millis(known.silent_ms);
+            let entry = Entry { heartbeat, learned: now, silent, until: now + LEASE, drain: known.drain };
+            registry.nodes.insert(name, entry);
         }
+        registry
+    }
+
+    /// All nodes, for another manager or for later.
+    pub fn tell(&self, now: Duration) -> Vec<v1::KnownNode> {
+        let known = self.nodes.values().map(|entry| v1::KnownNode {
+            heartbeat: Some(entry.heartbeat.clone()),
+            drain: entry.drain,
+            silent_ms: entry.silent(now).as_millis() as u64,
+        });
+        known.collect()
+    }
+
+    /// Gives everybody a lease to speak.
+    pub fn grace(&mut self, now: Duration) {
+        self.nodes.values_mut().for_each(|entry| entry.until = now + LEASE);
     }
 
     /// Forgets the nodes that were silent for a lease, and tells their names.
     pub fn expire(&mut self, now: Duration) -> Vec<String> {
         let mut gone = Vec::new();
         self.nodes.retain(|name, entry| {
-            let alive = now.saturating_sub(entry.heard) < LEASE;
+            let alive = now < entry.until;
             if !alive {
                 gone.push(name.clone());
             }
@@ -102,11 +135,20 @@ impl Registry {
         self.taking(v1::Role::ProcessCoordinator).map(|(node, entry)| (node, entry.heartbeat.processes))
     }
 
-    /// The worker with the most free slots, and how many.
-    pub fn freest_worker(&self) -> Option<(&v1::NodeDescription, u32)> {
+    /// The workers that take work, with what they have to do.
+    pub fn candidates(&self) -> Vec<Candidate> {
         let workers = self.taking(v1::Role::ActivityManager);
-        let free = workers.map(|(node, entry)| (node, node.slots.saturating_sub(entry.heartbeat.busy)));
-        free.max_by_key(|(_, free)| *free).filter(|(_, free)| *free > 0)
+        let candidate = |(node, entry): (&v1::NodeDescription, &Entry)| Candidate {
+            worker: node.name.clone(),
+            slots: node.slots,
+            busy: entry.heartbeat.busy,
+        };
+        workers.map(candidate).collect()
+    }
+
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<&v1::NodeDescription> {
+        self.nodes.get(name)?.heartbeat.node.as_ref()
     }
 
     fn taking(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &Entry)> {
@@ -129,7 +171,8 @@ impl Registry {
                 busy: entry.heartbeat.busy,
                 processes: entry.heartbeat.processes,
                 draining: entry.drains(),
-                silent_ms: now.saturating_sub(entry.heard).as_millis() as u64,
+                silent_ms: entry.silent(now).as_millis() as u64,
+                waiting: entry.heartbeat.waiting,
             })
             .collect()
     }
@@ -173,6 +216,27 @@ mod tests {
         assert!(names(&registry).is_empty());
         assert_eq!(registry.draining()[0].name, "a");
         assert!(registry.nodes(Duration::ZERO)[0].draining);
+    }
+
+    #[test]
+    fn another_manager_gives_the_nodes_that_it_learned_of_a_lease_to_speak() {
+        let second = Duration::from_secs;
+        let mut here = Registry::default();
+        here.beat(heartbeat("a", &[v1::Role::ActivityManager]), second(10));
+        here.beat(heartbeat("b", &[v1::Role::ActivityManager]), second(11));
+        here.drain("b");
+        let mut there = Registry::learn(here.tell(second(12)), second(1));
+        assert_eq!(names(&there), ["a"]);
+        assert!(there.wants_drain("b"));
+        let silent: Vec<u64> = there.nodes(second(2)).iter().map(|node| node.silent_ms).collect();
+        assert_eq!(silent, [3000, 2000]);
+        // It begins to lead later; one speaks, the other does not.
+        there.grace(second(20));
+        assert!(!there.beat(heartbeat("b", &[v1::Role::ActivityManager]), second(22)), "nothing new");
+        assert!(there.wants_drain("b"), "what the administrator wanted is not forgotten");
+        assert!(there.expire(second(22)).is_empty());
+        assert_eq!(there.expire(second(23)), ["a"]);
+        assert!(Registry::learn(vec![v1::KnownNode::default()], second(1)).nodes(second(1)).is_empty());
     }
 
     #[test]

@@ -1,9 +1,7 @@
-//! Nodes join and beat; everybody hears of changes; other groups ask for room.
+//! Nodes join and beat; everybody hears of changes; other groups ask for room. What is known and decided is in `books`.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, watch};
@@ -11,32 +9,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
-use xavantes_proto::v1;
+use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::group_manager_server::GroupManager;
+use xavantes_proto::{question, v1};
+use xavantes_repository::{Error, Store};
 
-use crate::federation::Federation;
-use crate::neighbours;
-use crate::placement::{Own, Place, What, place};
-use crate::registry::{LEASE, Registry};
-
-/// How a group manager is set up.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The group.
-    pub group: String,
-    /// Where this manager is reached.
-    pub address: String,
-    /// Managers of the group that lead before this one.
-    pub before: Vec<String>,
-    /// Managers of adjacent groups.
-    pub adjacent: Vec<String>,
-    /// External data by name.
-    pub sources: BTreeMap<String, String>,
-    /// Groups whose work is taken; none means all.
-    pub foreign_groups: Vec<String>,
-    /// Slots that foreign work may use at once.
-    pub foreign_slots: u32,
-}
+use crate::books::{Books, Placed};
+use crate::options::Options;
+use crate::{following, keeping, neighbours};
 
 /// The group manager; cheap to clone.
 #[derive(Clone)]
@@ -50,82 +30,83 @@ pub(crate) struct Shared {
     books: Mutex<Books>,
     /// Counts the changes that nodes must hear of.
     changes: watch::Sender<u64>,
-    pub(crate) leads: AtomicBool,
-    number: AtomicU64,
+    repository: Store,
+    /// The substance of what was kept last. Whoever has it locked keeps something.
+    kept: tokio::sync::Mutex<v1::GroupState>,
 }
 
-struct Books {
-    registry: Registry,
-    federation: Federation,
-    /// When this manager began to lead.
-    leading_since: Duration,
-    /// Slots lent to other groups, until when.
-    lent: BTreeMap<(String, String), (u32, Duration)>,
-}
-
-/// How often silent nodes are looked for.
+/// How often silent nodes are looked for, and who leads.
 const LOOK: Duration = Duration::from_millis(250);
 /// Rosters are sent at least so often: they tell what is free.
 const NEWS_EVERY: Duration = Duration::from_secs(1);
-/// For how long foreign coordinators may count on slots.
-const LENT_FOR: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// The manager of a group without nodes yet.
-    pub fn new(options: Options) -> Self {
-        let leads = options.before.is_empty();
-        let books = Books {
-            registry: Registry::default(),
-            federation: Federation::new(options.group.clone()),
-            leading_since: Duration::ZERO,
-            lent: BTreeMap::new(),
-        };
-        // Numbers of summaries grow over restarts, too.
-        let number = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    /// The manager of a group, with what it knew of it.
+    pub async fn open(options: Options, repository: Store) -> Result<Self, Error> {
+        let kept = keeping::load(&repository, &options.group).await?;
+        let age = Duration::from_millis(clock_ms().saturating_sub(kept.kept_at_ms));
+        let substance = keeping::substance(&kept);
         let shared = Arc::new(Shared {
             began: Instant::now(),
-            books: Mutex::new(books),
+            books: Mutex::new(Books::new(options.clone(), kept, age, Duration::ZERO)),
             changes: watch::channel(0).0,
-            leads: AtomicBool::new(leads),
-            number: AtomicU64::new(number),
+            repository,
+            kept: tokio::sync::Mutex::new(substance),
             options,
         });
-        tokio::spawn(watch_silence(Arc::downgrade(&shared)));
+        // One that is alone leads at once.
+        shared.look();
+        tokio::spawn(watch_clock(Arc::downgrade(&shared)));
+        tokio::spawn(keeping::run(Arc::downgrade(&shared)));
         for address in shared.options.adjacent.clone() {
             tokio::spawn(neighbours::exchange(Arc::downgrade(&shared), address));
         }
-        if !leads {
-            tokio::spawn(neighbours::stand_by(Arc::downgrade(&shared), shared.options.before.clone()));
+        for (place, address) in shared.options.others() {
+            let group = shared.options.group.clone();
+            tokio::spawn(following::follow(Arc::downgrade(&shared), group, place, address.clone()));
         }
-        Self { shared }
+        Ok(Self { shared })
     }
 
     #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
     fn leading(&self) -> Result<&Shared, Status> {
-        if self.shared.leads.load(Ordering::Acquire) {
+        let books = self.shared.books();
+        if books.succession.leads() {
             return Ok(&self.shared);
         }
-        let first = self.shared.options.before.first().cloned().unwrap_or_default();
-        Err(Status::failed_precondition(format!("this manager is a replica; the group is led from {first}")))
+        Err(Status::failed_precondition(match books.leader(self.shared.now()) {
+            Some(leader) => format!("this manager is a replica; the group is led from {leader}"),
+            None => "this manager is a replica, and nobody leads the group at the moment".into(),
+        }))
+    }
+
+    #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
+    fn addable(&self, name: &str) -> Result<&Shared, Status> {
+        let shared = self.leading()?;
+        let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+        if name.is_empty() || !name.bytes().all(fine) {
+            let rule = "names of sources consist of small letters, digits, - and _";
+            return Err(Status::invalid_argument(format!("{rule}; {name:?} does not")));
+        }
+        if shared.options.sources.contains_key(name) {
+            let message = format!("source {name:?} is in the configuration of the group manager; change it there");
+            return Err(Status::failed_precondition(message));
+        }
+        Ok(shared)
     }
 }
 
-async fn watch_silence(shared: std::sync::Weak<Shared>) {
-    let mut look = tokio::time::interval(LOOK);
+/// Milliseconds since 1970.
+fn clock_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+async fn watch_clock(shared: Weak<Shared>) {
+    let mut ticks = tokio::time::interval(LOOK);
     loop {
-        look.tick().await;
+        ticks.tick().await;
         let Some(shared) = shared.upgrade() else { return };
-        let now = shared.now();
-        let gone = {
-            let mut books = shared.books();
-            books.federation.expire(now);
-            books.lent.retain(|_, (_, until)| *until > now);
-            books.registry.expire(now)
-        };
-        if !gone.is_empty() {
-            warn!(nodes = gone.join(","), "nodes are silent");
-            shared.changed();
-        }
+        shared.look();
     }
 }
 
@@ -134,7 +115,7 @@ impl Shared {
         self.began.elapsed()
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         // The books are whole between any two statements, so a poisoned lock is as good as another.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,10 +124,19 @@ impl Shared {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn lead(&self, leads: bool) {
-        self.books().leading_since = self.now();
-        self.leads.store(leads, Ordering::Release);
-        self.changed();
+    fn look(&self) {
+        let looked = self.books().look(self.now());
+        match looked.leads {
+            Some(true) => info!(epoch = self.books().succession.epoch(), "leading the group"),
+            Some(false) => info!("a manager before this one leads again"),
+            None => {}
+        }
+        if !looked.gone.is_empty() {
+            warn!(nodes = looked.gone.join(","), "nodes are silent");
+        }
+        if looked.leads.is_some() || !looked.gone.is_empty() {
+            self.changed();
+        }
     }
 
     fn beat(&self, heartbeat: v1::Heartbeat) {
@@ -160,161 +150,83 @@ impl Shared {
         self.books().federation.hear(news, self.now());
     }
 
-    fn roster(&self, node: &str) -> v1::Roster {
-        let books = self.books();
-        let own = books.registry.own(node);
-        let groups = books.federation.groups(self.now());
-        v1::Roster {
-            group: self.options.group.clone(),
-            workers: books.registry.workers(),
-            draining: books.registry.draining(),
-            drain: books.registry.wants_drain(node),
-            settling: self.now().saturating_sub(books.leading_since) < LEASE * 2,
-            free_slots: own.free_slots,
-            other_coordinators: own.coordinators,
-            foreign_free_slots: groups.iter().map(|group| group.free_slots).sum(),
-            foreign_coordinators: groups.iter().map(|group| group.coordinators.len() as u32).sum(),
-        }
-    }
-
-    /// What the group offers to others.
-    fn own_summary(&self) -> v1::GroupSummary {
-        let books = self.books();
-        let workers = books.registry.workers();
-        let lent: u32 = books.lent.values().map(|(slots, _)| *slots).sum();
-        let lendable = self.options.foreign_slots.saturating_sub(lent);
-        let managers = std::iter::once(&self.options.address).chain(&self.options.before);
-        v1::GroupSummary {
-            group: self.options.group.clone(),
-            managers: managers.cloned().collect(),
-            hops: 0,
-            age_ms: 0,
-            workers: workers.len() as u32,
-            slots: workers.iter().map(|worker| worker.slots).sum(),
-            free_slots: books.registry.free_slots().min(lendable),
-            coordinators: books
-                .registry
-                .coordinators()
-                .map(|(node, processes)| v1::CoordinatorOffer {
-                    node: node.name.clone(),
-                    address: node.address.clone(),
-                    processes,
-                })
-                .collect(),
-            number: self.number.fetch_add(1, Ordering::Relaxed),
-        }
-    }
-
     pub(crate) fn summaries(&self, neighbour: &str) -> v1::GroupSummaries {
-        if !self.leads.load(Ordering::Acquire) {
-            return v1::GroupSummaries { group: self.options.group.clone(), summaries: Vec::new() };
-        }
-        let mut own = self.own_summary();
-        if !self.takes(neighbour) {
-            own.free_slots = 0;
-            own.coordinators.clear();
-        }
-        self.books().federation.tell(neighbour, own, self.now())
+        self.books().summaries(neighbour, clock_ms(), self.now())
     }
 
-    /// Does the administrator take work of that group? A neighbour that has not said its name is none that is known.
-    fn takes(&self, group: &str) -> bool {
-        let known = &self.options.foreign_groups;
-        known.is_empty() || known.iter().any(|known| known == group)
+    pub(crate) fn follow(&self, place: usize, state: v1::GroupState) {
+        self.books().follow(place, state, self.now());
     }
 
-    /// Lends slots of a worker to a coordinator of another group.
-    fn lend(&self, asker: &v1::PlaceRequest) -> v1::PlaceResponse {
-        let mut books = self.books();
-        let now = self.now();
-        let key = (asker.group.clone(), asker.node.clone());
-        let others: u32 = books.lent.iter().filter(|(other, _)| **other != key).map(|(_, (slots, _))| *slots).sum();
-        let most = self.options.foreign_slots.saturating_sub(others);
-        let Some((worker, free)) = books.registry.freest_worker() else { return v1::PlaceResponse::default() };
-        let slots = free.min(most);
-        if slots == 0 || !self.takes(&asker.group) {
-            return v1::PlaceResponse::default();
-        }
-        let node = Some(worker.clone());
-        books.lent.insert(key, (slots, now + LENT_FOR));
-        v1::PlaceResponse { node, group: self.options.group.clone(), slots, lease_ms: LENT_FOR.as_millis() as u64 }
-    }
-
-    fn own_coordinator(&self, asker: &str) -> Option<v1::NodeDescription> {
+    /// What another manager of the group is told.
+    pub(crate) fn told(&self) -> v1::GroupState {
         let books = self.books();
-        let others = books.registry.coordinators().filter(|(node, _)| node.name != asker);
-        others.min_by_key(|(_, processes)| *processes).map(|(node, _)| node.clone())
+        match books.succession.leads() {
+            true => books.state(self.now()),
+            false => v1::GroupState { epoch: books.succession.epoch(), ..Default::default() },
+        }
     }
 
-    async fn place(&self, request: v1::PlaceRequest) -> v1::PlaceResponse {
-        let what = match request.what() {
-            v1::place_request::What::Worker => What::Worker,
-            _ => What::Coordinator,
-        };
-        if request.group != self.options.group {
-            return match what {
-                What::Worker => self.lend(&request),
-                // Foreign coordinators find ours in our summary.
-                What::Coordinator => v1::PlaceResponse::default(),
-            };
+    /// Keeps what is known, if it has changed.
+    pub(crate) async fn keep(&self) -> Result<(), Error> {
+        let mut kept = self.kept.lock().await;
+        let state = self.books().state(self.now());
+        let substance = keeping::substance(&state);
+        if *kept != substance {
+            self.save(state).await?;
+            *kept = substance;
         }
-        let (own, groups) = {
-            let books = self.books();
-            (books.registry.own(&request.node), books.federation.groups(self.now()))
+        Ok(())
+    }
+
+    /// Adds or removes a source; it is known when it has been kept.
+    async fn set_source(&self, name: String, uri: Option<String>) -> Result<(), Error> {
+        let mut kept = self.kept.lock().await;
+        let mut state = self.books().state(self.now());
+        match &uri {
+            Some(uri) => state.sources.insert(name.clone(), uri.clone()),
+            None => state.sources.remove(&name),
         };
-        // Workers of the own group are in the roster; whoever asks needs one from elsewhere.
-        let own = if what == What::Worker { Own { free_slots: 0, ..own } } else { own };
-        match place(what, own, &groups) {
-            Place::Own => {
-                let node = self.own_coordinator(&request.node);
-                v1::PlaceResponse { node, group: self.options.group.clone(), ..Default::default() }
-            }
-            Place::Wait if what == What::Coordinator => {
-                // Nothing is free anywhere; a neighbour in the own group still shares the work of interpreting.
-                let node = self.own_coordinator(&request.node);
-                v1::PlaceResponse { node, group: self.options.group.clone(), ..Default::default() }
-            }
-            Place::Wait => v1::PlaceResponse::default(),
-            Place::Foreign(name) => {
-                let Some(group) = groups.into_iter().find(|group| group.group == name) else {
-                    return v1::PlaceResponse::default();
-                };
-                match what {
-                    What::Coordinator => {
-                        let best = group.coordinators.into_iter().min_by_key(|offer| offer.processes);
-                        let node = best.map(|offer| v1::NodeDescription {
-                            name: offer.node,
-                            address: offer.address,
-                            ..Default::default()
-                        });
-                        v1::PlaceResponse { node, group: name, ..Default::default() }
-                    }
-                    What::Worker => borrow(&group.managers, request).await,
-                }
-            }
-        }
+        let substance = keeping::substance(&state);
+        self.save(state).await?;
+        *kept = substance;
+        let sources = &mut self.books().sources;
+        match uri {
+            Some(uri) => sources.insert(name, uri),
+            None => sources.remove(&name),
+        };
+        Ok(())
+    }
+
+    async fn save(&self, state: v1::GroupState) -> Result<(), Error> {
+        let state = v1::GroupState { kept_at_ms: clock_ms(), ..state };
+        keeping::save(&self.repository, &self.options.group, &state).await
     }
 }
 
 /// Asks the managers of another group for slots.
 async fn borrow(managers: &[String], request: v1::PlaceRequest) -> v1::PlaceResponse {
     for manager in managers {
-        match neighbours::connect(manager).await {
-            Ok(mut client) => {
-                if let Ok(answer) = client.place(request.clone()).await {
-                    return answer.into_inner();
-                }
-            }
+        match xavantes_proto::connect(manager).await {
+            Ok(channel) => match question(GroupManagerClient::new(channel).place(request.clone())).await {
+                Ok(answer) => return answer,
+                Err(status) => debug!(%manager, %status, "the manager of another group does not answer"),
+            },
             Err(error) => debug!(%manager, %error, "the manager of another group is not there"),
         }
     }
     v1::PlaceResponse::default()
 }
 
+fn not_kept(error: Error) -> Status {
+    Status::unavailable(format!("the source is not kept: {error}"))
+}
+
 #[tonic::async_trait]
 impl GroupManager for Service {
     type JoinStream = Pin<Box<dyn Stream<Item = Result<v1::Roster, Status>> + Send>>;
     type ExchangeStream = Pin<Box<dyn Stream<Item = Result<v1::GroupSummaries, Status>> + Send>>;
+    type FollowStream = Pin<Box<dyn Stream<Item = Result<v1::GroupState, Status>> + Send>>;
 
     async fn join(&self, request: Request<Streaming<v1::Heartbeat>>) -> Result<Response<Self::JoinStream>, Status> {
         self.leading()?;
@@ -331,10 +243,14 @@ impl GroupManager for Service {
         let mut changes = shared.changes.subscribe();
         let writer = shared.clone();
         tokio::spawn(async move {
-            // Who no longer leads lets go, so that the nodes find the one who does.
-            while writer.leads.load(Ordering::Acquire) {
+            loop {
                 changes.borrow_and_update();
-                if sender.send(Ok(writer.roster(&name))).await.is_err() {
+                let (leads, roster) = {
+                    let books = writer.books();
+                    (books.succession.leads(), books.roster(&name, writer.now()))
+                };
+                // Who no longer leads lets go, so that the nodes find the one who does.
+                if !leads || sender.send(Ok(roster)).await.is_err() {
                     return;
                 }
                 tokio::select! {
@@ -372,15 +288,30 @@ impl GroupManager for Service {
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver).map(Ok))))
     }
 
+    async fn follow(&self, request: Request<v1::FollowRequest>) -> Result<Response<Self::FollowStream>, Status> {
+        let (own, other) = (&self.shared.options.group, request.into_inner().group);
+        if *own != other {
+            return Err(Status::invalid_argument(format!("this is a manager of group {own:?}, not of {other:?}")));
+        }
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(following::tell(Arc::downgrade(&self.shared), sender));
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver).map(Ok))))
+    }
+
     async fn place(&self, request: Request<v1::PlaceRequest>) -> Result<Response<v1::PlaceResponse>, Status> {
         let shared = self.leading()?;
-        Ok(Response::new(shared.place(request.into_inner()).await))
+        let request = request.into_inner();
+        let placed = shared.books().place(&request, shared.now());
+        Ok(Response::new(match placed {
+            Placed::Here(answer) => answer,
+            Placed::Ask(managers) => borrow(&managers, request).await,
+        }))
     }
 
     async fn list_groups(&self, _: Request<v1::ListGroupsRequest>) -> Result<Response<v1::ListGroupsResponse>, Status> {
-        let shared = self.leading()?;
-        let mut groups = vec![shared.own_summary()];
-        groups.extend(shared.books().federation.groups(shared.now()));
+        let mut books = self.shared.books();
+        let mut groups = vec![books.own_summary(clock_ms())];
+        groups.extend(books.federation.groups(self.shared.now()));
         Ok(Response::new(v1::ListGroupsResponse { groups }))
     }
 
@@ -388,14 +319,46 @@ impl GroupManager for Service {
         &self,
         _: Request<v1::ListSourcesRequest>,
     ) -> Result<Response<v1::ListSourcesResponse>, Status> {
-        let sources = self.shared.options.sources.clone().into_iter().collect();
-        Ok(Response::new(v1::ListSourcesResponse { sources }))
+        let mut sources = self.shared.books().sources.clone();
+        sources.extend(self.shared.options.sources.clone());
+        Ok(Response::new(v1::ListSourcesResponse { sources: sources.into_iter().collect() }))
+    }
+
+    async fn add_source(
+        &self,
+        request: Request<v1::AddSourceRequest>,
+    ) -> Result<Response<v1::AddSourceResponse>, Status> {
+        let v1::AddSourceRequest { name, uri } = request.into_inner();
+        let shared = self.addable(&name)?;
+        if uri.trim().is_empty() {
+            return Err(Status::invalid_argument(format!("source {name:?} needs a URI")));
+        }
+        shared.set_source(name, Some(uri)).await.map_err(not_kept)?;
+        Ok(Response::new(v1::AddSourceResponse {}))
+    }
+
+    async fn remove_source(
+        &self,
+        request: Request<v1::RemoveSourceRequest>,
+    ) -> Result<Response<v1::RemoveSourceResponse>, Status> {
+        let name = request.into_inner().name;
+        let shared = self.addable(&name)?;
+        if !shared.books().sources.contains_key(&name) {
+            let group = &shared.options.group;
+            return Err(Status::not_found(format!("there is no source {name:?} in group {group:?}")));
+        }
+        shared.set_source(name, None).await.map_err(not_kept)?;
+        Ok(Response::new(v1::RemoveSourceResponse {}))
     }
 
     async fn list_nodes(&self, _: Request<v1::ListNodesRequest>) -> Result<Response<v1::ListNodesResponse>, Status> {
-        let shared = self.leading()?;
-        let nodes = shared.books().registry.nodes(shared.now());
-        Ok(Response::new(v1::ListNodesResponse { group: shared.options.group.clone(), nodes }))
+        let books = self.shared.books();
+        Ok(Response::new(v1::ListNodesResponse {
+            group: self.shared.options.group.clone(),
+            nodes: books.registry.nodes(self.shared.now()),
+            leads: books.succession.leads(),
+            epoch: books.succession.epoch(),
+        }))
     }
 
     async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<v1::DrainResponse>, Status> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,17 @@ pub struct Config {
     pub tags: Vec<String>,
     /// How many seconds running activities get to end when the node is told to stop.
     pub drain_seconds: u64,
+    /// Where it keeps what must outlive it; by default a folder of its own, named after group and node, in the user's
+    /// state directory.
+    pub data_dir: Option<PathBuf>,
+    /// Keeps nothing on this machine, whatever `data_dir` says.
+    pub in_memory: bool,
+    /// Of a process coordinator: the database that it shares with others of its group, instead of the data directory.
+    pub repository: Option<String>,
+    /// Of a process coordinator: for how many days ended processes are kept at most.
+    pub retention_days: u32,
+    /// Of a process coordinator: how many MiB ended processes may take together.
+    pub retention_mib: u64,
     /// Of a group manager: external data by name.
     pub sources: BTreeMap<String, String>,
 }
@@ -73,17 +85,150 @@ impl Default for Config {
             adjacent: Vec::new(),
             foreign_groups: Vec::new(),
             foreign_slots: None,
+            data_dir: None,
+            in_memory: false,
+            repository: None,
+            retention_days: 30,
+            retention_mib: 10 * 1024,
             sources: BTreeMap::new(),
             slots,
-            queue: slots.saturating_mul(2).max(8),
+            queue: 1024,
             tags: Vec::new(),
             drain_seconds: 30,
         }
     }
 }
 
+/// A setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// It has nothing to do.
+    #[error("a node needs at least one role: group-manager, process-coordinator or activity-manager")]
+    NoRole,
+    /// It belongs to no group.
+    #[error("a node that is no group manager needs the address of one: --join HOST:PORT")]
+    NoManager,
+    /// The name of a node or group.
+    #[error(
+        "{setting} cannot be {name:?}: expected 1 to 64 letters (a-z, A-Z), digits, '.', '_' and '-', \
+         the first of them a letter or digit"
+    )]
+    Name {
+        /// `name` or `group`.
+        setting: &'static str,
+        /// What was given.
+        name: String,
+    },
+    /// An address.
+    #[error("{0:?} is not an address: expected HOST:PORT")]
+    Address(String),
+    /// A repository. What was given is not repeated: it may have a password in it.
+    #[error("the repository is not a URL that begins with postgres://")]
+    Repository,
+    /// A limit of nothing.
+    #[error("{0} must be at least 1")]
+    Zero(&'static str),
+}
+
+impl Config {
+    /// Whether it can be used; tells the first thing that is wrong.
+    pub fn check(&self) -> Result<(), Unusable> {
+        if self.roles.is_empty() {
+            return Err(Unusable::NoRole);
+        }
+        for (setting, name) in [("name", &self.name), ("group", &self.group)] {
+            if !is_name(name) {
+                return Err(Unusable::Name { setting, name: name.clone() });
+            }
+        }
+        for address in self.advertise.iter().chain(&self.join).chain(&self.adjacent) {
+            check_address(address)?;
+        }
+        if self.join.is_empty() && !self.roles.contains(&Role::GroupManager) {
+            return Err(Unusable::NoManager);
+        }
+        if self.repository.as_ref().is_some_and(|url| !is_database(url)) {
+            return Err(Unusable::Repository);
+        }
+        let limits = [("slots", self.slots.into()), ("retention-days", self.retention_days.into())];
+        match limits.into_iter().chain([("retention-mib", self.retention_mib)]).find(|(_, limit)| *limit == 0) {
+            Some((setting, _)) => Err(Unusable::Zero(setting)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether something can be an address, `HOST:PORT`; an IPv6 address stands in brackets.
+pub fn check_address(text: &str) -> Result<(), Unusable> {
+    let fits = |(host, port): (&str, &str)| {
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host_fits = match inner {
+            Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)),
+        };
+        host_fits && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    if text.rsplit_once(':').is_some_and(fits) { Ok(()) } else { Err(Unusable::Address(text.to_owned())) }
+}
+
+/// Whether something is the URL of a database that can be shared.
+pub fn is_database(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
+}
+
+/// Names are parts of paths, of keys and of what people type. The first character keeps `.`, `..` and what looks like a
+/// flag out.
+fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
 fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "node".into() } else { name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_plain() {
+        for good in ["a", "7", "north-a.example.org", "my_node", &"x".repeat(64)] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", "-x", "_x", "a/b", "a b", "é", "a\n", "a:b", &"x".repeat(65)] {
+            assert!(!is_name(bad), "{bad}");
+            let config = Config { name: "a".into(), group: bad.into(), ..Config::default() };
+            assert!(matches!(config.check(), Err(Unusable::Name { setting: "group", .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_have_host_and_port() {
+        for good in ["localhost:7433", "127.0.0.1:1", "[::1]:7433", "a_b.example.org:65535"] {
+            assert_eq!(check_address(good), Ok(()), "{good}");
+        }
+        for bad in
+            ["", "localhost", "localhost:", ":7433", "a:0", "a:65536", "http://a:1", "::1:7433", "[x]:1", "a b:1"]
+        {
+            assert_eq!(check_address(bad), Err(Unusable::Address(bad.into())), "{bad}");
+        }
+    }
+
+    #[test]
+    fn unusable_settings_are_told_and_passwords_are_not() {
+        let config = || Config { name: "a".into(), ..Config::default() };
+        assert_eq!(config().check(), Ok(()));
+        assert_eq!(Config { roles: vec![], ..config() }.check(), Err(Unusable::NoRole));
+        assert_eq!(Config { roles: vec![Role::ActivityManager], ..config() }.check(), Err(Unusable::NoManager));
+        assert_eq!(Config { join: vec!["x".into()], ..config() }.check(), Err(Unusable::Address("x".into())));
+        assert_eq!(Config { retention_days: 0, ..config() }.check(), Err(Unusable::Zero("retention-days")));
+        assert_eq!(Config { retention_mib: 0, ..config() }.check(), Err(Unusable::Zero("retention-mib")));
+        let wrong = Config { repository: Some("mysql://me:secret@there/db".into()), ..config() }.check();
+        assert_eq!(wrong, Err(Unusable::Repository));
+        assert!(!wrong.unwrap_err().to_string().contains("secret"));
+    }
 }

@@ -1,6 +1,7 @@
 //! The services of a node behind one address, from start to orderly end.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,18 +17,20 @@ use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinatorServer;
 
-use crate::config::{Config, Role};
+use crate::config::{Config, Role, Unusable};
 use crate::membership;
+use crate::store::{Folder, Stores};
+
+/// Ended processes that are only in memory take at most so many bytes.
+const MOST_IN_MEMORY: u64 = 256 << 20;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It has nothing to do.
-    #[error("a node needs at least one role: group-manager, process-coordinator or activity-manager")]
-    NoRole,
-    /// It belongs to no group.
-    #[error("a node that is no group manager needs the address of one: --join HOST:PORT")]
-    NoManager,
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Setting(#[from] Unusable),
     /// A manager that the others do not know.
     #[error("{address} is not among the managers of the group ({managers}): say --advertise, or correct --join")]
     NotAmongManagers {
@@ -36,7 +39,10 @@ pub enum Error {
         /// The managers.
         managers: String,
     },
-    /// Its address is taken or not its own.
+    /// Its address is taken.
+    #[error("cannot listen on {0}: the address is in use; is another node running there? choose another with --listen")]
+    AddressInUse(SocketAddr),
+    /// Its address is not its own.
     #[error("cannot listen on {address}: {cause}")]
     Listen {
         /// The address.
@@ -44,6 +50,26 @@ pub enum Error {
         /// Why.
         cause: std::io::Error,
     },
+    /// What it keeps cannot be opened.
+    #[error(transparent)]
+    Repository(#[from] xavantes_repository::Error),
+    /// There is no place for the data directory.
+    #[error("there is no home directory to keep data in: say where with --data-dir, or keep nothing with --in-memory")]
+    NoFolder,
+    /// The data directory cannot be used.
+    #[error("cannot keep data in {}: {cause}; choose another place with --data-dir", path.display())]
+    Folder {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// Another node has the data directory.
+    #[error(
+        "the data directory {} is in use by a node that runs: stop that one first, or choose another with --data-dir",
+        .0.display()
+    )]
+    InUse(PathBuf),
     /// It cannot describe itself.
     #[error("cannot offer reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -59,19 +85,20 @@ pub struct Node {
     patience: Duration,
     draining: Arc<AtomicBool>,
     drain_wanted: Arc<Notify>,
+    stores: Stores,
+    /// Held until the stores are closed.
+    folder: Option<Folder>,
 }
 
 impl Node {
     /// Starts a node; it serves when this returns. `printed` takes what activities of its processes print.
     pub async fn start(config: Config, printed: Option<xavantes_process_coordinator::Printed>) -> Result<Self, Error> {
-        if config.roles.is_empty() {
-            return Err(Error::NoRole);
-        }
+        config.check()?;
         let is = |role| config.roles.contains(&role);
-        if config.join.is_empty() && !is(Role::GroupManager) {
-            return Err(Error::NoManager);
-        }
-        let listen = |cause| Error::Listen { address: config.listen, cause };
+        let listen = |cause: std::io::Error| match cause.kind() {
+            std::io::ErrorKind::AddrInUse => Error::AddressInUse(config.listen),
+            _ => Error::Listen { address: config.listen, cause },
+        };
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let reachable = config.advertise.clone().unwrap_or_else(|| address.to_string());
@@ -81,35 +108,58 @@ impl Node {
             return Err(Error::NotAmongManagers { address: reachable, managers: managers.join(", ") });
         }
         let foreign_slots = config.foreign_slots.unwrap_or(u32::MAX);
-        let manager = is(Role::GroupManager).then(|| {
-            xavantes_group_manager::Service::new(xavantes_group_manager::Options {
+        let folder = Folder::of(&config)?;
+        let stores = Stores::open(&config, folder.as_ref()).await?;
+        let manager = if let Some(store) = stores.manager.clone() {
+            let options = xavantes_group_manager::Options {
                 group: config.group.clone(),
-                before: managers.iter().take_while(|manager| **manager != reachable).cloned().collect(),
                 address: reachable.clone(),
+                managers: managers.clone(),
                 adjacent: config.adjacent.clone(),
                 sources: config.sources.clone(),
                 foreign_groups: config.foreign_groups.clone(),
                 foreign_slots,
-            })
-        });
-        let coordinator = is(Role::ProcessCoordinator).then(|| {
-            xavantes_process_coordinator::Service::new(xavantes_process_coordinator::Options {
+            };
+            Some(xavantes_group_manager::Service::open(options, store).await?)
+        } else {
+            None
+        };
+        let kept = folder.is_some() || config.repository.is_some();
+        let coordinator = if let Some(store) = stores.coordinator.clone() {
+            let options = xavantes_process_coordinator::Options {
                 node: config.name.clone(),
+                address: reachable.clone(),
+                retention_age: Some(DAY.saturating_mul(config.retention_days)),
+                // Memory is scarcer than disk.
+                retention_size: Some(config.retention_mib.saturating_mul(1 << 20).min(if kept {
+                    u64::MAX
+                } else {
+                    MOST_IN_MEMORY
+                })),
                 group: config.group.clone(),
                 managers: managers.clone(),
                 foreign_groups: config.foreign_groups.clone(),
                 foreign_slots,
                 printed,
-            })
-        });
-        let worker = is(Role::ActivityManager).then(|| {
-            xavantes_activity_manager::Service::new(xavantes_activity_manager::Options {
+            };
+            Some(xavantes_process_coordinator::Service::open(options, store).await?)
+        } else {
+            None
+        };
+        let worker = if is(Role::ActivityManager) {
+            let folder = folder.as_ref().map(Folder::answers);
+            let unusable = |cause| Error::Folder { path: folder.clone().unwrap_or_default(), cause };
+            let options = xavantes_activity_manager::Options {
+                folder: folder.clone(),
                 node: config.name.clone(),
-                slots: config.slots.max(1),
+                slots: config.slots,
                 queue: config.queue,
                 tags: config.tags.iter().cloned().collect(),
-            })
-        });
+            };
+            Some(xavantes_activity_manager::Service::open(options).map_err(unusable)?)
+        } else {
+            None
+        };
 
         let (health, health_service) = tonic_health::server::health_reporter();
         if manager.is_some() {
@@ -154,6 +204,7 @@ impl Node {
                 busy: worker.as_ref().map_or(0, |worker| worker.busy()),
                 processes: coordinator.as_ref().map_or(0, |coordinator| coordinator.running()),
                 draining: draining.load(Ordering::Relaxed),
+                waiting: worker.as_ref().map_or(0, |worker| worker.waiting()),
             }
         };
         let wanted = drain_wanted.clone();
@@ -168,7 +219,7 @@ impl Node {
         let membership = tokio::spawn(membership::run(managers, beat, roster));
         info!(node = config.name, group = config.group, %address, "node started");
         let patience = Duration::from_secs(config.drain_seconds);
-        Ok(Self { address, worker, stop, server, membership, patience, draining, drain_wanted })
+        Ok(Self { address, worker, stop, server, membership, patience, draining, drain_wanted, stores, folder })
     }
 
     /// Where it listens.
@@ -182,7 +233,7 @@ impl Node {
     }
 
     /// Takes no new work, lets running activities end or hands them back, then stops serving.
-    pub async fn shut_down(self) {
+    pub async fn shut_down(mut self) {
         self.draining.store(true, Ordering::Relaxed);
         if let Some(worker) = &self.worker {
             worker.drain(self.patience).await;
@@ -190,7 +241,16 @@ impl Node {
         self.membership.abort();
         self.stop.notify_one();
         // Streams of others may stay open; they are told by the end of the connection.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.server).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), &mut self.server).await;
+        self.close().await;
+    }
+
+    /// Stops at once, whatever runs, and closes what it keeps.
+    pub async fn close(self) {
+        self.membership.abort();
+        self.server.abort();
+        self.stores.shut_down().await;
+        drop(self.folder);
     }
 }
 

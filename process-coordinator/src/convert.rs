@@ -67,6 +67,7 @@ pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
         Outcome::Failed(failure) => Answer::Failed(Box::new(failure_from(failure))),
         Outcome::Cancelled(_) => Answer::Cancelled,
         Outcome::Refused(_) => Answer::Refused,
+        Outcome::Unknown(_) => Answer::Lost,
     }
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
 }
 
 /// A subtree from another coordinator, if it fits the program.
-pub(crate) fn start_from(
+pub fn start_from(
     program: &Program,
     id: Arc<str>,
     variables: Vec<v1::Value>,

@@ -1,264 +1,178 @@
-//! Subtrees of other coordinators' processes that run here. To their parents they are attempts, like activities; here
-//! they are processes like any other, with a parent.
+//! Subtrees of other coordinators' processes that run here: the books. To their parents they are attempts, like
+//! activities; here they are processes like any other, with a parent. Without I/O, clock or threads.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tokio::sync::mpsc;
-use xavantes_engine::Outcome;
+use xavantes_engine::{Outcome, Root};
 use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::value::Value;
-use xavantes_proto::{MAX_PART, Message, too_large, v1, value};
+use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value};
 
 use crate::convert::failure;
-use crate::link::{Order, Orders};
-use crate::pool::{Key, key_of};
+use crate::pool::{Key, wire_id};
 
-/// Something to tell a parent's coordinator.
-#[derive(Debug)]
-pub(crate) enum Report {
-    Answer(v1::Answer),
-    Call(v1::SharedCall),
+pub use crate::convert::start_from;
+
+/// A coordinator that hands subtrees over: its group and node, and the realm that its processes are kept in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// `group/node`.
+    pub node: Arc<str>,
+    /// Keys are unique in it.
+    pub realm: Arc<str>,
 }
 
-impl Report {
-    /// How much room it takes in a message.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Answer(answer) => answer.encoded_len(),
-            Self::Call(call) => call.encoded_len(),
-        }
+impl std::fmt::Display for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}#{}", self.node, self.realm)
     }
 }
 
-/// To a parent's coordinator. What waits in it is bounded by the subtrees and calls that run here.
-type Reports = mpsc::UnboundedSender<Report>;
-
-enum Child {
-    /// The process that runs it here, and whether the parent has cancelled it.
-    Runs(Arc<str>, bool),
-    /// The process that ran it, and its answer, kept until it was acknowledged.
-    Answered(Arc<str>, Box<v1::Answer>),
+impl Caller {
+    /// The caller that is written so.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (node, realm) = text.rsplit_once('#')?;
+        Some(Self { node: node.into(), realm: realm.into() })
+    }
 }
 
-/// A call that went on to the parent, and who waits for its answer.
-struct Pending {
-    parent: Arc<str>,
-    call: v1::SharedCall,
-    orders: Orders,
-    ticket: u64,
+#[derive(Debug, Clone)]
+struct Child {
+    /// Who hears of it.
+    caller: Caller,
+    /// The process that runs, or ran, it here.
+    process: Arc<str>,
+    /// Kept until it was acknowledged.
+    answer: Option<Box<v1::Answer>>,
 }
 
-#[derive(Default)]
-struct Books {
-    /// By the parent's coordinator and the attempt there.
-    children: HashMap<(Arc<str>, Key), Child>,
-    streams: HashMap<Arc<str>, Reports>,
-    calls: HashMap<u64, Pending>,
+/// What becomes of a subtree that arrives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrival {
+    /// It is to begin.
+    New,
+    /// It runs already.
+    Runs,
+    /// It is over: the answer, once more.
+    Over(Box<v1::Answer>),
 }
 
-/// All subtrees that run here for others.
-#[derive(Default)]
-pub(crate) struct Fosters {
-    books: Mutex<Books>,
-    tickets: AtomicU64,
+/// All subtrees that run here for others, by realm and attempt.
+#[derive(Debug, Default)]
+pub struct Books(BTreeMap<(Arc<str>, Key), Child>);
+
+fn place(caller: &Caller, key: &Key) -> (Arc<str>, Key) {
+    (caller.realm.clone(), key.clone())
 }
 
-/// The parent of a process that runs here.
-#[derive(Clone)]
-pub(crate) struct Parent {
-    pub coordinator: Arc<str>,
-    pub key: Key,
-    pub fosters: Arc<Fosters>,
-}
-
-impl Fosters {
-    fn books(&self) -> MutexGuard<'_, Books> {
-        // The books are whole between any two statements, so a poisoned lock is as good as another.
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+impl Books {
+    /// What runs here for a coordinator, and the answers that it may have missed.
+    pub fn of(&self, caller: &Caller) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+        self.known(|child, _| child.caller == *caller)
     }
 
-    /// A parent's coordinator connects: what runs for it here, and everything that it may have missed.
-    pub fn connect(&self, coordinator: &Arc<str>) -> (v1::WorkerHello, mpsc::UnboundedReceiver<Report>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let mut hello = v1::WorkerHello::default();
-        let mut books = self.books();
-        for ((whose, key), child) in &books.children {
-            if whose != coordinator {
-                continue;
-            }
-            match child {
-                Child::Runs(..) => hello.running.push(wire_id(key)),
-                Child::Answered(_, answer) => {
-                    hello.answered.push(wire_id(key));
-                    let _ = sender.send(Report::Answer(v1::Answer::clone(answer)));
-                }
+    /// A coordinator has taken processes over: their subtrees are its own now. What is known of them.
+    pub fn claim(&mut self, caller: &Caller, processes: &[String]) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+        let claimed =
+            |realm: &Arc<str>, key: &Key| *realm == caller.realm && processes.iter().any(|process| **process == *key.0);
+        for ((realm, key), child) in &mut self.0 {
+            if claimed(realm, key) {
+                child.caller = caller.clone();
             }
         }
-        for pending in books.calls.values().filter(|pending| pending.parent == *coordinator) {
-            let _ = sender.send(Report::Call(pending.call.clone()));
-        }
-        books.streams.insert(coordinator.clone(), sender);
-        (hello, receiver)
+        self.known(|_, (realm, key)| claimed(realm, key))
     }
 
-    /// A parent's coordinator begins a new life: what it handed over in former ones is no longer wanted. Gives the
-    /// processes that run for those.
-    pub fn retire(&self, name: &str, coordinator: &Arc<str>) -> Vec<Arc<str>> {
-        let mut running = Vec::new();
-        let mut books = self.books();
-        let former = |whose: &Arc<str>| whose.starts_with(name) && whose != coordinator;
-        books.streams.retain(|whose, _| !former(whose));
-        books.children.retain(|(whose, _), child| {
-            let former = former(whose);
-            if let Child::Runs(process, _) = child
-                && former
-            {
-                running.push(process.clone());
+    fn known(&self, which: impl Fn(&Child, &(Arc<str>, Key)) -> bool) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+        let (mut running, mut answers) = (Vec::new(), Vec::new());
+        for (place, child) in self.0.iter().filter(|(place, child)| which(child, place)) {
+            match &child.answer {
+                None => running.push(wire_id(&place.1)),
+                Some(answer) => answers.push(v1::Answer::clone(answer)),
+            }
+        }
+        (running, answers)
+    }
+
+    /// A coordinator begins anew with nothing: what it handed over before is no longer wanted. Gives the processes that
+    /// ran for it, and whether they still do.
+    pub fn retire(&mut self, caller: &Caller) -> Vec<(Arc<str>, bool)> {
+        let mut gone = Vec::new();
+        self.0.retain(|_, child| {
+            let former = child.caller.node == caller.node && child.caller.realm != caller.realm;
+            if former {
+                gone.push((child.process.clone(), child.answer.is_none()));
             }
             !former
         });
-        running
+        gone
     }
 
-    /// Notes a subtree; false if it is known, in which case it was answered again if it is over.
-    pub fn arrive(&self, coordinator: &Arc<str>, key: &Key, process: &Arc<str>) -> bool {
-        let mut books = self.books();
-        let place = (coordinator.clone(), key.clone());
-        match books.children.get(&place) {
+    /// A subtree arrives.
+    pub fn arrive(&mut self, caller: &Caller, key: &Key, process: &Arc<str>) -> Arrival {
+        match self.0.get(&place(caller, key)) {
             None => {
-                books.children.insert(place, Child::Runs(process.clone(), false));
-                true
+                self.restore(caller, key, process, None);
+                Arrival::New
             }
-            Some(Child::Runs(..)) => false,
-            Some(Child::Answered(_, answer)) => {
-                let again = Report::Answer(v1::Answer::clone(answer));
-                if let Some(stream) = books.streams.get(coordinator) {
-                    let _ = stream.send(again);
-                }
-                false
-            }
+            Some(Child { answer: None, .. }) => Arrival::Runs,
+            Some(Child { answer: Some(answer), .. }) => Arrival::Over(answer.clone()),
         }
+    }
+
+    /// One that was kept.
+    pub fn restore(&mut self, caller: &Caller, key: &Key, process: &Arc<str>, answer: Option<v1::Answer>) {
+        let child = Child { caller: caller.clone(), process: process.clone(), answer: answer.map(Box::new) };
+        self.0.insert(place(caller, key), child);
     }
 
     /// The process that runs a subtree here.
-    pub fn process(&self, coordinator: &Arc<str>, id: &v1::AttemptId) -> Option<Arc<str>> {
-        match self.books().children.get(&(coordinator.clone(), key_of(id))) {
-            Some(Child::Runs(process, _)) => Some(process.clone()),
-            _ => None,
-        }
+    pub fn process(&self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+        let child = self.0.get(&place(caller, key))?;
+        child.answer.is_none().then(|| child.process.clone())
     }
 
-    /// The process that is to be cancelled. A parent that lost the connection asks again; to cancel twice would mean
-    /// more.
-    pub fn cancel(&self, coordinator: &Arc<str>, id: &v1::AttemptId) -> Option<Arc<str>> {
-        match self.books().children.get_mut(&(coordinator.clone(), key_of(id))) {
-            Some(Child::Runs(process, cancelled @ false)) => {
-                *cancelled = true;
-                Some(process.clone())
-            }
-            _ => None,
-        }
+    /// It is over: gives who is to hear of it, unless nobody wants the answer any more.
+    pub fn finish(&mut self, caller: &Caller, key: &Key, answer: v1::Answer) -> Option<Caller> {
+        let child = self.0.get_mut(&place(caller, key))?;
+        child.answer = Some(Box::new(answer));
+        Some(child.caller.clone())
     }
 
-    /// Refuses a subtree: it leaves no trace, and may come again.
-    pub fn refuse(&self, coordinator: &Arc<str>, key: &Key, reason: &str) {
-        let mut books = self.books();
-        books.children.remove(&(coordinator.clone(), key.clone()));
-        let refusal = v1::Refusal { reason: reason.into(), for_good: true };
-        let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        if let Some(stream) = books.streams.get(coordinator) {
-            let _ = stream.send(Report::Answer(v1::Answer { id: Some(wire_id(key)), outcome, counts: None }));
-        }
+    /// Who hears of it now.
+    pub fn caller(&self, caller: &Caller, key: &Key) -> Option<Caller> {
+        self.0.get(&place(caller, key)).map(|child| child.caller.clone())
+    }
+
+    /// It leaves no trace, and may come again.
+    pub fn remove(&mut self, caller: &Caller, key: &Key) {
+        self.0.remove(&place(caller, key));
     }
 
     /// The parent has an answer: gives the process, which nobody needs any more.
-    pub fn acknowledge(&self, coordinator: &Arc<str>, id: &v1::AttemptId) -> Option<Arc<str>> {
-        let mut books = self.books();
-        let place = (coordinator.clone(), key_of(id));
-        match books.children.get(&place) {
-            Some(Child::Answered(process, _)) => {
-                let process = process.clone();
-                books.children.remove(&place);
-                Some(process)
-            }
-            _ => None,
-        }
+    pub fn acknowledge(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+        let place = place(caller, key);
+        self.0.get(&place).filter(|child| child.answer.is_some())?;
+        self.0.remove(&place).map(|child| child.process)
     }
-
-    pub fn reply(&self, reply: v1::SharedReply) {
-        if let Some(pending) = self.books().calls.remove(&reply.ticket) {
-            let _ = pending.orders.send(Order::Reply(v1::SharedReply { ticket: pending.ticket, ..reply }));
-        }
-    }
-}
-
-impl Parent {
-    /// The process is over.
-    pub fn finish(&self, process: &Arc<str>, outcome: v1::answer::Outcome, counts: v1::Counts) {
-        let mut answer = v1::Answer { id: Some(wire_id(&self.key)), outcome: Some(outcome), counts: Some(counts) };
-        let size = answer.encoded_len();
-        if size > MAX_PART {
-            let failure = v1::Failure {
-                kind: v1::FailureKind::Limit.into(),
-                message: too_large("its results", size),
-                path: process.to_string(),
-                ..v1::Failure::default()
-            };
-            answer.outcome = Some(v1::answer::Outcome::Failed(failure));
-        }
-        let mut books = self.fosters.books();
-        let place = (self.coordinator.clone(), self.key.clone());
-        // It is not there if nobody wants the answer any more.
-        if let Some(child) = books.children.get_mut(&place) {
-            *child = Child::Answered(process.clone(), Box::new(answer.clone()));
-        }
-        if let Some(stream) = books.streams.get(&self.coordinator) {
-            let _ = stream.send(Report::Answer(answer));
-        }
-    }
-
-    /// A call of an object that lives further up.
-    pub fn forward(&self, mut call: v1::SharedCall, orders: &Orders) {
-        let ticket = call.ticket;
-        let id = call.id.take().unwrap_or_default();
-        // Who calls, in a number that is the same whenever the call is repeated.
-        let mut hasher = blake3::Hasher::new();
-        for part in [id.element, u64::from(id.attempt), call.caller] {
-            hasher.update(&part.to_le_bytes());
-        }
-        let mut caller = [0; 8];
-        caller.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-        call.caller = u64::from_le_bytes(caller) | 1;
-        call.id = Some(wire_id(&self.key));
-        call.ticket = self.fosters.tickets.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut books = self.fosters.books();
-        let pending = Pending { parent: self.coordinator.clone(), call: call.clone(), orders: orders.clone(), ticket };
-        books.calls.insert(call.ticket, pending);
-        if let Some(stream) = books.streams.get(&self.coordinator) {
-            let _ = stream.send(Report::Call(call));
-        }
-    }
-}
-
-fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {
-    v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
 }
 
 /// What a parent hears of the end: results in the order of the root's signature.
-pub(crate) fn answer(
+pub fn answer(
     program: &Program,
-    process: usize,
-    node: NodeId,
+    root: Root,
     outcome: &Outcome,
-    results: &std::collections::BTreeMap<Arc<str>, Value>,
+    results: &BTreeMap<Arc<str>, Value>,
 ) -> v1::answer::Outcome {
     match outcome {
         Outcome::Completed => {
-            let process = &program.processes[process];
-            let signature =
-                if node == NodeId::BODY { process.parameters() } else { &process.nodes[node.index()].variables[..] };
+            let process = &program.processes[root.process];
+            let signature = if root.node == NodeId::BODY {
+                process.parameters()
+            } else {
+                &process.nodes[root.node.index()].variables[..]
+            };
             let outs = signature.iter().filter(|variable| variable.direction.is_out());
             let nothing = Value::Null;
             let results = outs.map(|variable| value(results.get(&variable.name).unwrap_or(&nothing)));
@@ -267,4 +181,20 @@ pub(crate) fn answer(
         Outcome::Failed(why) => v1::answer::Outcome::Failed(failure(why)),
         Outcome::Cancelled | Outcome::Restart => v1::answer::Outcome::Cancelled(v1::Nothing {}),
     }
+}
+
+/// An answer that can be sent: one that is too large is a failure instead.
+pub fn sendable(key: &Key, process: &str, outcome: v1::answer::Outcome, counts: v1::Counts) -> v1::Answer {
+    let answer = v1::Answer { id: Some(wire_id(key)), outcome: Some(outcome), counts: Some(counts) };
+    let size = answer.encoded_len();
+    if size <= MAX_LARGE {
+        return answer;
+    }
+    let failure = v1::Failure {
+        kind: v1::FailureKind::Limit.into(),
+        message: too_large("its results", size),
+        path: process.to_owned(),
+        ..v1::Failure::default()
+    };
+    v1::Answer { outcome: Some(v1::answer::Outcome::Failed(failure)), ..answer }
 }

@@ -1,19 +1,28 @@
 //! The process coordinator: interprets processes and hands their activities to workers.
 //!
-//! | file | is about |
-//! |---|---|
-//! | `process` | the driver of one process: its engine, its mail, its clock |
-//! | `pool` | the workers: who has room, who has which attempt, who is gone |
-//! | `link` | the stream to one worker, or to another coordinator |
-//! | `foster` | subtrees that run here for other coordinators |
-//! | `convert` | the engine's words to and from the wire |
-//! | `service` | submit, list, show, watch, steer |
+//! What decides is pure, what acts is around it:
+//!
+//! | pure | is about | in the world |
+//! |---|---|---|
+//! | `driver` | one process: what happens goes in, records and effects come out | `process` |
+//! | `pool` | the workers: who has room, who has which attempt, who is gone | `dispatcher`, `link` |
+//! | `foster` | subtrees that run here for other coordinators | `parents` |
+//! | `journal` | what is kept of a process | the repository |
+//!
+//! `lifecycle` begins, recovers, takes over and removes processes; `programs` has their definitions; `convert` turns the
+//! engine's words into those of the wire; `service` is what others ask.
 
 mod convert;
-mod foster;
+mod dispatcher;
+pub mod driver;
+pub mod foster;
+pub mod journal;
+mod lifecycle;
 mod link;
-mod pool;
+mod parents;
+pub mod pool;
 mod process;
+mod programs;
 mod service;
 
 pub use service::{Options, Printed, Service};

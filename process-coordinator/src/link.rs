@@ -1,4 +1,4 @@
-//! The stream to one worker: kept open, batched, opened again when it breaks.
+//! The stream to one worker, or to another coordinator: opened, read, written, opened again when it breaks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,26 +6,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tracing::{debug, info};
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{MAX_PART, Message, too_large, v1};
+use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, Message, connect, pack, question, too_large, v1};
+use xavantes_repository::Store;
 
-use crate::pool::{Key, PoolMail, key_of};
+use crate::dispatcher::{PoolMail, PoolSender};
+use crate::driver::Incoming;
+use crate::pool::{Key, Order, Peer, key_of, wire_id};
 use crate::process::{Mail, Processes};
-
-/// Something for a worker.
-#[derive(Debug)]
-pub(crate) enum Order {
-    Program(Arc<v1::Program>),
-    Job(v1::Job),
-    Cancel(Key),
-    Pause(Key, bool),
-    Reply(v1::SharedReply),
-    Acknowledge(Key),
-}
 
 impl Order {
     /// How much room it takes in a message.
@@ -35,6 +27,7 @@ impl Order {
             Self::Job(job) => job.encoded_len(),
             Self::Reply(reply) => reply.encoded_len(),
             Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.0.len() + 32,
+            Self::Claim(processes) => processes.iter().map(|process| process.len() + 4).sum(),
         }
     }
 }
@@ -52,34 +45,32 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Context {
     pub hello: v1::CoordinatorHello,
     pub processes: Processes,
-    pub pool: mpsc::UnboundedSender<PoolMail>,
+    pub pool: PoolSender,
+    pub repository: Store,
     /// The managers of the group.
     pub managers: Arc<[String]>,
 }
 
 impl Context {
-    /// Asks the group's managers where something can run; the first that leads answers.
-    pub async fn place(&self, what: v1::place_request::What) -> Option<v1::PlaceResponse> {
-        let request =
-            v1::PlaceRequest { what: what.into(), node: self.hello.node.clone(), group: self.hello.group.clone() };
+    /// Asks the group's managers where something can run, or for that worker once more; the first that leads answers.
+    pub async fn place(&self, what: v1::place_request::What, again: Option<&str>) -> Option<v1::PlaceResponse> {
+        let (renew_group, renew) = again.and_then(|worker| worker.split_once('/')).unwrap_or_default();
+        let request = v1::PlaceRequest {
+            what: what.into(),
+            node: self.hello.node.clone(),
+            group: self.hello.group.clone(),
+            renew: renew.to_owned(),
+            renew_group: renew_group.to_owned(),
+        };
         for manager in self.managers.iter() {
             if let Ok(channel) = connect(manager).await
-                && let Ok(answer) = GroupManagerClient::new(channel).place(request.clone()).await
+                && let Ok(place) = question(GroupManagerClient::new(channel).place(request.clone())).await
             {
-                return Some(answer.into_inner()).filter(|place| place.node.is_some());
+                return Some(place).filter(|place| place.node.is_some());
             }
         }
         None
     }
-}
-
-/// Who is at the other end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// An activity manager, which runs activities.
-    Worker,
-    /// Another coordinator, which runs subtrees.
-    Coordinator,
 }
 
 /// Connects to a worker or another coordinator, for as long as the pool wants it.
@@ -104,17 +95,6 @@ pub(crate) async fn run(context: Context, peer: Peer, worker: Arc<str>, address:
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
-
-pub(crate) async fn connect(address: &str) -> Result<Channel, tonic::transport::Error> {
-    Endpoint::from_shared(format!("http://{address}"))?
-        .connect_timeout(Duration::from_secs(2))
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(Duration::from_secs(5))
-        .keep_alive_timeout(Duration::from_secs(5))
-        .keep_alive_while_idle(true)
-        .connect()
-        .await
 }
 
 async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
@@ -142,15 +122,20 @@ async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel
             batch.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
             while !batch.is_empty() {
                 let count = xavantes_proto::fitting(batch.iter().map(Order::size));
-                if sender.send(message(batch.drain(..count))).await.is_err() {
-                    return;
+                for part in pack(message(batch.drain(..count))) {
+                    if sender.send(part).await.is_err() {
+                        return;
+                    }
                 }
             }
         }
     });
     let outcome = async {
+        let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
         while let Some(report) = reports.message().await? {
-            take(context, worker, &orders, report).await;
+            if let Some(report) = assembler.unpack(report)? {
+                take(context, worker, &orders, report).await;
+            }
         }
         Ok(())
     }
@@ -164,11 +149,12 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
     for order in orders {
         match order {
             Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
-            Order::Job(job) => message.jobs.push(job),
+            Order::Job(job) => message.jobs.push(*job),
             Order::Cancel(key) => message.cancels.push(wire_id(&key)),
             Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
             Order::Reply(reply) => message.replies.push(sendable(reply)),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
+            Order::Claim(processes) => message.claims.extend(processes.iter().map(|process| process.to_string())),
         }
     }
     message
@@ -177,7 +163,7 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
 /// The content of a shared object may be larger than a message.
 fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
     match reply.encoded_len() {
-        size if size > MAX_PART => {
+        size if size > MAX_LARGE => {
             let error = v1::shared_reply::Result::Error(too_large("the values", size));
             v1::SharedReply { ticket: reply.ticket, result: Some(error) }
         }
@@ -185,14 +171,13 @@ fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
     }
 }
 
-fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {
-    v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
-}
-
 async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1::WorkReport) {
     if let Some(hello) = report.hello {
         info!(%worker, slots = hello.slots, "worker connected");
         let _ = context.pool.send(PoolMail::Connected(worker.clone(), hello, orders.clone()));
+    }
+    if let Some(known) = report.known {
+        let _ = context.pool.send(PoolMail::Known(worker.clone(), known));
     }
     if report.draining {
         let _ = context.pool.send(PoolMail::Draining(worker.clone()));
@@ -205,29 +190,51 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             let _ = process.mail.send(Mail::Printed(id.element, printed.line)).await;
         }
     }
+    let mut answered: Vec<Key> = Vec::with_capacity(report.answers.len());
+    let mut mail: Vec<(Arc<str>, Vec<crate::process::Happened>)> = Vec::new();
     for answer in report.answers {
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
-        let key = key_of(&id);
+        let key = match answered.last() {
+            // Mostly they are of one process.
+            Some(last) if *last.0 == *id.process => (last.0.clone(), id.element, id.attempt),
+            _ => key_of(&id),
+        };
         if let v1::answer::Outcome::Refused(refusal) = outcome {
             let _ = context.pool.send(PoolMail::Refused(worker.clone(), key, refusal));
             continue;
         }
-        let _ = context.pool.send(PoolMail::Answered(worker.clone(), key.clone()));
-        match context.processes.find(&key.0) {
-            Some(process) => {
-                let mail = Mail::Answered { key, outcome, counts: answer.counts, orders: Some(orders.clone()) };
-                // Waits if the process has much mail: so does the worker's stream, and so the worker.
-                let _ = process.mail.send(mail).await;
+        answered.push(key.clone());
+        let process = key.0.clone();
+        let answer = Incoming::Answered { key, outcome, counts: answer.counts, from: Some(orders.clone()) };
+        match mail.last_mut() {
+            Some((last, answers)) if *last == process => answers.push(answer),
+            _ => mail.push((process, vec![answer])),
+        }
+    }
+    if !answered.is_empty() {
+        let _ = context.pool.send(PoolMail::Answered(worker.clone(), answered));
+    }
+    for (process, answers) in mail {
+        let late = match context.processes.find(&process) {
+            // Waits if the process has much mail: so does the worker's stream, and so the worker.
+            Some(process) => match process.mail.send(Mail::Happened(answers)).await {
+                Err(mpsc::error::SendError(Mail::Happened(answers))) => answers,
+                _ => Vec::new(),
+            },
+            None => answers,
+        };
+        // Of a process that is over: nobody wants them any more. Of one that another coordinator has, that one will.
+        for answer in late.into_iter().filter(|_| !context.processes.is_foreign(&process)) {
+            if let Incoming::Answered { key, .. } = answer {
+                let _ = orders.send(Order::Acknowledge(key));
             }
-            // Of a process that is over: nobody wants it any more.
-            None => drop(orders.send(Order::Acknowledge(key))),
         }
     }
     for call in report.calls {
         let ticket = call.ticket;
         let process = call.id.as_ref().and_then(|id| context.processes.find(&id.process));
         let sent = match process {
-            Some(process) => process.mail.send(Mail::Called { call, orders: orders.clone() }).await.is_ok(),
+            Some(process) => process.mail.send(Mail::Called(call, orders.clone())).await.is_ok(),
             None => false,
         };
         if !sent {

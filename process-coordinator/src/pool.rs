@@ -1,218 +1,345 @@
-//! The workers of a coordinator: who has room, who has which attempt, who is gone.
+//! The workers of a coordinator: who has room, who has which attempt, who is gone, and what becomes of attempts whose
+//! whereabouts are not known. Without I/O, clock or threads: time is passed in, and what is to be done comes out.
 //!
-//! One task owns all of it, so nothing is locked. Processes take turns, so that none starves the others.
+//! Processes take turns, so that none starves the others. Workers get so much ahead of their slots as they do in a moment,
+//! so that the fast ones never wait for the wire and the slow ones leave work for others.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
-use tracing::{info, warn};
-use xavantes_proto::{MAX_PART, Message, too_large, v1};
+use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
 
-use crate::link::{self, Context, Order, Orders, Peer};
-use crate::process::Mail;
+use crate::driver::Recovered;
+use crate::journal::Placement;
 
 /// What an attempt is called: process, element, attempt.
-pub(crate) type Key = (Arc<str>, u64, u32);
+pub type Key = (Arc<str>, u64, u32);
 
-pub(crate) fn key_of(id: &v1::AttemptId) -> Key {
+/// An attempt by its wire name.
+pub fn key_of(id: &v1::AttemptId) -> Key {
     (id.process.as_str().into(), id.element, id.attempt)
 }
 
-/// An attempt that wants a worker.
-#[derive(Debug)]
-pub(crate) struct Task {
+/// The wire name of an attempt.
+pub fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {
+    v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
+}
+
+/// What the pool calls another coordinator.
+fn peer_name(place: &Placement) -> Arc<str> {
+    format!("{}@{}", place.node, place.address).into()
+}
+
+/// An attempt that wants a worker, or another coordinator.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Its name.
     pub key: Key,
+    /// The program that its activity is of.
     pub program: Arc<v1::Program>,
-    pub activity: u32,
+    /// Slots that it needs.
     pub cpus: u32,
+    /// What its worker must be tagged with.
     pub tags: Vec<Arc<str>>,
+    /// What is sent.
     pub job: v1::Job,
 }
 
 /// What a process may have out at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Share {
+pub struct Share {
     /// Activities.
     pub room: u64,
     /// Subtrees that ask for it, and others.
     pub delegations: u64,
+    /// Others.
     pub auto_delegations: u64,
 }
 
-/// Where an attempt is.
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// An activity manager, which runs activities.
+    Worker,
+    /// Another coordinator, which runs subtrees.
+    Coordinator,
+}
+
+/// Something for a worker.
 #[derive(Debug, Clone)]
-pub(crate) struct Whereabouts {
+pub enum Order {
+    /// A program that jobs refer to.
+    Program(Arc<v1::Program>),
+    /// An attempt.
+    Job(Box<v1::Job>),
+    /// Stop one.
+    Cancel(Key),
+    /// Pause a subtree, or let it go on.
+    Pause(Key, bool),
+    /// The answer to a call.
+    Reply(v1::SharedReply),
+    /// An answer was recorded.
+    Acknowledge(Key),
+    /// What is known of these processes?
+    Claim(Vec<Arc<str>>),
+}
+
+/// Something for a process.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// Nobody took it, or it was stopped before anybody did.
+    Answered(v1::answer::Outcome),
+    /// Nobody has it any more.
+    Lost,
+    /// There is a place for a subtree.
+    Placed(Placement),
+}
+
+/// Something to be done.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Keep a connection to this peer.
+    Connect(Arc<str>, Peer, String),
+    /// It is not needed any more.
+    Disconnect(Arc<str>),
+    /// Send to a peer that is connected.
+    Order(Arc<str>, Order),
+    /// Tell a process.
+    Tell(Key, Told),
+    /// Ask which coordinator could take a subtree.
+    FindPlace(Key),
+    /// Ask other groups for a worker, or to keep this one.
+    Borrow(Option<Arc<str>>),
+    /// Remember a borrowed worker, durably, before it gets anything; [`Pool::remembered`] follows.
+    Remember(Arc<str>, String),
+    /// It needs not be remembered.
+    Forget(Arc<str>),
+}
+
+/// Where an attempt is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// The worker or coordinator.
     pub name: Arc<str>,
+    /// Where that is.
     pub address: String,
 }
 
-/// What the pool is told.
-#[derive(Debug)]
-pub(crate) enum PoolMail {
-    /// The group as it is now.
-    Roster(v1::Roster),
-    Dispatch(Task),
-    /// A subtree for another coordinator.
-    Delegate(Task),
-    /// Which one, if there is any.
-    Placed(Key, Option<v1::NodeDescription>),
-    /// Slots of another group's worker, for a while.
-    Borrowed(v1::PlaceResponse),
-    Cancel(Key),
-    Pause(Key, bool),
-    /// A process began, or is over.
-    Began(Arc<str>),
-    Over(Arc<str>),
-    Connected(Arc<str>, v1::WorkerHello, Orders),
-    Disconnected(Arc<str>),
-    Draining(Arc<str>),
-    Answered(Arc<str>, Key),
-    Refused(Arc<str>, Key, v1::Refusal),
-    /// On which workers are these?
-    Where(Vec<Key>, oneshot::Sender<Vec<Option<Whereabouts>>>),
-}
-
 /// A worker that is silent for so long is taken for lost, and its attempts are handed out again.
-const LOST_AFTER: Duration = Duration::from_secs(10);
+pub const LOST_AFTER: Duration = Duration::from_secs(10);
+/// A subtree waits so long for a connection to the coordinator that is to take it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that had no room is not asked again for so long.
 const FULL_FOR: Duration = Duration::from_millis(100);
-const LOOK: Duration = Duration::from_millis(100);
 /// When work waits for so long, other groups are asked for room, and asked again.
 const BORROW_AFTER: Duration = Duration::from_millis(500);
+/// What is borrowed and in use is asked for again when it ends so soon.
+const RENEW_BEFORE: Duration = Duration::from_secs(3);
 /// Subtrees that may be at other coordinators at once; each is large.
 const MOST_DELEGATIONS: u64 = 64;
+/// A worker has so much ahead as it does in this time.
+const AHEAD: Duration = Duration::from_millis(100);
+/// How fast a worker is, is measured over such times.
+const PACE_OVER: Duration = Duration::from_millis(10);
 
 /// An attempt that was handed out, or is about to be, and what its process wants of it since.
+#[derive(Debug, Clone)]
 struct Out {
     task: Task,
     stop: bool,
     /// Of a subtree: the last that was said.
     paused: Option<bool>,
+    ask: Ask,
 }
 
+/// Of a subtree: whether it is known to be where it is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    /// It is.
+    No,
+    /// Whoever has it is asked when the place is recorded. That fails if another coordinator has the process by now, which
+    /// must not lose the subtree to this one.
+    WhenRecorded,
+    /// Whoever has it was not asked yet, or did not answer.
+    Yes,
+}
+
+impl Out {
+    fn new(task: Task) -> Self {
+        Self { task, stop: false, paused: None, ask: Ask::No }
+    }
+}
+
+/// How many answers a worker gives in a second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    since: Duration,
+    answers: u32,
+    rate: Option<f64>,
+}
+
+impl Pace {
+    fn count(&mut self, answers: usize, now: Duration) {
+        if self.answers == 0 && now.saturating_sub(self.since) > 10 * PACE_OVER {
+            // It had nothing to do meanwhile.
+            self.since = now.saturating_sub(PACE_OVER);
+        }
+        self.answers = self.answers.saturating_add(answers as u32);
+        let over = now.saturating_sub(self.since);
+        if over >= PACE_OVER {
+            self.rate = Some(f64::from(self.answers) / over.as_secs_f64());
+            (self.since, self.answers) = (now, 0);
+        }
+    }
+}
+
+/// Until when we may use so many slots of a worker of another group.
+#[derive(Debug, Clone, Copy)]
+struct Lease {
+    until: Duration,
+    slots: u32,
+    /// It was asked for longer.
+    renewing: bool,
+}
+
+#[derive(Debug)]
 struct Worker {
     peer: Peer,
-    link: JoinHandle<()>,
     address: String,
-    orders: Option<Orders>,
+    connected: bool,
     slots: u32,
-    capacity: u32,
+    queue: u32,
     tags: HashSet<String>,
     /// Attempts that it has.
-    has: HashMap<Key, Out>,
+    has: BTreeMap<Key, Out>,
     used: u32,
+    pace: Pace,
     /// Activity types that it will never run.
     unfit: HashSet<(String, u32)>,
     draining: bool,
-    full_until: Option<Instant>,
-    silent_since: Option<Instant>,
-    /// Of another group: until when we may use so many of its slots.
-    lease: Option<(Instant, u32)>,
+    full_until: Option<Duration>,
+    silent_since: Option<Duration>,
+    /// Of another group.
+    lease: Option<Lease>,
+    /// A borrowed one that is not remembered yet gets nothing.
+    remembered: bool,
     /// Subtrees that wait for the connection, or for the end of a pause, since when.
-    pending: Vec<(Out, Instant)>,
+    pending: Vec<(Out, Duration)>,
+    /// Of a coordinator: it may have something of ours, or keep answers that it does not know to be recorded.
+    owes: bool,
 }
 
-pub(crate) struct Pool {
-    context: Context,
+/// Attempts of a process that was recovered: some worker may have them.
+#[derive(Debug)]
+struct Unsettled {
+    attempts: BTreeMap<Key, Out>,
+    /// The workers that told what they know.
+    heard: HashSet<Arc<str>>,
+    since: Duration,
+}
+
+/// The workers of a coordinator.
+#[derive(Debug, Default)]
+pub struct Pool {
     workers: BTreeMap<Arc<str>, Worker>,
     queues: HashMap<Arc<str>, VecDeque<Task>>,
-    /// Subtrees for which a coordinator is looked for.
-    placing: HashMap<Key, Out>,
+    /// Subtrees for which a coordinator is looked for, or was found and is being recorded.
+    placing: HashMap<Key, (Out, Option<Placement>)>,
+    unsettled: BTreeMap<Arc<str>, Unsettled>,
     /// Processes with something in their queue, in the order of their turns.
     turns: VecDeque<Arc<str>>,
     active: HashSet<Arc<str>>,
-    share: watch::Sender<Share>,
     roster: v1::Roster,
+    /// Since when the group is known.
+    grouped: Option<Duration>,
+    share: Share,
     /// Since when work waits that nobody has room for.
-    waits_since: Option<Instant>,
+    waits_since: Option<Duration>,
+    effects: Vec<Effect>,
 }
 
 impl Pool {
-    pub fn new(context: Context) -> (Self, watch::Receiver<Share>) {
-        let (share, shared) = watch::channel(Share::default());
-        let pool = Self {
-            context,
-            workers: BTreeMap::new(),
-            queues: HashMap::new(),
-            placing: HashMap::new(),
-            turns: VecDeque::new(),
-            active: HashSet::new(),
-            share,
-            roster: v1::Roster::default(),
-            waits_since: None,
-        };
-        (pool, shared)
+    /// What is to be done, in order.
+    pub fn effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
     }
 
-    pub async fn run(mut self, mut mail: mpsc::UnboundedReceiver<PoolMail>) {
-        let mut look = tokio::time::interval(LOOK);
-        let mut batch = Vec::new();
-        loop {
-            tokio::select! {
-                count = mail.recv_many(&mut batch, 1024) => {
-                    if count == 0 {
-                        return;
-                    }
-                    for mail in batch.drain(..) {
-                        self.take(mail).await;
-                    }
+    /// What each process may have out.
+    pub fn share(&self) -> Share {
+        self.share
+    }
+
+    /// A process begins.
+    pub fn began(&mut self, process: Arc<str>) {
+        self.active.insert(process);
+    }
+
+    /// A process that was kept goes on, and these attempts of it were out.
+    pub fn recover(&mut self, process: &Arc<str>, attempts: Vec<Recovered>, now: Duration) {
+        self.active.insert(process.clone());
+        let mut unsettled = BTreeMap::new();
+        for Recovered { task, place, stop, paused } in attempts {
+            let out = Out { stop, paused, ..Out::new(task) };
+            match place {
+                _ if out.task.job.subtree.is_none() => drop(unsettled.insert(out.task.key.clone(), out)),
+                Some(place) => {
+                    let name = self.coordinator(&place, now);
+                    self.note(&name, out, Ask::Yes);
                 }
-                _ = look.tick() => self.look().await,
+                // It never went anywhere.
+                None => self.find_place(out),
             }
-            self.place();
-            self.tell_share();
+        }
+        if unsettled.is_empty() {
+            return;
+        }
+        for (name, worker) in &self.workers {
+            if worker.connected && worker.peer == Peer::Worker {
+                self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![process.clone()])));
+            }
+        }
+        let unsettled = Unsettled { attempts: unsettled, heard: HashSet::new(), since: now };
+        self.unsettled.insert(process.clone(), unsettled);
+    }
+
+    /// A subtree is at a coordinator, as far as is known.
+    fn note(&mut self, name: &Arc<str>, mut out: Out, ask: Ask) {
+        let Some(worker) = self.workers.get_mut(name) else { return };
+        out.ask = ask;
+        worker.owes = true;
+        if worker.connected && ask == Ask::Yes {
+            let claim = Order::Claim(vec![out.task.key.0.clone()]);
+            self.effects.push(Effect::Order(name.clone(), claim));
+        }
+        worker.has.insert(out.task.key.clone(), out);
+    }
+
+    /// A borrowed worker of a former life, which may still have something of ours.
+    pub fn recall(&mut self, name: Arc<str>, address: String, now: Duration) {
+        let worker = self.open(Peer::Worker, &name, address, now);
+        // Long enough to hear from it; it gets nothing new.
+        worker.lease = Some(Lease { until: now + LOST_AFTER, slots: 0, renewing: false });
+        worker.remembered = true;
+    }
+
+    /// A process is over, or another coordinator has it.
+    pub fn over(&mut self, process: &str) {
+        self.active.remove(process);
+        self.queues.remove(process);
+        self.unsettled.remove(process);
+        self.placing.retain(|key, _| *key.0 != *process);
+        for worker in self.workers.values_mut() {
+            let keys: Vec<Key> = worker.has.keys().filter(|key| *key.0 == *process).cloned().collect();
+            keys.iter().for_each(|key| drop(worker.give_back(key)));
+            worker.pending.retain(|(out, _)| *out.task.key.0 != *process);
         }
     }
 
-    async fn take(&mut self, mail: PoolMail) {
-        match mail {
-            PoolMail::Roster(roster) => self.on_roster(roster).await,
-            PoolMail::Dispatch(task) => self.on_dispatch(task).await,
-            PoolMail::Delegate(task) => self.on_delegate(task).await,
-            PoolMail::Placed(key, node) => self.on_placed(key, node).await,
-            PoolMail::Borrowed(place) => self.on_borrowed(place),
-            PoolMail::Cancel(key) => self.on_cancel(key).await,
-            PoolMail::Pause(key, paused) => self.on_pause(key, paused),
-            PoolMail::Began(process) => drop(self.active.insert(process)),
-            PoolMail::Over(process) => {
-                self.active.remove(&process);
-                self.queues.remove(&process);
-            }
-            PoolMail::Connected(name, hello, orders) => self.on_connected(&name, hello, orders).await,
-            PoolMail::Disconnected(name) => {
-                if let Some(worker) = self.workers.get_mut(&name) {
-                    worker.orders = None;
-                    worker.silent_since = Some(Instant::now());
-                }
-            }
-            PoolMail::Draining(name) => {
-                if let Some(worker) = self.workers.get_mut(&name) {
-                    worker.draining = true;
-                }
-            }
-            PoolMail::Answered(name, key) => {
-                if let Some(worker) = self.workers.get_mut(&name) {
-                    worker.give_back(&key);
-                }
-            }
-            PoolMail::Refused(name, key, refusal) => self.on_refused(&name, &key, &refusal).await,
-            PoolMail::Where(keys, answer) => {
-                let places = keys.iter().map(|key| {
-                    let found = self.workers.iter().find(|(_, worker)| worker.has.contains_key(key));
-                    found.map(|(name, worker)| Whereabouts { name: name.clone(), address: worker.address.clone() })
-                });
-                let _ = answer.send(places.collect());
-            }
-        }
-    }
-
-    /// A job that is too large would break the stream, and the next one, and so on.
-    async fn on_dispatch(&mut self, task: Task) {
+    /// An activity for a worker. One that is too large to be sent fails.
+    pub fn dispatch(&mut self, task: Task) {
         let size = task.job.encoded_len();
-        if size <= MAX_PART {
+        if size <= MAX_LARGE {
             return self.enqueue(task, false);
         }
         let failure = v1::Failure {
@@ -220,117 +347,158 @@ impl Pool {
             message: too_large("its parameters", size),
             ..v1::Failure::default()
         };
-        self.report(task.key, v1::answer::Outcome::Failed(failure)).await;
+        self.tell(task.key, Told::Answered(v1::answer::Outcome::Failed(failure)));
     }
 
-    /// Pauses or resumes a subtree. One that was not handed over yet waits here.
-    fn on_pause(&mut self, key: Key, paused: bool) {
-        if let Some(out) = self.placing.get_mut(&key) {
-            out.paused = Some(paused);
+    /// A subtree for another coordinator.
+    pub fn delegate(&mut self, task: Task) {
+        let size = task.job.encoded_len();
+        if size > MAX_LARGE {
+            return self.refuse(task.key, &too_large("its variables", size));
+        }
+        self.find_place(Out::new(task));
+    }
+
+    fn find_place(&mut self, out: Out) {
+        let key = out.task.key.clone();
+        self.effects.push(Effect::FindPlace(key.clone()));
+        self.placing.insert(key, (out, None));
+    }
+
+    /// Which coordinator takes a subtree, if there is any. That is recorded before it goes there.
+    pub fn placed(&mut self, key: Key, node: Option<v1::NodeDescription>) {
+        let Some((_, place)) = self.placing.get_mut(&key) else { return };
+        let Some(node) = node else {
+            self.placing.remove(&key);
+            return self.refuse(key, "there is no other coordinator");
+        };
+        let found = Placement { node: node.name, address: node.address };
+        *place = Some(found.clone());
+        self.tell(key, Told::Placed(found));
+    }
+
+    /// It is recorded where a subtree goes: it goes there, at once or when the connection is there. One that is said to be
+    /// there already is asked for.
+    pub fn hand(&mut self, key: &Key, now: Duration) {
+        let Some((out, Some(place))) = self.placing.remove(key) else { return self.ask(key) };
+        let name = self.coordinator(&place, now);
+        if let Some(worker) = self.workers.get_mut(&name) {
+            worker.pending.push((out, now));
+        }
+        self.begin_pending(&name);
+    }
+
+    fn ask(&mut self, key: &Key) {
+        for (name, worker) in &mut self.workers {
+            if let Some(out) = worker.has.get_mut(key).filter(|out| out.ask == Ask::WhenRecorded) {
+                out.ask = Ask::Yes;
+                if worker.connected {
+                    self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![key.0.clone()])));
+                }
+            }
+        }
+    }
+
+    /// Subtrees are somewhere else now. Where they were may be connected still, and not know yet that it has lost them.
+    pub fn moved(&mut self, keys: &[Key], place: &Placement, now: Duration) {
+        let mut found = Vec::new();
+        let there = peer_name(place);
+        for (name, worker) in &mut self.workers {
+            if worker.peer == Peer::Coordinator && !(worker.connected && *name == there) {
+                found.extend(keys.iter().filter_map(|key| worker.has.remove(key)));
+            }
+        }
+        if found.is_empty() {
             return;
         }
-        for worker in self.workers.values_mut() {
-            if let Some(out) = worker.has.get_mut(&key) {
-                out.paused = Some(paused);
-                if let Some(orders) = &worker.orders {
-                    let _ = orders.send(Order::Pause(key, paused));
-                }
-                return;
+        let name = self.coordinator(place, now);
+        for out in found {
+            self.tell(out.task.key.clone(), Told::Placed(place.clone()));
+            self.note(&name, out, Ask::WhenRecorded);
+        }
+    }
+
+    /// The peer that a subtree goes to. A node may be both a worker and a coordinator; they are reached by different
+    /// streams.
+    fn coordinator(&mut self, place: &Placement, now: Duration) -> Arc<str> {
+        let name = peer_name(place);
+        self.open(Peer::Coordinator, &name, place.address.clone(), now);
+        name
+    }
+
+    fn open(&mut self, peer: Peer, name: &Arc<str>, address: String, now: Duration) -> &mut Worker {
+        let effects = &mut self.effects;
+        self.workers.entry(name.clone()).or_insert_with(|| {
+            effects.push(Effect::Connect(name.clone(), peer, address.clone()));
+            Worker {
+                peer,
+                address,
+                connected: false,
+                slots: 0,
+                queue: 0,
+                tags: HashSet::new(),
+                has: BTreeMap::new(),
+                used: 0,
+                pace: Pace::default(),
+                unfit: HashSet::new(),
+                draining: false,
+                full_until: None,
+                silent_since: Some(now),
+                lease: None,
+                remembered: true,
+                pending: Vec::new(),
+                owes: false,
             }
-            if let Some((out, since)) = worker.pending.iter_mut().find(|(out, _)| out.task.key == key) {
-                out.paused = Some(paused);
-                *since = Instant::now();
-                return worker.begin_pending();
-            }
-        }
+        })
     }
 
-    fn open(&self, peer: Peer, name: &Arc<str>, address: String) -> Worker {
-        Worker {
-            peer,
-            link: tokio::spawn(link::run(self.context.clone(), peer, name.clone(), address.clone())),
-            address,
-            orders: None,
-            slots: 0,
-            capacity: 0,
-            tags: HashSet::new(),
-            has: HashMap::new(),
-            used: 0,
-            unfit: HashSet::new(),
-            draining: false,
-            full_until: None,
-            silent_since: None,
-            lease: None,
-            pending: Vec::new(),
-        }
+    fn tell(&mut self, key: Key, told: Told) {
+        self.effects.push(Effect::Tell(key, told));
     }
 
-    /// Looks for a coordinator for a subtree. If there is none, or if it is too large to travel, it runs here.
-    async fn on_delegate(&mut self, task: Task) {
-        let key = task.key.clone();
-        let size = task.job.encoded_len();
-        if size > MAX_PART {
-            return self.refuse(key, &too_large("its variables", size)).await;
-        }
-        self.placing.insert(key.clone(), Out { task, stop: false, paused: None });
-        let context = self.context.clone();
-        tokio::spawn(async move {
-            let place = context.place(v1::place_request::What::Coordinator).await;
-            let _ = context.pool.send(PoolMail::Placed(key, place.and_then(|place| place.node)));
-        });
-    }
-
-    /// Hands a subtree to another coordinator, at once or when the connection is there.
-    async fn on_placed(&mut self, key: Key, node: Option<v1::NodeDescription>) {
-        let Some(out) = self.placing.remove(&key) else { return };
-        let Some(node) = node else { return self.refuse(key, "there is no other coordinator").await };
-        // A node may be both a worker and a coordinator; they are reached by different streams.
-        let name: Arc<str> = format!("{}@{}", node.name, node.address).into();
-        if !self.workers.contains_key(&name) {
-            let worker = self.open(Peer::Coordinator, &name, node.address);
-            self.workers.insert(name.clone(), worker);
-        }
-        if let Some(worker) = self.workers.get_mut(&name) {
-            worker.pending.push((out, Instant::now()));
-            worker.begin_pending();
-        }
-    }
-
-    async fn refuse(&self, key: Key, reason: &str) {
+    fn refuse(&mut self, key: Key, reason: &str) {
         let refusal = v1::Refusal { reason: reason.into(), for_good: false };
-        self.report(key, v1::answer::Outcome::Refused(refusal)).await;
+        self.tell(key, Told::Answered(v1::answer::Outcome::Refused(refusal)));
     }
 
-    fn on_borrowed(&mut self, place: v1::PlaceResponse) {
+    /// Another group lends a worker, or lends it longer.
+    pub fn borrowed(&mut self, place: v1::PlaceResponse, now: Duration) {
         let Some(node) = place.node else { return };
         let name: Arc<str> = format!("{}/{}", place.group, node.name).into();
-        if !self.workers.contains_key(&name) {
-            info!(worker = %name, slots = place.slots, "borrowed a worker of another group");
-            let worker = self.open(Peer::Worker, &name, node.address);
-            self.workers.insert(name.clone(), worker);
-        }
-        if let Some(worker) = self.workers.get_mut(&name) {
-            worker.lease = Some((Instant::now() + Duration::from_millis(place.lease_ms), place.slots));
+        let known = self.workers.contains_key(&name);
+        let worker = self.open(Peer::Worker, &name, node.address.clone(), now);
+        let until = now + Duration::from_millis(place.lease_ms);
+        worker.lease = Some(Lease { until, slots: place.slots, renewing: false });
+        if !known {
+            worker.remembered = false;
+            self.effects.push(Effect::Remember(name, node.address));
         }
     }
 
-    async fn on_roster(&mut self, roster: v1::Roster) {
+    /// A borrowed worker is remembered, and may get something.
+    pub fn remembered(&mut self, name: &str) {
+        if let Some(worker) = self.workers.get_mut(name) {
+            worker.remembered = true;
+        }
+    }
+
+    /// The group as its manager knows it now.
+    pub fn roster(&mut self, roster: v1::Roster, now: Duration) {
+        if !roster.settling {
+            self.grouped.get_or_insert(now);
+        }
         let all = roster.workers.iter().chain(&roster.draining);
         let named: HashMap<&str, &v1::NodeDescription> = all.map(|node| (&*node.name, node)).collect();
-        let gone: Vec<Arc<str>> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.peer == Peer::Worker && worker.lease.is_none())
-            .filter(|(name, worker)| match named.get(&***name) {
-                Some(node) => node.address != worker.address,
-                // A manager that has just begun to lead has not heard of everybody yet.
-                None => !roster.settling,
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
+        let own = self.workers.iter().filter(|(_, worker)| worker.peer == Peer::Worker && worker.lease.is_none());
+        // A manager that has just begun to lead has not heard of everybody yet. Whoever is connected is there, and who has
+        // something of ours is lost only after a silence.
+        let gone = own.filter(|(name, worker)| {
+            !named.contains_key(&***name) && !roster.settling && !worker.connected && worker.has.is_empty()
+        });
+        let gone: Vec<Arc<str>> = gone.map(|(name, _)| name.clone()).collect();
         for name in gone {
-            info!(worker = %name, "worker left the group");
-            self.lose(&name).await;
+            self.workers.remove(&name);
+            self.effects.push(Effect::Disconnect(name));
         }
         for node in &roster.draining {
             if let Some(worker) = self.workers.get_mut(&*node.name) {
@@ -339,83 +507,242 @@ impl Pool {
         }
         for node in &roster.workers {
             let name: Arc<str> = node.name.as_str().into();
-            if !self.workers.contains_key(&name) {
-                let worker = self.open(Peer::Worker, &name, node.address.clone());
-                self.workers.insert(name, worker);
+            let worker = self.open(Peer::Worker, &name, node.address.clone(), now);
+            if worker.address != node.address {
+                // It has moved, and tells there what it still has.
+                worker.address.clone_from(&node.address);
+                worker.connected = false;
+                worker.silent_since = Some(now);
+                self.effects.push(Effect::Disconnect(name.clone()));
+                self.effects.push(Effect::Connect(name, Peer::Worker, node.address.clone()));
             }
         }
         self.roster = roster;
     }
 
-    async fn on_connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello, orders: Orders) {
+    /// A peer is connected and says what it has.
+    pub fn connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello) {
         let Some(worker) = self.workers.get_mut(name) else { return };
-        worker.orders = Some(orders);
+        worker.connected = true;
         worker.slots = hello.slots;
-        worker.capacity = hello.slots + hello.queue;
+        worker.queue = hello.queue;
         worker.tags = hello.tags.into_iter().collect();
         worker.silent_since = None;
         worker.draining = false;
         worker.unfit.clear();
-        // What it knows nothing of never arrived, or was lost with it.
-        let known: HashSet<Key> = hello.running.iter().chain(&hello.answered).map(key_of).collect();
-        let lost: Vec<Key> = worker.has.keys().filter(|key| !known.contains(*key)).cloned().collect();
-        for key in &lost {
-            worker.give_back(key);
-        }
-        // What was said since may have been lost with the connection.
-        if let Some(orders) = &worker.orders {
-            for (key, out) in &worker.has {
-                match out.paused {
-                    // To cancel lifts a pause.
-                    _ if out.stop => drop(orders.send(Order::Cancel(key.clone()))),
-                    Some(paused) => drop(orders.send(Order::Pause(key.clone(), paused))),
-                    None => {}
-                }
+        let running: Vec<Key> = hello.running.iter().map(key_of).collect();
+        let known: HashSet<Key> = running.iter().cloned().chain(hello.answered.iter().map(key_of)).collect();
+        // A coordinator that began anew may take it for a former coordinator's: it is asked.
+        if worker.peer == Peer::Coordinator {
+            let (node, address) = (name.strip_suffix(&*format!("@{}", worker.address)), worker.address.clone());
+            let place = Placement { node: node.unwrap_or(name).to_owned(), address };
+            for (key, out) in worker.has.iter_mut().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No) {
+                out.ask = Ask::WhenRecorded;
+                self.effects.push(Effect::Tell(key.clone(), Told::Placed(place.clone())));
             }
         }
-        worker.begin_pending();
-        self.report_lost(lost).await;
+        worker.owes = !worker.has.is_empty() || !known.is_empty();
+        // What it knows nothing of never arrived, or was lost with it.
+        let lost = worker.has.iter().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No);
+        let lost: Vec<Key> = lost.map(|(key, _)| key.clone()).collect();
+        for key in lost {
+            worker.give_back(&key);
+            self.effects.push(Effect::Tell(key, Told::Lost));
+        }
+        // What was said since may have been lost with the connection.
+        for (key, out) in &worker.has {
+            match out.paused {
+                // To cancel lifts a pause.
+                _ if out.stop => self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone()))),
+                Some(paused) => self.effects.push(Effect::Order(name.clone(), Order::Pause(key.clone(), paused))),
+                None => {}
+            }
+        }
+        self.stop_unwanted(name, running);
+        let Some(worker) = self.workers.get(name) else { return };
+        let processes: BTreeSet<Arc<str>> = match worker.peer {
+            Peer::Worker => self.unsettled.keys().cloned().collect(),
+            Peer::Coordinator => {
+                worker.has.iter().filter(|(_, out)| out.ask == Ask::Yes).map(|(key, _)| key.0.clone()).collect()
+            }
+        };
+        if !processes.is_empty() {
+            let claim = Order::Claim(processes.into_iter().collect());
+            self.effects.push(Effect::Order(name.clone(), claim));
+        }
+        self.begin_pending(name);
     }
 
-    async fn on_refused(&mut self, name: &Arc<str>, key: &Key, refusal: &v1::Refusal) {
+    /// What a worker runs that was given up meanwhile is stopped. A subtree that has moved there is still noted where it was.
+    fn stop_unwanted(&mut self, name: &Arc<str>, running: Vec<Key>) {
+        for key in running {
+            let wanted = self.workers.values().any(|worker| worker.has.contains_key(&key))
+                || self.unsettled.get(&key.0).is_some_and(|unsettled| unsettled.attempts.contains_key(&key));
+            if !wanted {
+                self.effects.push(Effect::Order(name.clone(), Order::Cancel(key)));
+            }
+        }
+    }
+
+    /// A worker tells what it knows of processes whose attempts were claimed.
+    pub fn known(&mut self, name: &Arc<str>, known: v1::Known) {
         let Some(worker) = self.workers.get_mut(name) else { return };
-        let Some(task) = worker.give_back(key) else { return };
+        let running: Vec<Key> = known.running.iter().map(key_of).collect();
+        let mut lost = Vec::new();
+        for key in running.iter().cloned().chain(known.answered.iter().map(key_of)) {
+            let unsettled = self.unsettled.get_mut(&key.0);
+            let Some(out) = unsettled.and_then(|unsettled| unsettled.attempts.remove(&key)) else { continue };
+            if out.stop {
+                self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone())));
+            }
+            worker.used += out.task.cpus;
+            worker.has.insert(key, out);
+        }
+        let asked: HashSet<&str> = known.processes.iter().map(String::as_str).collect();
+        let answered: HashSet<Key> = known.answered.iter().map(key_of).collect();
+        for (key, out) in &mut worker.has {
+            if out.ask != Ask::Yes || !asked.contains(&*key.0) {
+                continue;
+            }
+            out.ask = Ask::No;
+            if !running.contains(key) && !answered.contains(key) {
+                self.effects.push(Effect::Tell(key.clone(), Told::Lost));
+                lost.push(key.clone());
+                continue;
+            }
+            match out.paused {
+                _ if out.stop => self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone()))),
+                Some(paused) => self.effects.push(Effect::Order(name.clone(), Order::Pause(key.clone(), paused))),
+                None => {}
+            }
+        }
+        lost.iter().for_each(|key| drop(worker.give_back(key)));
+        for process in known.processes {
+            if let Some(unsettled) = self.unsettled.get_mut(&*process) {
+                unsettled.heard.insert(name.clone());
+            }
+        }
+        self.stop_unwanted(name, running);
+    }
+
+    /// The connection to a peer broke.
+    pub fn disconnected(&mut self, name: &str, now: Duration) {
+        if let Some(worker) = self.workers.get_mut(name) {
+            worker.connected = false;
+            worker.silent_since = Some(now);
+        }
+    }
+
+    /// A worker takes nothing new.
+    pub fn draining(&mut self, name: &str) {
+        if let Some(worker) = self.workers.get_mut(name) {
+            worker.draining = true;
+        }
+    }
+
+    /// A worker answered these.
+    pub fn answered(&mut self, name: &str, keys: &[Key], now: Duration) {
+        for key in keys {
+            if let Some(unsettled) = self.unsettled.get_mut(&key.0) {
+                unsettled.attempts.remove(key);
+            }
+        }
+        if let Some(worker) = self.workers.get_mut(name) {
+            worker.pace.count(keys.len(), now);
+            keys.iter().for_each(|key| drop(worker.give_back(key)));
+        }
+    }
+
+    /// A worker does not take this one.
+    pub fn refused(&mut self, name: &Arc<str>, key: &Key, refusal: v1::Refusal, now: Duration) {
+        let Some(worker) = self.workers.get_mut(name) else { return };
+        let Some(out) = worker.give_back(key) else { return };
         if worker.peer == Peer::Coordinator {
-            return self.report(task.key, v1::answer::Outcome::Refused(refusal.clone())).await;
+            return self.tell(key.clone(), Told::Answered(v1::answer::Outcome::Refused(refusal)));
         }
         if refusal.for_good {
-            warn!(worker = %name, element = task.job.path, reason = refusal.reason, "refused for good");
-            worker.unfit.insert((task.program.digest.clone(), task.activity));
+            worker.unfit.insert((out.task.program.digest.clone(), out.task.job.activity));
         } else {
-            worker.full_until = Some(Instant::now() + FULL_FOR);
+            worker.full_until = Some(now + FULL_FOR);
         }
-        self.enqueue(task, true);
+        if out.stop {
+            return self.tell(key.clone(), Told::Answered(v1::answer::Outcome::Cancelled(v1::Nothing {})));
+        }
+        self.enqueue(out.task, true);
     }
 
-    async fn on_cancel(&mut self, key: Key) {
-        if let Some(queue) = self.queues.get_mut(&key.0)
-            && let Some(at) = queue.iter().position(|task| task.key == key)
-        {
-            queue.remove(at);
-            return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
-        }
-        let placing = self.placing.remove(&key);
+    /// An attempt is to be stopped.
+    pub fn cancel(&mut self, key: Key) {
+        let queued = self.queues.get_mut(&key.0).and_then(|queue| {
+            let at = queue.iter().position(|task| task.key == key)?;
+            queue.remove(at)
+        });
         let pending = self.workers.values_mut().find_map(|worker| {
             let at = worker.pending.iter().position(|(out, _)| out.task.key == key)?;
-            Some(worker.pending.remove(at).0)
+            Some(worker.pending.remove(at))
         });
-        if placing.or(pending).is_some() {
-            return self.report(key, v1::answer::Outcome::Cancelled(v1::Nothing {})).await;
+        if queued.is_some() || pending.is_some() || self.placing.remove(&key).is_some() {
+            return self.tell(key, Told::Answered(v1::answer::Outcome::Cancelled(v1::Nothing {})));
         }
-        for worker in self.workers.values_mut() {
+        let unsettled = self.unsettled.get_mut(&key.0).and_then(|unsettled| unsettled.attempts.get_mut(&key));
+        if let Some(out) = unsettled {
+            out.stop = true;
+            return;
+        }
+        for (name, worker) in &mut self.workers {
             if let Some(out) = worker.has.get_mut(&key) {
                 out.stop = true;
-                if let Some(orders) = &worker.orders {
-                    let _ = orders.send(Order::Cancel(key));
+                if worker.connected {
+                    self.effects.push(Effect::Order(name.clone(), Order::Cancel(key)));
                 }
                 return;
             }
         }
+    }
+
+    /// A subtree is to be paused, or to go on.
+    pub fn pause(&mut self, key: Key, paused: bool) {
+        if let Some((out, _)) = self.placing.get_mut(&key) {
+            out.paused = Some(paused);
+            return;
+        }
+        for (name, worker) in &mut self.workers {
+            if let Some((out, _)) = worker.pending.iter_mut().find(|(out, _)| out.task.key == key) {
+                out.paused = Some(paused);
+                let name = name.clone();
+                return self.begin_pending(&name);
+            }
+            if let Some(out) = worker.has.get_mut(&key) {
+                out.paused = Some(paused);
+                if worker.connected {
+                    self.effects.push(Effect::Order(name.clone(), Order::Pause(key, paused)));
+                }
+                return;
+            }
+        }
+    }
+
+    /// An attempt is of no interest any more: whoever has it is to stop it, now or when it is back.
+    pub fn abandon(&mut self, key: &Key) {
+        self.placing.remove(key);
+        if let Some(unsettled) = self.unsettled.get_mut(&key.0) {
+            unsettled.attempts.remove(key);
+        }
+        for (name, worker) in &mut self.workers {
+            worker.pending.retain(|(out, _)| out.task.key != *key);
+            if worker.give_back(key).is_some() && worker.connected {
+                self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone())));
+            }
+        }
+    }
+
+    /// Where these attempts are.
+    pub fn whereabouts(&self, keys: &[Key]) -> Vec<Option<Whereabouts>> {
+        let find = |key: &Key| {
+            let found = self.workers.iter().find(|(_, worker)| worker.has.contains_key(key));
+            found.map(|(name, worker)| Whereabouts { name: name.clone(), address: worker.address.clone() })
+        };
+        keys.iter().map(find).collect()
     }
 
     fn enqueue(&mut self, task: Task, first: bool) {
@@ -434,23 +761,20 @@ impl Pool {
         }
     }
 
-    /// Hands out what can be handed out, a task of each process in turn.
-    fn place(&mut self) {
-        let now = Instant::now();
+    /// Hands out what can be handed out, a task of each process in turn, and tells processes how much they may have out.
+    pub fn place(&mut self, now: Duration) {
         let mut stuck = 0;
         while stuck < self.turns.len()
             && let Some(process) = self.turns.pop_front()
         {
             let Some(queue) = self.queues.get_mut(&process) else { continue };
             let Some(task) = queue.pop_front() else { continue };
-            let best = self
-                .workers
-                .values_mut()
-                .filter(|worker| worker.fits(&task, now))
-                .max_by_key(|worker| (worker.lease.is_none(), i64::from(worker.room()) - i64::from(worker.used)));
+            let fitting = self.workers.iter_mut().filter(|(_, worker)| worker.fits(&task, now));
+            let best = fitting
+                .max_by_key(|(_, worker)| (worker.lease.is_none(), i64::from(worker.room()) - i64::from(worker.used)));
             match best {
-                Some(worker) => {
-                    worker.begin(Out { task, stop: false, paused: None });
+                Some((name, worker)) => {
+                    worker.begin(name, Out::new(task), &mut self.effects);
                     stuck = 0;
                 }
                 None => {
@@ -462,94 +786,107 @@ impl Pool {
                 self.turns.push_back(process);
             }
         }
+        self.tell_share();
     }
 
-    /// Asks other groups for room when work waits; lets go what was borrowed and is not needed.
-    fn borrow(&mut self) {
-        let now = Instant::now();
-        let waits = self.queues.values().any(|queue| !queue.is_empty());
-        self.waits_since = if waits { self.waits_since.or(Some(now)) } else { None };
-        let elsewhere = self.roster.foreign_free_slots > 0;
-        if elsewhere && self.waits_since.is_some_and(|since| now.duration_since(since) > BORROW_AFTER) {
-            self.waits_since = Some(now);
-            let context = self.context.clone();
-            tokio::spawn(async move {
-                if let Some(place) = context.place(v1::place_request::What::Worker).await {
-                    let _ = context.pool.send(PoolMail::Borrowed(place));
-                }
-            });
-        }
-        self.workers.retain(|_, worker| {
-            let over = match worker.peer {
-                Peer::Worker => worker.lease.is_some_and(|(until, _)| until <= now),
-                Peer::Coordinator => worker.orders.is_none() && worker.pending.is_empty(),
-            };
-            let over = over && worker.has.is_empty();
-            if over {
-                worker.link.abort();
-            }
-            !over
-        });
+    fn begin_pending(&mut self, name: &Arc<str>) {
+        let Some(worker) = self.workers.get_mut(name).filter(|worker| worker.connected) else { return };
+        let (wait, begin): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut worker.pending).into_iter().partition(|(out, _)| out.paused == Some(true));
+        worker.pending = wait;
+        begin.into_iter().for_each(|(out, _)| worker.begin(name, out, &mut self.effects));
     }
 
-    /// Workers that are silent for too long are lost. Other coordinators are not: cut off, they go on, and report when
-    /// they are back.
-    async fn look(&mut self) {
-        self.borrow();
+    /// Looks after what time changes; to be called several times a second.
+    pub fn look(&mut self, now: Duration) {
+        self.settle(now);
+        self.borrow(now);
         let mut refused = Vec::new();
         for worker in self.workers.values_mut() {
             worker.pending.retain(|(out, since)| {
-                let waits = out.paused == Some(true) || since.elapsed() < LOST_AFTER / 2;
+                let waits = out.paused == Some(true) || now.saturating_sub(*since) < CONNECT_WITHIN;
                 if !waits {
                     refused.push(out.task.key.clone());
                 }
                 waits
             });
         }
-        for key in refused {
-            self.refuse(key, "the coordinator is not there").await;
-        }
-        let lost: Vec<Arc<str>> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.silent_since.is_some_and(|since| since.elapsed() > LOST_AFTER))
-            .filter(|(_, worker)| worker.peer == Peer::Worker && !worker.has.is_empty())
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in lost {
-            warn!(worker = %name, "worker is silent; its attempts are handed out again");
-            let Some(worker) = self.workers.get_mut(&name) else { continue };
-            let keys: Vec<Key> = worker.has.drain().map(|(key, _)| key).collect();
-            worker.used = 0;
-            self.report_lost(keys).await;
-        }
-    }
-
-    async fn lose(&mut self, name: &Arc<str>) {
-        let Some(worker) = self.workers.remove(name) else { return };
-        worker.link.abort();
-        self.report_lost(worker.has.into_keys().collect()).await;
-    }
-
-    async fn report_lost(&self, keys: Vec<Key>) {
-        for key in keys {
-            if let Some(process) = self.context.processes.find(&key.0) {
-                let _ = process.mail.send(Mail::Lost(key)).await;
+        refused.into_iter().for_each(|key| self.refuse(key, "the coordinator is not there"));
+        // Workers that are silent for too long are lost. Other coordinators are not: cut off, they go on, and report when
+        // they are back.
+        for worker in self.workers.values_mut().filter(|worker| worker.peer == Peer::Worker) {
+            if worker.silent_since.is_some_and(|since| now.saturating_sub(since) > LOST_AFTER) {
+                worker.used = 0;
+                std::mem::take(&mut worker.has)
+                    .into_keys()
+                    .for_each(|key| self.effects.push(Effect::Tell(key, Told::Lost)));
             }
         }
     }
 
-    async fn report(&self, key: Key, outcome: v1::answer::Outcome) {
-        if let Some(process) = self.context.processes.find(&key.0) {
-            let _ = process.mail.send(Mail::Answered { key, outcome, counts: None, orders: None }).await;
+    /// What no worker has is lost: known when all have spoken, or some are silent for too long.
+    fn settle(&mut self, now: Duration) {
+        let Some(grouped) = self.grouped else { return };
+        let workers = self.workers.iter().filter(|(_, worker)| worker.peer == Peer::Worker);
+        let workers: Vec<&Arc<str>> = workers.map(|(name, _)| name).collect();
+        let effects = &mut self.effects;
+        self.unsettled.retain(|_, unsettled| {
+            let late = now.saturating_sub(unsettled.since.max(grouped)) > LOST_AFTER;
+            let settled = late || workers.iter().all(|name| unsettled.heard.contains(*name));
+            if settled {
+                for (key, out) in std::mem::take(&mut unsettled.attempts) {
+                    let told = if out.stop {
+                        Told::Answered(v1::answer::Outcome::Cancelled(v1::Nothing {}))
+                    } else {
+                        Told::Lost
+                    };
+                    effects.push(Effect::Tell(key, told));
+                }
+            }
+            !settled
+        });
+    }
+
+    /// Asks other groups for room when work waits; lets go what was borrowed and is not needed.
+    fn borrow(&mut self, now: Duration) {
+        let waits = self.queues.values().any(|queue| !queue.is_empty());
+        self.waits_since = if waits { self.waits_since.or(Some(now)) } else { None };
+        let elsewhere = self.roster.foreign_free_slots > 0;
+        if elsewhere && self.waits_since.is_some_and(|since| now.saturating_sub(since) > BORROW_AFTER) {
+            self.waits_since = Some(now);
+            self.effects.push(Effect::Borrow(None));
         }
+        let effects = &mut self.effects;
+        let unsettled = !self.unsettled.is_empty();
+        self.workers.retain(|name, worker| {
+            let over = match worker.peer {
+                Peer::Worker => worker.lease.is_some_and(|lease| lease.until <= now) && !unsettled,
+                Peer::Coordinator => !worker.connected && worker.pending.is_empty() && !worker.owes,
+            };
+            let over = over && worker.has.is_empty();
+            if over {
+                effects.push(Effect::Disconnect(name.clone()));
+                if worker.lease.is_some() {
+                    effects.push(Effect::Forget(name.clone()));
+                }
+            } else if let Some(lease) = &mut worker.lease
+                && lease.slots > 0
+                && waits
+                && !lease.renewing
+                && lease.until <= now + RENEW_BEFORE
+            {
+                lease.renewing = true;
+                effects.push(Effect::Borrow(Some(name.clone())));
+            }
+            !over
+        });
     }
 
     /// How many attempts each process may have out: together somewhat more than there is room for, so that a process
     /// that cannot use its share leaves no worker idle.
-    fn tell_share(&self) {
+    fn tell_share(&mut self) {
         let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker);
-        let up = up.filter(|worker| worker.orders.is_some() && !worker.draining);
+        let up = up.filter(|worker| worker.connected && !worker.draining);
         let total: u64 = up.map(|worker| u64::from(worker.room())).sum();
         let roster = &self.roster;
         // By the rule of the grid what need not go stays, unless the own group has no free worker and others have.
@@ -561,56 +898,56 @@ impl Pool {
             (total, 0 | 1) => total,
             (total, active) => (2 * total / active).clamp(1, total),
         };
+        // Small changes of a large share are not worth telling.
+        let room = if room.abs_diff(self.share.room) * 8 < self.share.room { self.share.room } else { room };
         let others = u64::from(roster.other_coordinators) + u64::from(roster.foreign_coordinators);
-        let share = Share {
+        self.share = Share {
             room,
             delegations: if others > 0 { MOST_DELEGATIONS } else { 0 },
             auto_delegations: if crowded { u64::from(roster.foreign_coordinators).min(MOST_DELEGATIONS) } else { 0 },
         };
-        self.share.send_if_modified(|old| std::mem::replace(old, share) != share);
     }
 }
 
 impl Worker {
-    /// How much it may have: slots and queue, of a borrowed one the slots that were lent.
+    /// How much it may have: its slots and what it does in a moment; of a borrowed one the slots that were lent.
     fn room(&self) -> u32 {
-        self.lease.map_or(self.capacity, |(_, slots)| slots.min(self.capacity))
+        if let Some(lease) = self.lease {
+            return lease.slots.min(self.slots);
+        }
+        let ahead = match self.pace.rate {
+            Some(rate) => (rate * AHEAD.as_secs_f64()) as u32,
+            None => self.slots,
+        };
+        self.slots + ahead.min(self.queue)
     }
 
-    fn fits(&self, task: &Task, now: Instant) -> bool {
-        self.orders.is_some()
+    fn fits(&self, task: &Task, now: Duration) -> bool {
+        self.connected
             && self.peer == Peer::Worker
             && !self.draining
+            && self.remembered
             && self.full_until.is_none_or(|until| until <= now)
-            && self.lease.is_none_or(|(until, _)| until > now)
+            && self.lease.is_none_or(|lease| lease.until > now)
             && task.cpus <= self.slots
             && self.used + task.cpus <= self.room()
             && task.tags.iter().all(|tag| self.tags.contains(&**tag))
-            && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.activity)))
+            && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.job.activity)))
     }
 
-    fn begin_pending(&mut self) {
-        if self.orders.is_some() {
-            let (wait, begin): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut self.pending).into_iter().partition(|(out, _)| out.paused == Some(true));
-            self.pending = wait;
-            begin.into_iter().for_each(|(out, _)| self.begin(out));
-        }
-    }
-
-    fn begin(&mut self, out: Out) {
-        let Some(orders) = &self.orders else { return };
+    fn begin(&mut self, name: &Arc<str>, out: Out, effects: &mut Vec<Effect>) {
         let task = &out.task;
         // A link that broke in this moment tells so; then the attempt is not known to the worker, and lost.
-        let _ = orders.send(Order::Program(task.program.clone()));
-        let _ = orders.send(Order::Job(task.job.clone()));
+        effects.push(Effect::Order(name.clone(), Order::Program(task.program.clone())));
+        effects.push(Effect::Order(name.clone(), Order::Job(Box::new(task.job.clone()))));
         self.used += task.cpus;
+        self.owes = true;
         self.has.insert(task.key.clone(), out);
     }
 
-    fn give_back(&mut self, key: &Key) -> Option<Task> {
-        let task = self.has.remove(key)?.task;
-        self.used = self.used.saturating_sub(task.cpus);
-        Some(task)
+    fn give_back(&mut self, key: &Key) -> Option<Out> {
+        let out = self.has.remove(key)?;
+        self.used = self.used.saturating_sub(out.task.cpus);
+        Some(out)
     }
 }

@@ -1,25 +1,27 @@
-//! The driver of one process: feeds its engine with what happens and carries out what it wants.
+//! One process in the world: its mail, its clock, its journal, and whoever watches it.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
-use xavantes_engine::{
-    Action, Answer, Command, Condition, Delegation, ElementId, Engine, Input, Outcome, Output, Rejection, Root, Time,
-    View,
-};
-use xavantes_model::definition::Program;
+use xavantes_engine::{Condition, ElementId, Outcome, Rejection, Time, View};
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{v1, value};
+use xavantes_proto::{connect, question, v1, value};
+use xavantes_repository::{Error, Store};
 
-use crate::convert::{answer_from, call_from, element_from, failure, subtree};
-use crate::foster::{self, Parent};
-use crate::link::{self, Order, Orders};
-use crate::pool::{Key, PoolMail, Share, Task, Whereabouts};
+use crate::convert::{element_from, failure};
+use crate::dispatcher::{PoolMail, PoolSender};
+use crate::driver::{Batch, Driver, Effect, Entry, Incoming};
+use crate::foster;
+use crate::journal::{self, Summary};
+use crate::link::Orders;
+use crate::parents::Parent;
+use crate::pool::{Key, Order, Share, Whereabouts};
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of whatever thread steps them.
@@ -30,75 +32,116 @@ thread_local! {
 const MOST_MAIL: usize = 1024;
 /// Children of one element that are shown at most.
 const MOST_SHOWN: usize = 100;
+/// When many activities are out, and nobody waits for a single one, facts are gathered for one record: as long as the
+/// last record took to be written, but not longer than this, and not more than so many.
+const LONGEST_GATHERING: Duration = Duration::from_millis(8);
+const MANY: usize = 8192;
+const MANY_OUT: u64 = 256;
+/// Facts that wait to be recorded at most; then mail waits.
+const MOST_WAITING: usize = 64 << 10;
+/// A repository that is not available is tried again after so long.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whoever waits for what becomes of steering.
+pub(crate) type Verdict = oneshot::Sender<Result<(), Rejection>>;
+/// Something that happened to a process.
+pub(crate) type Happened = Incoming<Orders, Verdict>;
 
 /// Something for a process.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    Answered { key: Key, outcome: v1::answer::Outcome, counts: Option<v1::Counts>, orders: Option<Orders> },
-    Lost(Key),
-    Called { call: v1::SharedCall, orders: Orders },
+    Happened(Vec<Happened>),
+    Called(v1::SharedCall, Orders),
     Printed(u64, String),
-    Steer { path: String, action: Action, verdict: oneshot::Sender<Result<(), Rejection>> },
     Show { path: String, depth: u32, answer: oneshot::Sender<Result<v1::Element, Rejection>> },
 }
 
-/// A process, as others in the coordinator know it.
+impl From<Happened> for Mail {
+    fn from(happened: Happened) -> Self {
+        Self::Happened(vec![happened])
+    }
+}
+
+/// A process that runs, as others in the coordinator know it.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     pub mail: mpsc::Sender<Mail>,
     pub status: watch::Receiver<v1::ProcessStatus>,
-    /// Its results, once it completed.
-    pub results: watch::Receiver<Vec<v1::Parameter>>,
 }
 
-/// All processes of a coordinator.
+/// The processes that run at a coordinator.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Processes(Arc<RwLock<HashMap<Arc<str>, Handle>>>);
+pub(crate) struct Processes(Arc<RwLock<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    here: HashMap<Arc<str>, Handle>,
+    /// Those that another coordinator has, or that cannot be read.
+    foreign: HashSet<Arc<str>>,
+}
 
 impl Processes {
     pub fn find(&self, id: &str) -> Option<Handle> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).here.get(id).cloned()
     }
 
-    /// Adds a process, unless the id is taken.
-    pub fn add(&self, id: Arc<str>, handle: Handle) -> bool {
+    pub fn add(&self, id: Arc<str>, handle: Handle) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if table.contains_key(&id) {
-            return false;
-        }
-        table.insert(id, handle);
-        true
+        table.foreign.remove(&id);
+        table.here.insert(id, handle);
     }
 
-    pub fn all(&self) -> Vec<Handle> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    pub fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).here.len()
     }
 
     pub fn remove(&self, id: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).here.remove(id);
+    }
+
+    /// It is not ours, for now: its attempts are none of our business.
+    pub fn give_up(&self, id: Arc<str>) {
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        table.here.remove(&id);
+        table.foreign.insert(id);
+    }
+
+    pub fn is_foreign(&self, id: &str) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).foreign.contains(id)
     }
 }
 
-/// The driver.
-pub(crate) struct Driver {
-    pub engine: Engine,
+/// A write to the journal that is under way.
+type Writing = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// How a process stopped running here.
+enum Stopped {
+    Ended,
+    /// The coordinator shuts down.
+    Halted,
+    /// Another coordinator has it.
+    Taken,
+}
+
+/// The task of one process.
+pub(crate) struct Runner {
     pub id: Arc<str>,
-    pub wire_program: Arc<v1::Program>,
+    pub driver: Driver<Orders, Verdict>,
+    /// When the engine's clock was at 0.
     pub began: Instant,
-    pub pool: mpsc::UnboundedSender<PoolMail>,
+    /// The engine's clock when this task began, if that is later by a clock that was set back.
+    pub at_least: Time,
+    pub repository: Store,
+    pub processes: Processes,
+    pub pool: PoolSender,
     pub share: watch::Receiver<Share>,
     /// Who handed the process over, if it is part of another one.
     pub parent: Option<Parent>,
     /// The most activities that it may have out, whatever its share.
     pub most: u64,
-    pub root: Root,
     pub mail: mpsc::Receiver<Mail>,
     pub status: watch::Sender<v1::ProcessStatus>,
-    pub results: watch::Sender<Vec<v1::Parameter>>,
-    pub output: Output,
     pub printed: Option<crate::service::Printed>,
-    /// Activities of subtrees that ended elsewhere.
-    pub elsewhere: v1::Counts,
 }
 
 pub(crate) fn mailbox() -> (mpsc::Sender<Mail>, mpsc::Receiver<Mail>) {
@@ -109,279 +152,319 @@ pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-impl Driver {
+impl Runner {
     fn now(&self) -> Time {
-        Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+        let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        now.max(self.at_least)
     }
 
-    fn step(&mut self, input: Input) -> Result<(), Rejection> {
+    fn take(&mut self, happened: Happened) {
         let now = self.now();
         SANDBOX.with_borrow_mut(|slot| {
-            let mut sandbox = match slot.take() {
-                Some(sandbox) => sandbox,
-                // Without a sandbox no process can run; the next step tries again.
-                None => Sandbox::new(Limits::CONTROL, false)
-                    .map_err(|error| Rejection::NotPossible(error.to_string().into()))?,
+            let made = match slot.take() {
+                Some(sandbox) => Ok(sandbox),
+                None => Sandbox::new(Limits::CONTROL, false),
             };
-            let verdict = self.engine.step(&mut sandbox, input, now, &mut self.output);
-            *slot = Some(sandbox);
-            verdict
-        })
+            match made {
+                Ok(mut sandbox) => {
+                    self.driver.take(&mut sandbox, happened, now);
+                    *slot = Some(sandbox);
+                }
+                // Without memory for a sandbox nothing can run at all.
+                Err(error) => warn!(process = %self.id, %error, "no sandbox"),
+            }
+        });
     }
 
     fn take_share(&mut self) {
         let share = *self.share.borrow_and_update();
-        self.engine.set_room(share.room.min(self.most));
-        self.engine.set_delegations(share.delegations);
-        self.engine.set_auto_delegations(share.auto_delegations);
+        let engine = self.driver.engine_mut();
+        engine.set_room(share.room.min(self.most));
+        engine.set_delegations(share.delegations);
+        engine.set_auto_delegations(share.auto_delegations);
     }
 
     /// Runs the process to its end.
     pub async fn run(mut self) {
+        match self.work().await {
+            Stopped::Ended => {
+                info!(process = %self.id, outcome = self.outcome(), "process ended");
+                let _ = self.pool.send(PoolMail::Over(self.id.clone()));
+                self.end().await;
+            }
+            Stopped::Taken => {
+                warn!(process = %self.id, "another coordinator has this process now");
+                self.processes.give_up(self.id.clone());
+                if let Some(parent) = &self.parent {
+                    parent.leave();
+                }
+                let _ = self.pool.send(PoolMail::Over(self.id.clone()));
+            }
+            Stopped::Halted => {}
+        }
+    }
+
+    async fn work(&mut self) -> Stopped {
         self.take_share();
-        let mut go_on = true;
-        let mut batch = Vec::new();
+        self.take(Incoming::Continued);
+        let mut batch: Vec<Mail> = Vec::new();
+        let mut writing: Option<(Writing, Batch<Orders, Verdict>)> = None;
+        // Since when it is written, or since when there is something to be.
+        let mut since = Instant::now();
+        let mut last_write = Duration::ZERO;
         loop {
-            if go_on {
-                let _ = self.step(Input::Continued);
-            }
-            go_on = self.carry_out();
-            self.tell();
-            if self.engine.state().ended().is_some() {
-                break;
-            }
-            if go_on {
-                // Others have their turn; mail that is there already is taken first.
-                tokio::task::yield_now().await;
-                while batch.len() < 256
-                    && let Ok(mail) = self.mail.try_recv()
-                {
-                    batch.push(mail);
-                }
-            } else {
-                let deadline = self.engine.next_deadline().map_or(Duration::from_secs(3600), |deadline| {
-                    Duration::from_millis(deadline.0.saturating_sub(self.now().0))
-                });
-                tokio::select! {
-                    count = self.mail.recv_many(&mut batch, 256) => if count == 0 { break },
-                    changed = self.share.changed() => {
-                        if changed.is_err() {
-                            break;
+            let gather = if self.is_enough() { Duration::ZERO } else { last_write.saturating_sub(since.elapsed()) };
+            if writing.is_none() && gather.is_zero() {
+                since = Instant::now();
+                if let Some(next) = self.driver.record() {
+                    match &next.entry {
+                        Some(entry) => writing = Some((self.write(entry), next)),
+                        None => {
+                            self.release(next.effects);
+                            continue;
                         }
-                        self.take_share();
-                        go_on = true;
                     }
-                    () = tokio::time::sleep(deadline) => drop(self.step(Input::TimePassed)),
+                } else if self.driver.engine().state().ended().is_some() {
+                    return Stopped::Ended;
                 }
             }
-            for mail in batch.drain(..) {
-                self.take(mail);
-            }
-        }
-        let _ = self.pool.send(PoolMail::Over(self.id.clone()));
-        if let (Some(parent), Some((outcome, results))) = (&self.parent, self.engine.state().ended()) {
-            let (process, node) = (self.root.process, self.root.node);
-            let answer = foster::answer(self.engine.program(), process, node, outcome, results);
-            parent.finish(&self.id, answer, self.counts());
-        }
-        self.late().await;
-    }
-
-    /// The process is over; whoever still writes gets a last answer.
-    async fn late(mut self) {
-        self.mail.close();
-        while let Some(mail) = self.mail.recv().await {
-            match mail {
-                Mail::Steer { verdict, .. } => drop(verdict.send(Err(Rejection::Ended))),
-                Mail::Show { answer, .. } => drop(answer.send(Err(Rejection::Ended))),
-                Mail::Answered { key, orders: Some(orders), .. } => drop(orders.send(Order::Acknowledge(key))),
-                Mail::Called { call, orders } => {
-                    let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
-                    let _ = orders.send(Order::Reply(v1::SharedReply { ticket: call.ticket, result }));
-                }
-                Mail::Answered { .. } | Mail::Lost(_) | Mail::Printed(..) => {}
-            }
-        }
-    }
-
-    fn take(&mut self, mail: Mail) {
-        match mail {
-            Mail::Answered { key, outcome, counts, orders } => {
-                let (element, attempt) = (element_from(key.1), key.2);
-                let input = Input::Answered { element, attempt, answer: answer_from(outcome) };
-                // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
-                if self.step(input).is_ok()
-                    && let Some(counts) = counts
+            let deadline = self.driver.engine().next_deadline().map_or(Duration::from_secs(3600), |deadline| {
+                Duration::from_millis(deadline.0.saturating_sub(self.now().0))
+            });
+            let go_on = self.driver.wants_to_go_on() && self.driver.waiting() < MOST_WAITING;
+            tokio::select! {
+                biased;
+                written = async { match &mut writing { Some((writing, _)) => writing.await, None => Ok(()) } },
+                    if writing.is_some() =>
                 {
-                    self.elsewhere.completed += counts.completed;
-                    self.elsewhere.failed += counts.failed;
-                    self.elsewhere.attempts += counts.attempts;
+                    match (written, writing.take()) {
+                        (Ok(()), Some((_, done))) => {
+                            last_write = since.elapsed().min(LONGEST_GATHERING);
+                            since = Instant::now();
+                            self.release(done.effects);
+                            self.tell(None);
+                        }
+                        (Err(Error::NotOwned(_)), _) => return Stopped::Taken,
+                        (Err(error), Some((_, again))) => {
+                            warn!(process = %self.id, %error, "the process waits for its repository");
+                            self.tell(Some(error.to_string()));
+                            if self.mail.is_closed() {
+                                return Stopped::Halted;
+                            }
+                            let write = again.entry.as_ref().map(|entry| self.write(entry));
+                            let later = async move {
+                                tokio::time::sleep(TRY_AGAIN).await;
+                                match write {
+                                    Some(write) => write.await,
+                                    None => Ok(()),
+                                }
+                            };
+                            writing = Some((Box::pin(later), again));
+                        }
+                        (_, None) => {}
+                    }
                 }
-                if let Some(orders) = orders {
-                    let _ = orders.send(Order::Acknowledge(key));
+                count = self.mail.recv_many(&mut batch, 256), if self.driver.waiting() < MOST_WAITING => {
+                    if count == 0 {
+                        return Stopped::Halted;
+                    }
+                    for mail in batch.drain(..) {
+                        self.on_mail(mail);
+                    }
+                }
+                changed = self.share.changed() => {
+                    if changed.is_err() {
+                        return Stopped::Halted;
+                    }
+                    self.take_share();
+                    self.take(Incoming::Continued);
+                }
+                // Others have their turn first.
+                () = tokio::task::yield_now(), if go_on => self.take(Incoming::Continued),
+                () = tokio::time::sleep(deadline) => self.take(Incoming::TimePassed),
+                () = tokio::time::sleep(gather), if writing.is_none() && !gather.is_zero() => {}
+            }
+        }
+    }
+
+    /// Is it worth while to write now, or better to wait a little for more?
+    fn is_enough(&self) -> bool {
+        let waiting = self.driver.waiting();
+        waiting == 0 || waiting >= MANY || self.driver.engine().state().counts().out < MANY_OUT
+    }
+
+    fn write(&self, entry: &Entry) -> Writing {
+        let (repository, id, entry) = (self.repository.clone(), self.id.clone(), entry.clone());
+        Box::pin(async move {
+            match entry {
+                Entry::Append(record) => repository.append(&id, record).await,
+                Entry::Compact(snapshot) => repository.compact(&id, snapshot).await,
+            }
+        })
+    }
+
+    /// Does what may be done now that it is recorded why.
+    fn release(&self, effects: Vec<Effect<Orders, Verdict>>) {
+        let mut tasks = Vec::new();
+        for effect in effects {
+            if let Effect::Dispatch(task) = effect {
+                tasks.push(task);
+                continue;
+            }
+            if !tasks.is_empty() {
+                let _ = self.pool.send(PoolMail::Dispatch(std::mem::take(&mut tasks)));
+            }
+            // Whoever is not there any more will ask again.
+            match effect {
+                Effect::Dispatch(_) => {}
+                Effect::Delegate(task) => drop(self.pool.send(PoolMail::Delegate(task))),
+                Effect::Hand(key) => drop(self.pool.send(PoolMail::Hand(key))),
+                Effect::Cancel(key) => drop(self.pool.send(PoolMail::Cancel(key))),
+                Effect::Pause(key, paused) => drop(self.pool.send(PoolMail::Pause(key, paused))),
+                Effect::Abandon(key) => drop(self.pool.send(PoolMail::Abandon(key))),
+                Effect::Acknowledge(orders, key) => drop(orders.send(Order::Acknowledge(key))),
+                Effect::Reply(orders, reply) => drop(orders.send(Order::Reply(reply))),
+                Effect::Decide(verdict, decided) => drop(verdict.send(decided)),
+            }
+        }
+        if !tasks.is_empty() {
+            let _ = self.pool.send(PoolMail::Dispatch(tasks));
+        }
+    }
+
+    fn on_mail(&mut self, mail: Mail) {
+        match mail {
+            Mail::Happened(happened) => happened.into_iter().for_each(|happened| self.take(happened)),
+            Mail::Called(call, orders) => {
+                let home = call.object.as_ref().is_none_or(|object| *object.home == *self.id);
+                match self.parent.as_ref().filter(|_| !home) {
+                    Some(parent) => parent.forward(call, &orders),
+                    None => self.take(Incoming::Called(call, orders)),
                 }
             }
-            Mail::Lost(key) => {
-                let (element, attempt) = (element_from(key.1), key.2);
-                let _ = self.step(Input::Answered { element, attempt, answer: Answer::Lost });
-            }
-            Mail::Called { call, orders } => self.on_called(call, &orders),
             Mail::Printed(element, line) => {
-                let path = self.engine.path(element_from(element));
+                let path = self.driver.engine().path(element_from(element));
                 match &self.printed {
                     Some(printed) => drop(printed.send((path, line))),
                     None => info!(element = path, line, "printed"),
                 }
             }
-            Mail::Steer { path, action, verdict } => {
-                let outcome = self.step(Input::Steered { path, action });
-                let _ = verdict.send(outcome);
-            }
             Mail::Show { path, depth, answer } => self.on_show(&path, depth, answer),
         }
     }
 
-    fn on_called(&mut self, call: v1::SharedCall, orders: &Orders) {
-        let ticket = call.ticket;
-        let home = call.object.as_ref().is_none_or(|object| *object.home == *self.id);
-        if let Some(parent) = self.parent.as_ref().filter(|_| !home) {
-            return parent.forward(call, orders);
+    fn outcome(&self) -> &'static str {
+        match self.driver.engine().state().ended() {
+            Some((Outcome::Completed, _)) => "completed",
+            Some((Outcome::Cancelled, _)) => "cancelled",
+            _ => "failed",
         }
-        let before = self.output.commands.len();
-        let verdict = match call_from(call) {
-            Ok(call) => self.step(Input::Called(Box::new(call))).map_err(|rejection| rejection.to_string()),
-            Err(unfit) => Err(unfit.0.to_owned()),
-        };
-        // The engine answers a call in the step that takes it.
-        let reply = self.output.commands[before..].iter().position(|command| matches!(command, Command::Reply { .. }));
-        let result = match (reply.map(|at| self.output.commands.remove(before + at)), verdict) {
-            (Some(Command::Reply { result, .. }), _) => result,
-            (_, Err(message)) => Err(message),
-            (_, Ok(())) => Err("the call was not answered".into()),
-        };
-        let result = Some(match result {
-            Ok(answer) => v1::shared_reply::Result::Value(value(&answer)),
-            Err(message) => v1::shared_reply::Result::Error(message),
-        });
-        let _ = orders.send(Order::Reply(v1::SharedReply { ticket, result }));
     }
 
-    /// Carries out what the engine wants; true if it wants to go on by itself.
-    fn carry_out(&mut self) -> bool {
-        self.output.events.clear();
-        let mut go_on = false;
-        let program = self.engine.program().clone();
-        for command in std::mem::take(&mut self.output.commands) {
-            match command {
-                Command::Dispatch { element, attempt, activity, parameters } => {
-                    let task = self.task(&program, element, attempt, activity, &parameters);
-                    let _ = self.pool.send(PoolMail::Dispatch(task));
+    /// The process is over: what is kept of it is written, then everybody hears of it.
+    async fn end(mut self) {
+        let mut status = self.status.borrow().clone();
+        self.bring_up_to_date(&mut status);
+        let ended = self.driver.engine().state().ended();
+        let results = match ended {
+            Some((Outcome::Completed, results)) => results
+                .iter()
+                .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let answer = match (&self.parent, ended) {
+            (Some(parent), Some((outcome, results))) => {
+                let answer = foster::answer(self.driver.engine().program(), self.driver.root(), outcome, results);
+                Some(foster::sendable(parent.key(), &self.id, answer, self.driver.counts()))
+            }
+            _ => None,
+        };
+        let summary = journal::write(&Summary::new(&status, results, answer.as_ref()));
+        loop {
+            match self.repository.close(&self.id, summary.clone()).await {
+                Ok(()) => break,
+                Err(Error::NotOwned(_)) => return self.processes.give_up(self.id.clone()),
+                Err(error) => {
+                    warn!(process = %self.id, %error, "the process waits for its repository");
+                    if self.mail.is_closed() {
+                        return;
+                    }
+                    self.tell(Some(error.to_string()));
+                    tokio::time::sleep(TRY_AGAIN).await;
                 }
-                Command::Cancel { element, attempt } => {
-                    let _ = self.pool.send(PoolMail::Cancel((self.id.clone(), element.bits(), attempt)));
-                }
-                Command::Continue => go_on = true,
-                Command::Finish { outcome } => info!(process = %self.id, outcome = word(&outcome), "process ended"),
-                Command::Delegate(delegation) => self.delegate(&delegation),
-                Command::Pause { element, attempt, paused } => {
-                    let key = (self.id.clone(), element.bits(), attempt);
-                    let _ = self.pool.send(PoolMail::Pause(key, paused));
-                }
-                // Calls are answered where they come in.
-                Command::Reply { .. } => warn!(process = %self.id, "an answer that nobody waits for"),
             }
         }
-        go_on
+        if let (Some(parent), Some(answer)) = (&self.parent, answer) {
+            parent.finish(&self.id, answer);
+        }
+        self.processes.remove(&self.id);
+        self.status.send_replace(status);
+        self.late().await;
     }
 
-    fn task(
-        &self,
-        program: &Program,
-        element: ElementId,
-        attempt: u32,
-        activity: usize,
-        parameters: &[xavantes_model::value::Value],
-    ) -> Task {
-        let requires = &program.activities[activity].requires;
-        let key: Key = (self.id.clone(), element.bits(), attempt);
-        let job = v1::Job {
-            id: Some(v1::AttemptId { process: key.0.to_string(), element: key.1, attempt }),
-            program: self.wire_program.digest.clone(),
-            activity: activity as u32,
-            parameters: parameters.iter().map(value).collect(),
-            path: self.engine.path(element),
-            subtree: None,
-        };
-        Task {
-            key,
-            program: self.wire_program.clone(),
-            activity: activity as u32,
-            cpus: requires.cpus,
-            tags: requires.tags.clone(),
-            job,
+    /// Whoever still writes gets a last answer.
+    async fn late(&mut self) {
+        self.mail.close();
+        while let Some(mail) = self.mail.recv().await {
+            match mail {
+                Mail::Show { answer, .. } => drop(answer.send(Err(Rejection::Ended))),
+                Mail::Called(call, orders) => {
+                    let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
+                    let _ = orders.send(Order::Reply(v1::SharedReply { ticket: call.ticket, result }));
+                }
+                Mail::Happened(happened) => {
+                    for happened in happened {
+                        match happened {
+                            Incoming::Steered { verdict, .. } => drop(verdict.send(Err(Rejection::Ended))),
+                            Incoming::Answered { key, from: Some(orders), .. } => {
+                                let _ = orders.send(Order::Acknowledge(key));
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                Mail::Printed(..) => {}
+            }
         }
     }
 
-    /// Looks for a coordinator for a subtree; if there is none, it is refused, and runs here.
-    fn delegate(&self, delegation: &Delegation) {
-        let key: Key = (self.id.clone(), delegation.element.bits(), delegation.attempt);
-        let job = v1::Job {
-            id: Some(v1::AttemptId { process: key.0.to_string(), element: key.1, attempt: key.2 }),
-            program: self.wire_program.digest.clone(),
-            activity: 0,
-            parameters: delegation.variables.iter().map(value).collect(),
-            path: self.engine.path(delegation.element),
-            subtree: Some(subtree(delegation)),
-        };
-        let program = self.wire_program.clone();
-        let task = Task { key, program, activity: 0, cpus: 0, tags: Vec::new(), job };
-        let _ = self.pool.send(PoolMail::Delegate(task));
-    }
-
-    /// Activities here, and of subtrees that ended elsewhere.
-    fn counts(&self) -> v1::Counts {
-        let counts = self.engine.state().counts();
-        v1::Counts {
-            completed: counts.completed + self.elsewhere.completed,
-            failed: counts.failed + self.elsewhere.failed,
-            attempts: counts.attempts + self.elsewhere.attempts,
-            running: counts.out,
-        }
-    }
-
-    /// Brings the status up to date for whoever watches.
-    fn tell(&self) {
-        let state = self.engine.state();
-        let counts = state.counts();
-        let ended = state.ended();
-        if let Some((Outcome::Completed, results)) = ended {
-            let results = results
-                .iter()
-                .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) });
-            self.results.send_replace(results.collect());
+    /// Brings the status up to date for whoever watches. The end is told when it is kept.
+    fn tell(&self, trouble: Option<String>) {
+        if self.driver.engine().state().ended().is_some() && trouble.is_none() {
+            return;
         }
         self.status.send_if_modified(|status| {
-            let before = status.clone();
-            status.counts = Some(self.counts());
-            status.paused = counts.paused > 0;
-            if let Some((outcome, _)) = ended {
-                status.state = match outcome {
-                    Outcome::Completed => v1::ProcessState::Completed,
-                    Outcome::Cancelled => v1::ProcessState::Cancelled,
-                    Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
-                }
-                .into();
-                if let Outcome::Failed(why) = outcome {
-                    status.failure = Some(failure(why));
-                }
-                status.ended_ms = unix_ms();
-            }
-            *status != before
+            let counts = Some(self.driver.counts());
+            let paused = self.driver.engine().state().counts().paused > 0;
+            let trouble = trouble.unwrap_or_default();
+            let changed = status.counts != counts || status.paused != paused || status.trouble != trouble;
+            (status.counts, status.paused, status.trouble) = (counts, paused, trouble);
+            changed
         });
+    }
+
+    fn bring_up_to_date(&self, status: &mut v1::ProcessStatus) {
+        let state = self.driver.engine().state();
+        status.counts = Some(self.driver.counts());
+        status.paused = false;
+        status.trouble = String::new();
+        if let Some((outcome, _)) = state.ended() {
+            status.state = match outcome {
+                Outcome::Completed => v1::ProcessState::Completed,
+                Outcome::Cancelled => v1::ProcessState::Cancelled,
+                Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
+            }
+            .into();
+            if let Outcome::Failed(why) = outcome {
+                status.failure = Some(failure(why));
+            }
+            status.ended_ms = unix_ms();
+        }
     }
 
     fn on_show(&self, path: &str, depth: u32, answer: oneshot::Sender<Result<v1::Element, Rejection>>) {
-        let shown = match self.engine.find(path) {
+        let shown = match self.driver.engine().find(path) {
             Ok(Some(id)) => Ok(self.element(id, depth)),
             Ok(None) => Err(Rejection::NoSuchElement(format!("{path} has ended or not begun").into())),
             Err(rejection) => Err(rejection),
@@ -406,7 +489,7 @@ impl Driver {
 
     /// Depth is bounded by what was asked for, and what is shown by a number of children.
     fn element(&self, id: ElementId, depth: u32) -> v1::Element {
-        let Some(view) = self.engine.view(id) else { return v1::Element::default() };
+        let Some(view) = self.driver.engine().view(id) else { return v1::Element::default() };
         let mut element = describe(&view);
         element.element = id.bits();
         if depth > 0 {
@@ -453,19 +536,10 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
 }
 
 async fn remote(address: &str, path: &str, depth: u32) -> Option<v1::Element> {
-    let channel = link::connect(address).await.ok()?;
+    let channel = connect(address).await.ok()?;
     let most = xavantes_proto::MAX_MESSAGE;
     let mut client = ProcessCoordinatorClient::new(channel).max_decoding_message_size(most);
-    client.show(v1::ShowRequest { path: path.to_owned(), depth }).await.ok()?.into_inner().element
-}
-
-fn word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Completed => "completed",
-        Outcome::Failed(_) => "failed",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Restart => "restarted",
-    }
+    question(client.show(v1::ShowRequest { path: path.to_owned(), depth })).await.ok()?.element
 }
 
 fn describe(view: &View) -> v1::Element {

@@ -1,31 +1,29 @@
 //! What users, monitors and nodes ask of a coordinator.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::info;
-use xavantes_engine::{Action, ElementId, Engine, Output, Rejection, Start, Time};
-use xavantes_model::definition::Program;
-use xavantes_model::diagnostic::{LineIndex, Source};
-use xavantes_model::load::load;
-use xavantes_model::value::Value;
+use xavantes_engine::{Action, Rejection};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
-use xavantes_proto::{v1, value_from};
+use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, connect, pack, question, v1};
+use xavantes_repository::{Entry, Error, Store};
 
-use crate::convert::start_from;
-use crate::foster::{Fosters, Parent, Report};
-use crate::link::{self, Context};
-use crate::pool::{Pool, PoolMail, Share, key_of};
-use crate::process::{Driver, Handle, Mail, Processes, mailbox, unix_ms};
+use crate::dispatcher::PoolMail;
+use crate::driver::{Incoming, Wanted};
+use crate::foster::Caller;
+use crate::journal::{self, Placement, Summary};
+use crate::lifecycle::{Coordinator, unavailable};
+use crate::parents::Report;
+use crate::pool::key_of;
+use crate::process::{Handle, Mail};
 
 /// How a coordinator is set up.
 #[derive(Debug, Clone)]
@@ -34,12 +32,18 @@ pub struct Options {
     pub node: String,
     /// Its group.
     pub group: String,
+    /// Where it is reached.
+    pub address: String,
     /// The managers of the group.
     pub managers: Vec<String>,
     /// Groups whose subtrees are taken; none means all.
     pub foreign_groups: Vec<String>,
     /// Activities that a foreign subtree may have out at once.
     pub foreign_slots: u32,
+    /// How long ended processes are kept at most.
+    pub retention_age: Option<Duration>,
+    /// How many bytes ended processes take together at most.
+    pub retention_size: Option<u64>,
     /// Where lines that activities print go, with the paths of their elements.
     pub printed: Option<Printed>,
 }
@@ -47,283 +51,85 @@ pub struct Options {
 /// Takes lines that activities print. A program that runs a grid for one user shows them; others keep none.
 pub type Printed = mpsc::UnboundedSender<(String, String)>;
 
-/// Ended processes that are remembered at most; the oldest go first.
-const MOST_ENDED: usize = 10_000;
 /// A watcher hears of changes at most so often, and always of the last one.
-const WATCH_EVERY: Duration = Duration::from_millis(100);
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+/// Levels that are shown at most.
+const DEEPEST: u32 = 1000;
 
 /// The process coordinator; cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    shared: Arc<Shared>,
+    coordinator: Arc<Coordinator>,
 }
 
-struct Shared {
-    options: Options,
-    processes: Processes,
-    pool: mpsc::UnboundedSender<PoolMail>,
-    share: watch::Receiver<Share>,
-    fosters: Arc<Fosters>,
-    memory: Mutex<Memory>,
-    random: RandomState,
-}
-
-#[derive(Default)]
-struct Memory {
-    /// Requests that were answered, with the processes that they started.
-    requests: HashMap<String, Arc<str>>,
-    /// Programs by digest: the same documents are loaded once.
-    programs: HashMap<String, (Arc<Program>, Arc<v1::Program>)>,
-    /// Digests of programs in the order in which they were submitted.
-    submitted: Vec<String>,
-    /// Processes in the order in which they were started.
-    order: VecDeque<Arc<str>>,
-    number: u64,
+/// A process that somebody asks for.
+enum Found {
+    Running(Arc<str>, Handle),
+    /// It has ended, or another coordinator runs it.
+    Kept(Box<Entry>),
 }
 
 impl Service {
-    /// A coordinator without workers yet.
-    pub fn new(options: Options) -> Self {
-        let (pool, mail) = mpsc::unbounded_channel();
-        let processes = Processes::default();
-        let hello = v1::CoordinatorHello {
-            node: options.node.clone(),
-            group: options.group.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            life: RandomState::new().hash_one(unix_ms()),
-        };
-        let managers = options.managers.clone().into();
-        let context = Context { hello, processes: processes.clone(), pool: pool.clone(), managers };
-        let (task, share) = Pool::new(context);
-        tokio::spawn(task.run(mail));
-        let (memory, random) = (Mutex::default(), RandomState::new());
-        let fosters = Arc::default();
-        Self { shared: Arc::new(Shared { options, processes, pool, share, fosters, memory, random }) }
+    /// A coordinator with the processes that it had, without workers yet.
+    pub async fn open(options: Options, repository: Store) -> Result<Self, Error> {
+        Ok(Self { coordinator: Coordinator::open(options, repository).await? })
     }
 
     /// The group as its manager knows it now.
     pub fn set_roster(&self, roster: v1::Roster) {
-        let _ = self.shared.pool.send(PoolMail::Roster(roster));
+        let _ = self.coordinator.pool.send(PoolMail::Roster(roster));
     }
 
     /// Processes that run.
     pub fn running(&self) -> u32 {
-        let running = v1::ProcessState::Running as i32;
-        self.shared.processes.all().iter().filter(|process| process.status.borrow().state == running).count() as u32
-    }
-
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
-        // Every change of it is one statement, so a poisoned lock is as good as another.
-        self.shared.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Loads documents, or finds that it has.
-    fn program(&self, documents: Vec<v1::Document>) -> Result<(Arc<Program>, Arc<v1::Program>), Status> {
-        let mut hasher = blake3::Hasher::new();
-        for document in &documents {
-            for part in [&document.name, &document.text] {
-                hasher.update(&(part.len() as u64).to_le_bytes());
-                hasher.update(part.as_bytes());
-            }
-        }
-        let digest = hasher.finalize().to_hex().to_string();
-        if let Some(known) = self.memory().programs.get(&digest) {
-            return Ok(known.clone());
-        }
-        let sources: Vec<Source> =
-            documents.iter().map(|document| Source::new(document.name.as_str(), document.text.as_str())).collect();
-        let program = load(&sources).map_err(|problems| {
-            let first = problems.iter().take(20).map(|problem| {
-                let source = &sources[problem.span.source];
-                let at = LineIndex::new(&source.text).position(&source.text, problem.span.bytes.start);
-                format!("{}:{}:{}: {}", source.name, at.line, at.column, problem.message)
-            });
-            Status::invalid_argument(first.collect::<Vec<_>>().join("\n"))
-        })?;
-        let loaded = (Arc::new(program), Arc::new(v1::Program { digest: digest.clone(), documents }));
-        let mut memory = self.memory();
-        memory.submitted.push(digest.clone());
-        memory.programs.insert(digest, loaded.clone());
-        Ok(loaded)
-    }
-
-    fn submit_process(&self, request: v1::SubmitRequest) -> Result<Arc<str>, Status> {
-        let (program, wire_program) = self.program(request.documents)?;
-        let wanted = Some(request.process_type.as_str()).filter(|name| !name.is_empty());
-        let process = program.entry(wanted).map_err(Status::invalid_argument)?;
-        let parameters = request
-            .parameters
-            .into_iter()
-            .map(|parameter| Ok((parameter.name, value_from(parameter.value.unwrap_or_default())?)))
-            .collect::<Result<Vec<(String, Value)>, Status>>()?;
-        let process_type = program.processes[process].name.to_string();
-        loop {
-            let id = self.new_id(&process_type);
-            let start = Start::new(id.as_str(), process, parameters.clone());
-            if let Some(id) = self.start(program.clone(), wire_program.clone(), start, None)? {
-                return Ok(id);
-            }
-        }
-    }
-
-    /// Starts a process; nothing if its id is taken. Bad parameters leave nothing behind.
-    fn start(
-        &self,
-        program: Arc<Program>,
-        wire_program: Arc<v1::Program>,
-        start: Start,
-        parent: Option<Parent>,
-    ) -> Result<Option<Arc<str>>, Status> {
-        let (id, root) = (start.id.clone(), start.root);
-        let mut output = Output::default();
-        let process_type = program.processes[root.process].name.to_string();
-        let engine = Engine::start(program, start, Time(0), &mut output)
-            .map_err(|problems| Status::invalid_argument(problems.join("\n")))?;
-        let (mail, receiver) = mailbox();
-        let (status, status_reader) = watch::channel(v1::ProcessStatus {
-            process: id.to_string(),
-            process_type,
-            state: v1::ProcessState::Running.into(),
-            counts: Some(v1::Counts::default()),
-            submitted_ms: unix_ms(),
-            node: self.shared.options.node.clone(),
-            group: self.shared.options.group.clone(),
-            ..v1::ProcessStatus::default()
-        });
-        let (results, results_reader) = watch::channel(Vec::new());
-        let handle = Handle { mail, status: status_reader, results: results_reader };
-        if !self.shared.processes.add(id.clone(), handle) {
-            return Ok(None);
-        }
-        let _ = self.shared.pool.send(PoolMail::Began(id.clone()));
-        let most = if parent.is_some() { self.shared.options.foreign_slots.into() } else { u64::MAX };
-        let driver = Driver {
-            engine,
-            id: id.clone(),
-            wire_program,
-            began: Instant::now(),
-            pool: self.shared.pool.clone(),
-            share: self.shared.share.clone(),
-            parent,
-            most,
-            root,
-            mail: receiver,
-            status,
-            results,
-            output,
-            printed: self.shared.options.printed.clone(),
-            elsewhere: v1::Counts::default(),
-        };
-        tokio::spawn(driver.run());
-        info!(process = %id, "process started");
-        self.remember(&id);
-        Ok(Some(id))
-    }
-
-    /// A subtree of another coordinator's process arrives.
-    fn foster(&self, coordinator: &Arc<str>, group: &str, job: v1::Job) {
-        let fosters = &self.shared.fosters;
-        let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
-        let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
-        if !fosters.arrive(coordinator, &key, &path) {
-            return;
-        }
-        let allowed = &self.shared.options.foreign_groups;
-        let own = group == self.shared.options.group;
-        if !own && !allowed.is_empty() && !allowed.iter().any(|known| known == group) {
-            return fosters.refuse(coordinator, &key, "this group takes no work of yours");
-        }
-        let known = self.memory().programs.get(&job.program).cloned();
-        let Some((program, wire_program)) = known else {
-            return fosters.refuse(coordinator, &key, "the program is not known here");
-        };
-        let start = match start_from(&program, path, job.parameters, subtree) {
-            Ok(start) => start,
-            Err(unfit) => return fosters.refuse(coordinator, &key, unfit.0),
-        };
-        let parent = Parent { coordinator: coordinator.clone(), key: key.clone(), fosters: fosters.clone() };
-        match self.start(program, wire_program, start, Some(parent)) {
-            Ok(Some(_)) => {}
-            Ok(None) => fosters.refuse(coordinator, &key, "another attempt of this element is here"),
-            Err(status) => fosters.refuse(coordinator, &key, status.message()),
-        }
+        self.coordinator.processes.len() as u32
     }
 
     /// Carries out a parent's orders.
-    async fn take(&self, coordinator: &Arc<str>, group: &str, order: v1::WorkOrder) {
-        let fosters = &self.shared.fosters;
+    async fn take(&self, caller: &Caller, hello: &v1::CoordinatorHello, order: v1::WorkOrder) {
+        let coordinator = &self.coordinator;
+        let parents = &coordinator.parents;
         for program in order.programs {
             // One that is not valid is not known afterwards, and its subtrees are refused.
-            let _ = self.program(program.documents);
+            let _ = coordinator.programs.add(program.documents);
         }
+        let mut over = Vec::new();
         for id in &order.acknowledged {
-            if let Some(process) = fosters.acknowledge(coordinator, id) {
-                self.shared.processes.remove(&process);
-            }
+            over.extend(parents.acknowledge(caller, id).map(|process| process.to_string()));
+        }
+        if !over.is_empty()
+            && let Err(error) = coordinator.repository.forget(&over).await
+        {
+            info!(%error, "what a parent needs no more is kept");
+        }
+        if !order.claims.is_empty() {
+            parents.claim(caller, order.claims);
         }
         for job in order.jobs {
-            self.foster(coordinator, group, job);
+            coordinator.foster(caller, hello, job).await;
         }
         for id in &order.cancels {
-            self.steer_foster(fosters.cancel(coordinator, id), Action::Cancel).await;
+            coordinator.tell_foster(parents.process(caller, id), Incoming::Stopped).await;
         }
         for pause in order.pauses {
-            let action = if pause.paused { Action::Pause } else { Action::Resume };
-            let process = fosters.process(coordinator, &pause.id.unwrap_or_default());
-            self.steer_foster(process, action).await;
+            let process = parents.process(caller, &pause.id.unwrap_or_default());
+            coordinator.tell_foster(process, Incoming::Paused(pause.paused)).await;
         }
         for reply in order.replies {
-            fosters.reply(reply);
-        }
-    }
-
-    async fn steer_foster(&self, process: Option<Arc<str>>, action: Action) {
-        if let Some(path) = process
-            && let Some(handle) = self.shared.processes.find(&path)
-        {
-            // It may be in that state already; then there is nothing to do.
-            let (verdict, _) = oneshot::channel();
-            let _ = handle.mail.send(Mail::Steer { path: path.to_string(), action, verdict }).await;
-        }
-    }
-
-    /// `FindPrimes-7f3a`: short enough to type; longer when short ones run out.
-    fn new_id(&self, process_type: &str) -> String {
-        let number = {
-            let mut memory = self.memory();
-            memory.number += 1;
-            memory.number
-        };
-        let digits = if number > 10_000 { 8 } else { 4 };
-        let random = self.shared.random.hash_one(number);
-        format!("{process_type}-{:0digits$x}", random & ((1u64 << (4 * digits)) - 1))
-    }
-
-    /// Forgets the oldest of the ended processes when there are too many.
-    fn remember(&self, id: &Arc<str>) {
-        let mut memory = self.memory();
-        memory.order.push_back(id.clone());
-        let mut looks = memory.order.len().saturating_sub(MOST_ENDED);
-        while looks > 0
-            && let Some(oldest) = memory.order.pop_front()
-        {
-            looks -= 1;
-            let ended = self.shared.processes.find(&oldest).is_none_or(|process| process.status.borrow().ended_ms > 0);
-            if ended {
-                self.shared.processes.remove(&oldest);
-            } else {
-                memory.order.push_back(oldest);
-            }
+            parents.reply(reply);
         }
     }
 
     /// The process that a path is in: of those whose ids the path begins with, the innermost.
-    #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
-    fn find(&self, path: &str) -> Result<(Arc<str>, Handle), Status> {
+    async fn find(&self, path: &str) -> Result<Found, Status> {
         let mut id = path;
         loop {
-            if let Some(process) = self.shared.processes.find(id) {
-                return Ok((id.into(), process));
+            if let Some(process) = self.coordinator.processes.find(id) {
+                return Ok(Found::Running(id.into(), process));
+            }
+            let kept = self.coordinator.repository.find(id).await.map_err(|error| unavailable(&error))?;
+            if let Some(entry) = kept {
+                return Ok(Found::Kept(Box::new(entry)));
             }
             match id.rsplit_once('/') {
                 Some((shorter, _)) => id = shorter,
@@ -332,20 +138,42 @@ impl Service {
         }
     }
 
-    /// Where a delegated element runs.
-    async fn whereabouts(&self, process: Arc<str>, element: ElementId, attempt: u32) -> Option<String> {
+    /// The same, if it runs here.
+    async fn find_running(&self, path: &str) -> Result<(Arc<str>, Handle), Status> {
+        match self.find(path).await? {
+            Found::Running(id, handle) => Ok((id, handle)),
+            Found::Kept(entry) if entry.summary.is_some() => Err(ended()),
+            Found::Kept(entry) => Err(Status::failed_precondition(format!(
+                "process {:?} is not run by this coordinator, but by {:?}",
+                entry.process, entry.owner
+            ))),
+        }
+    }
+
+    /// The coordinator that an input must go to instead.
+    async fn elsewhere(&self, process: Arc<str>, rejection: &Rejection) -> Option<String> {
+        let Rejection::Delegated { element, attempt } = rejection else { return None };
         let (places, placed) = oneshot::channel();
-        let key = (process, element.bits(), attempt);
-        self.shared.pool.send(PoolMail::Where(vec![key], places)).ok()?;
+        let key = (process, element.bits(), *attempt);
+        self.coordinator.pool.send(PoolMail::Where(vec![key], places)).ok()?;
         Some(placed.await.ok()?.pop()??.address)
     }
 }
 
 async fn there(address: &str) -> Result<ProcessCoordinatorClient<Channel>, Status> {
-    let channel = link::connect(address).await;
-    let channel = channel.map_err(|_| Status::unavailable(format!("the coordinator at {address} does not answer")))?;
+    let channel = connect(address).await;
+    let channel = channel.map_err(|_| {
+        Status::unavailable(format!(
+            "the coordinator at {address} does not answer; if it is gone for good, give its part of the process up with \
+             `xavantes retry PATH --elsewhere`"
+        ))
+    })?;
     let most = xavantes_proto::MAX_MESSAGE;
     Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(most))
+}
+
+fn ended() -> Status {
+    Status::failed_precondition("the process has ended")
 }
 
 fn refuse(rejection: &Rejection) -> Status {
@@ -359,47 +187,43 @@ fn refuse(rejection: &Rejection) -> Status {
 #[tonic::async_trait]
 impl ProcessCoordinator for Service {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
+    type ResultsStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
     type DelegateStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
-        let request = request.into_inner();
-        let request_id = request.request_id.clone();
-        if let Some(process) = self.memory().requests.get(&request_id).filter(|_| !request_id.is_empty()) {
-            return Ok(Response::new(v1::SubmitResponse { process: process.to_string() }));
-        }
-        let id = self.submit_process(request)?;
-        if !request_id.is_empty() {
-            self.memory().requests.insert(request_id, id.clone());
-        }
-        Ok(Response::new(v1::SubmitResponse { process: id.to_string() }))
+        let process = self.coordinator.submit(request.into_inner()).await?;
+        Ok(Response::new(v1::SubmitResponse { process: process.to_string() }))
     }
 
     async fn list(&self, _: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
-        let mut processes: Vec<v1::ProcessStatus> =
-            self.shared.processes.all().iter().map(|process| process.status.borrow().clone()).collect();
-        processes.sort_by(|a, b| (a.submitted_ms, &a.process).cmp(&(b.submitted_ms, &b.process)));
+        let processes = self.coordinator.list().await.map_err(|error| unavailable(&error))?;
         Ok(Response::new(v1::ListResponse { processes }))
     }
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
         let request = request.into_inner();
-        let (id, process) = self.find(&request.path)?;
+        let (id, process) = self.find_running(&request.path).await?;
         let (answer, answered) = oneshot::channel();
-        let depth = request.depth.min(1000);
+        let depth = request.depth.min(DEEPEST);
         let mail = Mail::Show { path: request.path.clone(), depth, answer };
-        let ended = || Status::failed_precondition("the process has ended");
         process.mail.send(mail).await.map_err(|_| ended())?;
         match answered.await.map_err(|_| ended())? {
             Ok(element) => Ok(Response::new(v1::ShowResponse { element: Some(element) })),
             Err(rejection) => match self.elsewhere(id, &rejection).await {
-                Some(address) => there(&address).await?.show(request).await,
+                Some(address) => question(there(&address).await?.show(request)).await.map(Response::new),
                 None => Err(refuse(&rejection)),
             },
         }
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let mut status = self.find(&request.into_inner().process)?.1.status;
+        let mut status = match self.find(&request.into_inner().process).await? {
+            Found::Running(_, handle) => handle.status,
+            Found::Kept(entry) => {
+                let last = tokio_stream::once(Ok(self.coordinator.describe(&entry)));
+                return Ok(Response::new(Box::pin(last)));
+            }
+        };
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
@@ -408,44 +232,81 @@ impl ProcessCoordinator for Service {
                 if sender.send(Ok(now)).await.is_err() || ended {
                     return;
                 }
+                // Many may watch: none of them is woken for every change.
                 tokio::select! {
-                    changed = status.changed() => if changed.is_err() { return },
+                    over = status.wait_for(|status| status.ended_ms > 0) => if over.is_err() { return },
+                    () = tokio::time::sleep(WATCH_EVERY) => {}
                     () = sender.closed() => return,
                 }
-                // Waits for more, unless that was the end.
-                let over = status.wait_for(|status| status.ended_ms > 0);
-                let _ = tokio::time::timeout(WATCH_EVERY, over).await;
+                // Nothing new is not told.
+                while !status.has_changed().unwrap_or(true) {
+                    tokio::select! {
+                        changed = status.changed() => {
+                            if changed.is_err() {
+                                return;
+                            }
+                            status.mark_changed();
+                        }
+                        () = sender.closed() => return,
+                    }
+                }
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
-    async fn results(&self, request: Request<v1::ResultsRequest>) -> Result<Response<v1::ResultsResponse>, Status> {
-        let (_, process) = self.find(&request.into_inner().process)?;
-        let status = process.status.borrow().clone();
-        let results = process.results.borrow().clone();
-        Ok(Response::new(v1::ResultsResponse { status: Some(status), results }))
+    async fn results(&self, request: Request<v1::ResultsRequest>) -> Result<Response<Self::ResultsStream>, Status> {
+        let (status, results) = match self.find(&request.into_inner().process).await? {
+            Found::Running(_, handle) => (handle.status.borrow().clone(), Vec::new()),
+            Found::Kept(entry) => {
+                let results = entry
+                    .summary
+                    .as_deref()
+                    .map(|summary| journal::read("summary", summary).and_then(|summary: Summary| summary.results()));
+                let results = results.transpose().map_err(|error| Status::data_loss(error.to_string()))?;
+                (self.coordinator.describe(&entry), results.unwrap_or_default())
+            }
+        };
+        let parts = xavantes_proto::split(&v1::ResultsResponse { status: Some(status), results });
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts.map(Ok)))))
+    }
+
+    async fn forget(&self, request: Request<v1::ForgetRequest>) -> Result<Response<v1::ForgetResponse>, Status> {
+        let processes = request.into_inner().processes;
+        for process in &processes {
+            if self.coordinator.processes.find(process).is_some() {
+                return Err(Status::failed_precondition(format!(
+                    "process {process:?} runs: cancel it first, or wait for its end"
+                )));
+            }
+            let known = self.coordinator.repository.find(process).await.map_err(|error| unavailable(&error))?;
+            if known.is_none() {
+                return Err(Status::not_found(format!("there is no process {process:?} here")));
+            }
+        }
+        self.coordinator.repository.forget(&processes).await.map_err(|error| unavailable(&error))?;
+        Ok(Response::new(v1::ForgetResponse {}))
     }
 
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::SteerResponse>, Status> {
-        use v1::steer_request::Action as Wanted;
+        use v1::steer_request::Action as Asked;
         let request = request.into_inner();
-        let (id, process) = self.find(&request.path)?;
+        let (id, process) = self.find_running(&request.path).await?;
         let action = match request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))? {
-            Wanted::Cancel(_) => Action::Cancel,
-            Wanted::Pause(_) => Action::Pause,
-            Wanted::Resume(_) => Action::Resume,
-            Wanted::Retry(_) => Action::Retry,
-            Wanted::Set(setting) => Action::Set { key: setting.key, value: setting.value },
+            Asked::Cancel(_) => Wanted::Action(Action::Cancel),
+            Asked::Pause(_) => Wanted::Action(Action::Pause),
+            Asked::Resume(_) => Wanted::Action(Action::Resume),
+            Asked::Retry(v1::Retry { elsewhere: false }) => Wanted::Action(Action::Retry),
+            Asked::Retry(v1::Retry { elsewhere: true }) => Wanted::Elsewhere,
+            Asked::Set(setting) => Wanted::Action(Action::Set { key: setting.key, value: setting.value }),
         };
         let (verdict, decided) = oneshot::channel();
-        let mail = Mail::Steer { path: request.path.clone(), action, verdict };
-        let ended = || Status::failed_precondition("the process has ended");
-        process.mail.send(mail).await.map_err(|_| ended())?;
+        let steered = Incoming::Steered { path: request.path.clone(), action, verdict };
+        process.mail.send(steered.into()).await.map_err(|_| ended())?;
         match decided.await.map_err(|_| ended())? {
             Ok(()) => Ok(Response::new(v1::SteerResponse {})),
             Err(rejection) => match self.elsewhere(id, &rejection).await {
-                Some(address) => there(&address).await?.steer(request).await,
+                Some(address) => question(there(&address).await?.steer(request)).await.map(Response::new),
                 None => Err(refuse(&rejection)),
             },
         }
@@ -453,7 +314,7 @@ impl ProcessCoordinator for Service {
 
     async fn list_types(&self, _: Request<v1::ListTypesRequest>) -> Result<Response<v1::ListTypesResponse>, Status> {
         let mut types = Vec::new();
-        for (digest, (program, _)) in &self.memory().programs {
+        for (digest, program) in self.coordinator.programs.all() {
             let describe = |name: &Arc<str>, kind: &str, source: usize| v1::TypeDescription {
                 name: name.to_string(),
                 kind: kind.into(),
@@ -472,18 +333,11 @@ impl ProcessCoordinator for Service {
         request: Request<v1::FindTypesRequest>,
     ) -> Result<Response<v1::FindTypesResponse>, Status> {
         let mut documents: Vec<v1::Document> = Vec::new();
-        let memory = self.memory();
         for name in request.into_inner().names {
-            let defines = |program: &Program| {
-                program.processes.iter().any(|it| *it.name == *name)
-                    || program.activities.iter().any(|it| *it.name == *name)
-            };
-            let latest = memory.submitted.iter().rev().filter_map(|digest| memory.programs.get(digest));
-            if let Some((_, wire)) = latest.into_iter().find(|(program, _)| defines(program)) {
-                for document in &wire.documents {
-                    if !documents.contains(document) {
-                        documents.push(document.clone());
-                    }
+            let program = self.coordinator.programs.defining(&name);
+            for document in program.iter().flat_map(|program| &program.documents) {
+                if !documents.contains(document) {
+                    documents.push(document.clone());
                 }
             }
         }
@@ -496,15 +350,21 @@ impl ProcessCoordinator for Service {
     ) -> Result<Response<Self::DelegateStream>, Status> {
         let mut orders = request.into_inner();
         let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
-        let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
-        let name = format!("{}/{}#", hello.group, hello.node);
-        let (coordinator, group): (Arc<str>, _) = (format!("{name}{:x}", hello.life).into(), hello.group);
-        for process in self.shared.fosters.retire(&name, &coordinator) {
-            self.steer_foster(Some(process), Action::Cancel).await;
+        let caller = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
+        let coordinator =
+            Caller { node: format!("{}/{}", caller.group, caller.node).into(), realm: caller.realm.as_str().into() };
+        let mut over = Vec::new();
+        for (process, runs) in self.coordinator.parents.retire(&coordinator) {
+            if runs {
+                self.coordinator.tell_foster(Some(process), Incoming::Stopped).await;
+            } else {
+                over.push(process.to_string());
+            }
         }
+        self.coordinator.repository.forget(&over).await.map_err(|error| unavailable(&error))?;
         info!(%coordinator, "a coordinator hands over subtrees");
-        let (mut hello, mut reports) = self.shared.fosters.connect(&coordinator);
-        hello.node.clone_from(&self.shared.options.node);
+        let (number, mut hello, mut reports) = self.coordinator.parents.connect(&coordinator);
+        hello.node.clone_from(&self.coordinator.options.node);
         hello.version = env!("CARGO_PKG_VERSION").into();
         let (sender, receiver) = mpsc::channel(4);
         tokio::spawn(async move {
@@ -516,37 +376,56 @@ impl ProcessCoordinator for Service {
             while reports.recv_many(&mut batch, 256).await > 0 {
                 while !batch.is_empty() {
                     let count = xavantes_proto::fitting(batch.iter().map(Report::size));
-                    let mut message = v1::WorkReport::default();
-                    for report in batch.drain(..count) {
-                        match report {
-                            Report::Answer(answer) => message.answers.push(answer),
-                            Report::Call(call) => message.calls.push(call),
+                    for part in pack(message(batch.drain(..count))) {
+                        if sender.send(Ok(part)).await.is_err() {
+                            return;
                         }
-                    }
-                    if sender.send(Ok(message)).await.is_err() {
-                        return;
                     }
                 }
             }
         });
         let service = self.clone();
         tokio::spawn(async move {
-            service.take(&coordinator, &group, first).await;
+            service.take(&coordinator, &caller, first).await;
+            let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
             // When the stream breaks the subtrees go on; the parent will ask for them.
             while let Some(Ok(order)) = orders.next().await {
-                service.take(&coordinator, &group, order).await;
+                let Ok(order) = assembler.unpack(order) else { return };
+                if !service.coordinator.parents.is_current(&coordinator, number) {
+                    return;
+                }
+                if let Some(order) = order {
+                    service.take(&coordinator, &caller, order).await;
+                }
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
+
+    async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {
+        let v1::MovedRequest { attempts, node, address, .. } = request.into_inner();
+        let keys = attempts.iter().map(key_of).collect();
+        let _ = self.coordinator.pool.send(PoolMail::Moved(keys, Placement { node, address }));
+        Ok(Response::new(v1::MovedResponse {}))
+    }
 }
 
-impl Service {
-    /// The coordinator that an input must go to instead.
-    async fn elsewhere(&self, process: Arc<str>, rejection: &Rejection) -> Option<String> {
-        match rejection {
-            Rejection::Delegated { element, attempt } => self.whereabouts(process, *element, *attempt).await,
-            _ => None,
+fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
+    let mut message = v1::WorkReport::default();
+    for report in reports {
+        match report {
+            Report::Answer(answer) => message.answers.push(answer),
+            Report::Call(call) => message.calls.push(call),
+            // Each was asked for by itself.
+            Report::Known(mut known) => match &mut message.known {
+                None => message.known = Some(known),
+                Some(before) => {
+                    before.processes.append(&mut known.processes);
+                    before.running.append(&mut known.running);
+                    before.answered.append(&mut known.answered);
+                }
+            },
         }
     }
+    message
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::xml::trim;
 
 /// Lists and maps nest no deeper than this, so that walking a value cannot exhaust the stack.
-pub const MAX_VALUE_DEPTH: usize = 100;
+pub const MAX_VALUE_DEPTH: usize = 30;
 
 /// Integers up to this magnitude are exact as Lua numbers.
 pub const EXACT_INTEGER: i64 = 1 << 53;

@@ -1,7 +1,9 @@
 //! Messages and services, generated from `xavantes/v1/*.proto`, and their conversion to what the rest of the program
 //! works with. Messages come from strangers: converting them back checks everything.
 
+mod connect;
 mod convert;
+mod parts;
 
 /// Version 1 of the protocol.
 #[allow(missing_docs, clippy::all)] // Documented in the .proto files.
@@ -12,6 +14,9 @@ pub mod v1 {
 /// For the sizes of messages.
 pub use prost::Message;
 
+pub use connect::{connect, question};
+pub use parts::{Assembler, Parted, pack, split};
+
 pub use convert::{Unfit, method_name, value, value_from};
 
 /// The description of the protocol, for reflection.
@@ -20,16 +25,22 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descrip
 /// Messages larger than this are refused; what is larger travels in parts.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// A job, an answer, or a call of a shared object and its reply are at most so large. Messages carry several of them as
-/// long as they are not larger together, so that none comes near the limit of messages.
+/// A message carries several things as long as they are together no larger than this, so that none comes near the limit
+/// of messages. One that is larger by itself travels in parts of this size.
 pub const MAX_PART: usize = 8 << 20;
 
-/// Why something is not sent that is larger than [`MAX_PART`].
+/// A job, an answer, or a call of a shared object and its reply are at most so large.
+pub const MAX_LARGE: usize = 64 << 20;
+
+/// All results of a process together are at most so large.
+pub const MAX_WHOLE: usize = 256 << 20;
+
+/// Why something is not sent that is larger than [`MAX_LARGE`].
 pub fn too_large(what: &str, size: usize) -> String {
     format!(
         "{what} are too large to be sent: {:.1} MiB, at most {} MiB",
         size as f64 / f64::from(1 << 20),
-        MAX_PART >> 20
+        MAX_LARGE >> 20
     )
 }
 

@@ -1,5 +1,7 @@
 //! Runs the real program, in folders that go away.
 
+#![allow(dead_code)] // Each file of tests uses a part of it.
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,8 +22,24 @@ pub struct Ended {
 
 /// Runs `xavantes` with these arguments and this standard input.
 pub fn xavantes(arguments: &[&str], stdin: &str) -> Ended {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_xavantes"))
-        .args(arguments)
+    run(&mut command(arguments), stdin)
+}
+
+/// `xavantes` with these arguments, and nothing in the environment that was set for the user's own grid.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xavantes"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("XAVANTES_") || name == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments);
+    command
+}
+
+/// Runs a command with this standard input to its end.
+pub fn run(command: &mut Command, stdin: &str) -> Ended {
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -35,7 +53,7 @@ pub fn xavantes(arguments: &[&str], stdin: &str) -> Ended {
     let stderr = read(child.stderr.take().expect("it is a pipe"));
     let (Ok(stdout), Ok(stderr)) = (stdout.recv_timeout(PATIENCE), stderr.recv_timeout(PATIENCE)) else {
         let _ = child.kill();
-        panic!("xavantes {} does not end", arguments.join(" "));
+        panic!("{command:?} does not end");
     };
     let code = child.wait().expect("it has ended").code().expect("nobody sends it signals");
     Ended { code, stdout, stderr }
@@ -68,6 +86,11 @@ impl Folder {
         let path = self.0.join(name);
         std::fs::write(&path, content).expect("tests can write here");
         path.to_str().expect("the path is UTF-8").to_owned()
+    }
+
+    /// The path of something in it, which need not be there.
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("the path is UTF-8").to_owned()
     }
 }
 

@@ -41,6 +41,8 @@ pub struct View {
     pub paused: bool,
     /// It runs on another coordinator.
     pub delegated: bool,
+    /// An attempt of it is out.
+    pub out: bool,
     /// The number of its last attempt.
     pub attempts: u32,
     /// Of a loop or parallel controller: how many of its elements completed, failed, were cancelled.
@@ -63,6 +65,11 @@ impl Engine {
     /// The root element, while the process runs.
     pub fn root(&self) -> Option<ElementId> {
         self.state.root.filter(|id| self.state.instances.get(*id).is_some())
+    }
+
+    /// Was the whole process cancelled?
+    pub fn is_cancelled(&self) -> bool {
+        self.root().and_then(|root| self.state.instances.get(root)).is_some_and(|root| root.is_cancelled())
     }
 
     /// The path of a live element.
@@ -93,6 +100,7 @@ impl Engine {
             },
             paused: self.is_paused(id),
             delegated: instance.delegated,
+            out: matches!(instance.phase, Phase::Out(_)),
             attempts: instance.attempts,
             ended: join.map(|join| (join.completed, join.failed, join.cancelled)),
             total: match &instance.body {

@@ -1,20 +1,63 @@
 //! Subtrees that run in other groups are seen and steered as if they were here.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use xavantes_tests::{Grid, stays, until};
 
 use crate::kit::{assert_counts, at, busy, document, elements, group, keep_busy, tree, workers};
 
+/// Longer than anything here takes on a busy machine.
+pub const PATIENCE: u64 = 120;
+
+/// Activities that end when their gate is open, so that nothing is over before it was seen.
+pub const WAIT: &str = r#"
+  <ACTIVITY_TYPE NAME="Wait">
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
+    <CODE LANGUAGE="command">
+      <ARG>sh</ARG><ARG>-c</ARG><ARG>until test -e "$0"; do sleep 0.1; done</ARG><ARG>${gate}</ARG>
+    </CODE>
+  </ACTIVITY_TYPE>"#;
+
+/// Holds up activities until it is opened.
+pub struct Gate {
+    file: String,
+}
+
+impl Gate {
+    /// A gate that is closed.
+    pub fn new(grid: &mut Grid) -> Self {
+        let gate = Self { file: grid.write("gate", "") };
+        gate.close();
+        gate
+    }
+
+    /// Lets activities end.
+    pub fn open(&self) {
+        std::fs::write(&self.file, "").expect("tests can write here");
+    }
+
+    /// Lets no more activities end.
+    pub fn close(&self) {
+        std::fs::remove_file(&self.file).expect("it was open");
+    }
+
+    /// As a parameter of a process.
+    pub fn parameter(&self) -> String {
+        format!("gate={}", self.file)
+    }
+}
+
 /// A process that has all its work done by another one, through the objects that it shares with it.
 const OUTER: &str = r#"
   <PROCESS_TYPE NAME="Outer">
     <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
     <OUT_PARAMETER TYPE="RemoteSet" NAME="seen"/>
     <OUT_PARAMETER TYPE="RemoteCounter" NAME="marks"/>
     <BODY>
       <PRE_CODE>seen, marks = RemoteSet.new(), RemoteCounter.new()</PRE_CODE>
-      <PROCESS TYPE="TYPE" NAME="part" DELEGATE="always" count="${count}" time="${time}" seen="${seen}" marks="${marks}"/>
+      <PROCESS TYPE="TYPE" NAME="part" DELEGATE="always" count="${count}" gate="${gate}" seen="${seen}" marks="${marks}"/>
     </BODY>
   </PROCESS_TYPE>"#;
 
@@ -22,7 +65,7 @@ const OUTER: &str = r#"
 const MIDDLE: &str = r#"
   <PROCESS_TYPE NAME="Middle">
     <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
     <IN_PARAMETER TYPE="RemoteSet" NAME="seen"/>
     <IN_PARAMETER TYPE="RemoteCounter" NAME="marks"/>
     <BODY>
@@ -31,7 +74,7 @@ const MIDDLE: &str = r#"
         <PARFOR NAME="each" DELEGATE="always" TO="${count}">
           <ITERATE>
             <ACTIVITY TYPE="Mark" NAME="mark" number="${counter}" seen="${seen}" marks="${marks}"/>
-            <ACTIVITY TYPE="Nap" NAME="nap" time="${time}"/>
+            <ACTIVITY TYPE="Wait" NAME="wait" gate="${gate}"/>
           </ITERATE>
         </PARFOR>
       </PAR>
@@ -41,14 +84,14 @@ const MIDDLE: &str = r#"
 const INNER: &str = r#"
   <PROCESS_TYPE NAME="Inner">
     <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
     <IN_PARAMETER TYPE="RemoteSet" NAME="seen"/>
     <IN_PARAMETER TYPE="RemoteCounter" NAME="marks"/>
     <BODY>
       <PARFOR NAME="each" DELEGATE="never" TO="${count}">
         <ITERATE>
           <ACTIVITY TYPE="Mark" NAME="mark" number="${counter}" seen="${seen}" marks="${marks}"/>
-          <ACTIVITY TYPE="Nap" NAME="nap" time="${time}"/>
+          <ACTIVITY TYPE="Wait" NAME="wait" gate="${gate}"/>
         </ITERATE>
       </PARFOR>
     </BODY>
@@ -69,11 +112,11 @@ const MARK: &str = r#"
 const CROWD: &str = r#"
   <PROCESS_TYPE NAME="Crowd">
     <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
     <OUT_PARAMETER TYPE="list" NAME="numbers"/>
     <BODY>
       <PARFOR NAME="each" TO="${count}" COLLECT="counter * count">
-        <ITERATE><ACTIVITY TYPE="Nap" NAME="nap" time="${time}"/></ITERATE>
+        <ITERATE><ACTIVITY TYPE="Wait" NAME="wait" gate="${gate}"/></ITERATE>
       </PARFOR>
       <POST_CODE>numbers = each.results</POST_CODE>
     </BODY>
@@ -84,21 +127,28 @@ fn is_elsewhere(element: &Json) -> bool {
     element["worker"].as_str().is_some_and(|worker| worker.contains('@'))
 }
 
-/// Submits a process until the element of it is delegated: coordinators hear of other groups about every second.
+/// Submits a process until this element of it, and the one around it that the process has made, are delegated:
+/// coordinators hear of other groups about every second. Nothing of it may end before it was seen.
 pub fn delegated(grid: &Grid, address: &str, file: &str, parameters: &[&str], element: &str) -> String {
-    until(&format!("{element} is delegated"), 20, || {
+    let outer = element.split('/').next().unwrap_or(element);
+    let mut pause = Duration::ZERO;
+    until(&format!("{element} is delegated"), PATIENCE, || {
+        // Longer each time, so that the attempts do not always come at the same moment between two rosters.
+        std::thread::sleep(pause);
+        pause += Duration::from_millis(300);
         let process = grid.submit(address, file, parameters);
-        let path = format!("{process}/{element}");
-        let begun = until("it begins", 15, || {
+        let at_path = |tree: &Json, element: &str| at(tree, &format!("{process}/{element}")).cloned();
+        let there = until("it begins", PATIENCE, || {
             let Some(tree) = tree(grid, address, &process) else { return Some(false) };
-            let activity = !workers(&tree).is_empty();
-            let there = at(&tree, &path).is_some_and(is_elsewhere);
-            (activity || there).then_some(there)
+            let there = [outer, element].iter().all(|it| at_path(&tree, it).is_some_and(|it| is_elsewhere(&it)));
+            let here = at_path(&tree, element).is_some_and(|it| !workers(&it).is_empty());
+            (there || here).then_some(there)
         });
-        if !begun {
+        if !there {
             grid.cli(address, &["cancel", &process]);
+            grid.cli(address, &["wait", &process]);
         }
-        begun.then_some(process)
+        there.then_some(process)
     })
 }
 
@@ -108,21 +158,26 @@ fn progress(grid: &Grid, address: &str, path: &str) -> Option<(u64, usize)> {
     Some((tree["completed"].as_u64()?, workers(&tree).len()))
 }
 
-/// Pauses the process, and looks whether nothing new starts in the loop at this path; then lets it go on.
-fn pause_and_resume(grid: &Grid, address: &str, process: &str, path: &str) {
+/// Pauses the process, and looks whether nothing new starts in the loop at this path; then lets it go on, to the gate.
+fn pause_and_resume(grid: &Grid, address: &str, process: &str, path: &str, gate: &Gate) {
     grid.cli(address, &["pause", process]).ok();
     assert_eq!(grid.status(address, process)["state"], "paused");
-    let still = until("what ran has ended", 10, || progress(grid, address, path).filter(|(_, running)| *running == 0));
-    stays("nothing starts in a paused process", 1500, || progress(grid, address, path) == Some(still));
+    gate.open();
+    let running = || progress(grid, address, path);
+    let still = until("what ran has ended", PATIENCE, || running().filter(|(_, running)| *running == 0));
+    stays("nothing starts in a paused process", 1500, || running() == Some(still));
+    gate.close();
     grid.cli(address, &["resume", process]).ok();
-    until("it goes on", 10, || progress(grid, address, path).filter(|(_, running)| *running > 0));
+    until("it goes on", PATIENCE, || running().filter(|(_, running)| *running > 0));
 }
 
 fn nothing_runs(grid: &Grid, address: &str) {
-    until("nothing is left over", 10, || (busy(grid, address) == 0).then_some(()));
-    let processes = grid.cli(address, &["list"]).ok().json();
-    let running = processes["processes"].as_array().into_iter().flatten().find(|it| it["state"] == "running");
-    assert_eq!(running, None, "{processes}");
+    until("nothing is left over", PATIENCE, || (busy(grid, address) == 0).then_some(()));
+    until("no process runs", PATIENCE, || {
+        let processes = grid.cli(address, &["list"]).ok().json();
+        let mut all = processes["processes"].as_array().into_iter().flatten();
+        (!all.any(|it| it["state"] == "running")).then_some(())
+    });
 }
 
 #[test]
@@ -130,32 +185,33 @@ fn a_delegated_process_is_seen_steered_and_ended_from_where_it_was_submitted() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[1], &[]);
     let b = grid.group("b", &[2], &["--adjacent", &a]);
-    until("the groups know each other", 10, || group(&grid, &a, "b").filter(|it| it["free_slots"] == 2));
-    let types = [&OUTER.replace("\"TYPE\"", "\"Inner\""), INNER, MARK].concat();
+    until("the groups know each other", PATIENCE, || group(&grid, &a, "b").filter(|it| it["free_slots"] == 2));
+    let types = [&OUTER.replace("\"TYPE\"", "\"Inner\""), INNER, MARK, WAIT].concat();
     let file = grid.write("outer.xml", &document(&types));
+    let gate = Gate::new(&mut grid);
 
-    let process = delegated(&grid, &a, &file, &["count=12", "time=0.4"], "part");
+    let process = delegated(&grid, &a, &file, &["count=12", &gate.parameter()], "part");
     let inside = format!("{process}/part/each");
-    let whole = until("activities are shown from afar", 10, || {
+    let whole = until("activities are shown from afar", PATIENCE, || {
         tree(&grid, &a, &process).filter(|tree| elements(tree).iter().any(|it| it["element"] == "ITERATE"))
     });
     assert_eq!(at(&whole, &inside).map(|it| it["total"].clone()), Some(json!(12)), "{whole}");
     let iteration = elements(&whole).into_iter().find(|it| it["element"] == "ITERATE").expect("there is one");
     let path = iteration["path"].as_str().expect("it has a path");
-    let shown = grid.cli(&a, &["show", path]);
-    assert!(shown.code == 0 || shown.stderr.contains("has no iteration"), "{shown:?}");
+    assert_eq!(grid.cli(&a, &["show", path]).ok().json()["element"], "ITERATE");
     assert_eq!(grid.cli(&a, &["show", &inside]).ok().json()["element"], "PARFOR");
     let unknown = grid.cli(&a, &["show", &format!("{inside}er")]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.stderr.contains("has no element \"eacher\""), "{unknown:?}");
 
-    pause_and_resume(&grid, &a, &process, &inside);
+    pause_and_resume(&grid, &a, &process, &inside, &gate);
     // A part of it, too.
     grid.cli(&a, &["pause", &inside]).ok();
     assert_eq!(grid.cli(&a, &["show", &inside]).ok().json()["paused"], true);
     grid.cli(&a, &["resume", &inside]).ok();
     grid.cli(&a, &["set", &inside, "TO=10"]).ok();
 
+    gate.open();
     let ended = grid.end(&a, &process);
     assert_eq!(ended["state"], "completed", "{ended}");
     assert_eq!(ended["results"]["seen"], json!((1..=10).collect::<Vec<_>>()));
@@ -163,8 +219,11 @@ fn a_delegated_process_is_seen_steered_and_ended_from_where_it_was_submitted() {
     assert_counts(&ended, 20);
     nothing_runs(&grid, &b);
 
-    let process = delegated(&grid, &a, &file, &["count=100", "time=100"], "part");
-    until("it naps", 10, || progress(&grid, &a, &format!("{process}/part/each")).filter(|(_, running)| *running >= 2));
+    gate.close();
+    let process = delegated(&grid, &a, &file, &["count=100", &gate.parameter()], "part");
+    until("it waits", PATIENCE, || {
+        progress(&grid, &a, &format!("{process}/part/each")).filter(|(_, running)| *running >= 2)
+    });
     grid.cli(&a, &["cancel", &process]).ok();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
     nothing_runs(&grid, &b);
@@ -175,16 +234,19 @@ fn a_loop_goes_where_there_is_room_when_its_own_group_is_crowded() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[1], &[]);
     let b = grid.group("b", &[2], &["--adjacent", &a]);
-    until("the groups know each other", 10, || group(&grid, &a, "b").filter(|it| it["free_slots"] == 2));
+    until("the groups know each other", PATIENCE, || group(&grid, &a, "b").filter(|it| it["free_slots"] == 2));
     keep_busy(&mut grid, &a, 1);
-    let file = grid.write("crowd.xml", &document(CROWD));
-    let process = delegated(&grid, &a, &file, &["count=10", "time=0.4"], "each");
-    pause_and_resume(&grid, &a, &process, &format!("{process}/each"));
+    let file = grid.write("crowd.xml", &document(&[CROWD, WAIT].concat()));
+    let gate = Gate::new(&mut grid);
+    let process = delegated(&grid, &a, &file, &["count=10", &gate.parameter()], "each");
+    pause_and_resume(&grid, &a, &process, &format!("{process}/each"), &gate);
+    gate.open();
     let ended = grid.end(&a, &process);
     assert_eq!(ended["results"]["numbers"], json!((1..=10).map(|number| number * 10).collect::<Vec<_>>()), "{ended}");
     assert_counts(&ended, 10);
 
-    let process = delegated(&grid, &a, &file, &["count=10", "time=100"], "each");
+    gate.close();
+    let process = delegated(&grid, &a, &file, &["count=10", &gate.parameter()], "each");
     grid.cli(&a, &["cancel", &process]).ok();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
     nothing_runs(&grid, &b);
@@ -198,22 +260,25 @@ fn a_subtree_of_a_subtree_goes_on_to_a_third_group_and_reaches_the_objects_of_th
     let b = grid.group("b", &[1], &["--adjacent", &a]);
     let c = grid.group("c", &[2], &["--adjacent", &b]);
     for (from, other) in [(&a, "b"), (&b, "c"), (&a, "c")] {
-        until("the groups know each other", 10, || group(&grid, from, other).filter(|it| it["free_slots"] != 0));
+        until("the groups know each other", PATIENCE, || group(&grid, from, other).filter(|it| it["free_slots"] != 0));
     }
-    let types = [&OUTER.replace("\"TYPE\"", "\"Middle\""), MIDDLE, MARK].concat();
+    let types = [&OUTER.replace("\"TYPE\"", "\"Middle\""), MIDDLE, MARK, WAIT].concat();
     let file = grid.write("outer.xml", &document(&types));
-    let process = delegated(&grid, &a, &file, &["count=8", "time=0.5"], "part/both/each");
+    let gate = Gate::new(&mut grid);
+    let process = delegated(&grid, &a, &file, &["count=8", &gate.parameter()], "part/both/each");
     let inside = format!("{process}/part/both/each");
     let there = grid.cli(&c, &["list"]).ok().json();
     assert!(there["processes"].as_array().is_some_and(|all| all.iter().any(|it| it["process"] == inside)), "{there}");
-    pause_and_resume(&grid, &a, &process, &inside);
+    pause_and_resume(&grid, &a, &process, &inside, &gate);
+    gate.open();
     let ended = grid.end(&a, &process);
     assert_eq!(ended["state"], "completed", "{ended}");
     assert_eq!(ended["results"]["seen"], json!([1, 2, 3, 4, 5, 6, 7, 8, 1000]));
     assert_eq!(ended["results"]["marks"], 18);
     assert_counts(&ended, 17);
 
-    let process = delegated(&grid, &a, &file, &["count=8", "time=100"], "part/both/each");
+    gate.close();
+    let process = delegated(&grid, &a, &file, &["count=8", &gate.parameter()], "part/both/each");
     grid.cli(&a, &["cancel", &process]).ok();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
     nothing_runs(&grid, &b);

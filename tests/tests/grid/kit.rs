@@ -37,7 +37,7 @@ pub fn naps(grid: &mut Grid) -> String {
 pub fn keep_busy(grid: &mut Grid, address: &str, slots: u64) -> String {
     let file = naps(grid);
     let process = grid.submit(address, &file, &[&format!("count={slots}"), "time=300"]);
-    until("the slots are busy", 10, || (busy(grid, address) >= slots).then_some(()));
+    until("the slots are busy", 60, || (busy(grid, address) >= slots).then_some(()));
     process
 }
 

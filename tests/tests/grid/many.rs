@@ -58,7 +58,7 @@ fn a_thousand_processes_that_are_submitted_at_once_all_end() {
         submitted
     });
     assert_eq!(submitted, PROCESSES);
-    let ended = until("all have ended", 40, || {
+    let ended = until("all have ended", 60, || {
         let list = grid.cli(&address, &["list"]).ok().json();
         let all = list["processes"].as_array().cloned().expect("a list");
         assert_eq!(all.len(), PROCESSES);

@@ -78,7 +78,13 @@ const ONE: &str = r#"
 
 /// Has an attempt done as the coordinator of that group would, but does not acknowledge the answer.
 async fn attempt(channel: &Channel, group: &str) -> Option<v1::Answer> {
-    let hello = v1::CoordinatorHello { node: "main".into(), group: group.into(), version: "1".into(), life: 1 };
+    let hello = v1::CoordinatorHello {
+        node: "main".into(),
+        group: group.into(),
+        version: "1".into(),
+        realm: "r".into(),
+        address: String::new(),
+    };
     let program = v1::Program {
         digest: "one".into(),
         documents: vec![v1::Document { name: "one.xml".into(), text: document(ONE) }],

@@ -47,21 +47,21 @@ fn running_processes_are_paused_resumed_changed_retried_and_cancelled() {
     let all = format!("{process}/all");
     let steer = |arguments: &[&str]| grid.cli(&address, arguments);
     let running = || tree(&grid, &address, &process).map_or(0, |tree| workers(&tree).len());
-    until("it runs", 10, || (running() == 4).then_some(()));
+    until("it runs", 60, || (running() == 4).then_some(()));
 
     refused(&steer(&["results", &process]), 2, "has not ended");
     steer(&["set", &all, "MAX_PARALLEL=1"]).ok();
-    until("less runs at once", 10, || (running() == 1).then_some(()));
+    until("less runs at once", 60, || (running() == 1).then_some(()));
     refused(&steer(&["set", &all, "MAX_PARALLEL=0"]), 2, "MAX_PARALLEL must be at least 1, got 0");
     refused(&steer(&["set", &all, "SPEED=9"]), 2, "\"SPEED\" cannot");
 
     steer(&["pause", &process]).ok();
     assert_eq!(grid.status(&address, &process)["state"], "paused");
     refused(&steer(&["pause", &process]), 2, "is paused");
-    until("what ran has ended", 10, || (running() == 0).then_some(()));
+    until("what ran has ended", 60, || (running() == 0).then_some(()));
     steer(&["resume", &process]).ok();
     refused(&steer(&["resume", &process]), 2, "is not paused");
-    until("it goes on", 10, || (running() == 1).then_some(()));
+    until("it goes on", 60, || (running() == 1).then_some(()));
 
     refused(&steer(&["show", &format!("{process}/al")]), 2, "has no element \"al\"; did you mean \"all\"?");
     refused(&steer(&["pause", &format!("{all}/[9999999]")]), 2, "has no iteration [9999999]");
@@ -85,7 +85,7 @@ fn a_held_activity_is_retried_and_later_ones_are_changed() {
     let missing = format!("{file}.missing");
     let process = grid.submit(&address, &file, &[&format!("file={missing}")]);
     let first = format!("{process}/first");
-    let held = until("it is held", 10, || {
+    let held = until("it is held", 60, || {
         let shown = grid.cli(&address, &["show", &first]);
         (shown.code == 0).then(|| shown.json()).filter(|it| it["state"] == "held")
     });

@@ -24,7 +24,7 @@ fn the_activities_of_a_lost_worker_run_elsewhere() {
     let address = grid.group("a", &[2, 2], &[]);
     let file = naps(&mut grid);
     let process = grid.submit(&address, &file, &["count=20", "time=1"]);
-    until("both work", 10, || (busy(&grid, &address, "w1") == 2 && busy(&grid, &address, "w2") == 2).then_some(()));
+    until("both work", 60, || (busy(&grid, &address, "w1") == 2 && busy(&grid, &address, "w2") == 2).then_some(()));
     grid.kill("a/w1");
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 210);
@@ -40,9 +40,9 @@ fn a_worker_that_comes_later_soon_has_work() {
     let address = grid.group("a", &[1], &[]);
     let file = naps(&mut grid);
     let process = grid.submit(&address, &file, &["count=20", "time=0.5"]);
-    until("it has begun", 10, || (busy(&grid, &address, "w1") == 1).then_some(()));
+    until("it has begun", 60, || (busy(&grid, &address, "w1") == 1).then_some(()));
     grid.worker("a/w2", &address, &["--slots", "4"]);
-    until("the new worker has work", 3, || (busy(&grid, &address, "w2") >= 4).then_some(()));
+    until("the new worker has work", 60, || (busy(&grid, &address, "w2") >= 4).then_some(()));
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 210);
     assert_counts(&ended, 20);
@@ -58,11 +58,11 @@ fn a_worker_that_is_told_to_stop_or_to_drain_finishes_what_it_has_and_nothing_is
     grid.wait_for_nodes(&address, 4);
     let file = naps(&mut grid);
     let process = grid.submit(&address, &file, &["count=50", "time=0.6"]);
-    until("all work", 10, || ["stopped", "drained"].iter().all(|node| busy(&grid, &address, node) > 2).then_some(()));
+    until("all work", 60, || ["stopped", "drained"].iter().all(|node| busy(&grid, &address, node) > 2).then_some(()));
     grid.terminate("a/stopped");
-    assert_eq!(until("it has stopped", 10, || grid.ended("a/stopped")), 0);
+    assert_eq!(until("it has stopped", 60, || grid.ended("a/stopped")), 0);
     grid.cli(&address, &["drain", "drained"]).ok();
-    assert_eq!(until("it has drained", 10, || grid.ended("a/drained")), 0);
+    assert_eq!(until("it has drained", 60, || grid.ended("a/drained")), 0);
     assert!(completed(&grid, &address, &process) < 50, "both left in the middle");
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 1275);

@@ -1,0 +1,325 @@
+//! What `run` shows while a process runs. Pure: time is passed in, lines come out.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use console::{measure_text_width, truncate_str};
+use xavantes_proto::v1;
+
+use crate::show;
+
+/// Lines that are shown at most.
+const MOST_LINES: usize = 6;
+/// Elements that are shown at most.
+const MOST_ELEMENTS: usize = 3;
+/// Speed is judged by so long.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// A process, as far as it has been seen.
+pub(crate) struct Progress {
+    status: v1::ProcessStatus,
+    speed: Speed,
+    counted: Option<Counted>,
+    /// Activities that run, and elements that run elsewhere, with the time when they were first seen: the oldest first.
+    running: Vec<(String, Duration)>,
+    failure: Option<String>,
+    cancelled: bool,
+}
+
+/// The outermost loop that knows how many iterations it will have.
+struct Counted {
+    path: String,
+    ended: u64,
+    total: u64,
+    speed: Speed,
+}
+
+impl Progress {
+    pub(crate) fn new(process: &str) -> Self {
+        Self {
+            status: v1::ProcessStatus { process: process.to_owned(), ..v1::ProcessStatus::default() },
+            speed: Speed::default(),
+            counted: None,
+            running: Vec::new(),
+            failure: None,
+            cancelled: false,
+        }
+    }
+
+    pub(crate) fn on_status(&mut self, status: v1::ProcessStatus, now: Duration) {
+        self.speed.on_number(status.counts.unwrap_or_default().completed, now);
+        self.status = status;
+    }
+
+    /// It was asked to end.
+    pub(crate) fn on_cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// Takes the process and what is alive in it, as far down as it was asked for.
+    pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration) {
+        let known: HashMap<String, Duration> = self.running.drain(..).collect();
+        let mut outermost: Option<&v1::Element> = None;
+        let mut level = vec![process];
+        while !level.is_empty() {
+            if outermost.is_none() {
+                let counted = level.iter().filter(|element| element.total.is_some_and(|total| total > 0));
+                outermost = counted.max_by_key(|element| element.total).copied();
+            }
+            for element in &level {
+                if (element.tag == "ACTIVITY" && element.condition == "running") || element.delegated {
+                    let since = known.get(&element.path).copied().unwrap_or(now);
+                    self.running.push((element.path.clone(), since));
+                }
+                if let Some(why) = &element.failure {
+                    self.failure = Some(format!("{}: {}", self.inner(&element.path), why.message));
+                }
+            }
+            level = level.into_iter().flat_map(|element| &element.children).collect();
+        }
+        self.running.sort_by(|one, other| (one.1, &one.0).cmp(&(other.1, &other.0)));
+        self.counted = outermost.map(|element| {
+            let numbers = [element.completed, element.failed, element.cancelled];
+            let ended = numbers.into_iter().flatten().sum();
+            let before = self.counted.take().filter(|before| before.path == element.path);
+            let mut speed = before.map_or_else(Speed::default, |before| before.speed);
+            speed.on_number(ended, now);
+            Counted { path: element.path.clone(), ended, total: element.total.unwrap_or(0), speed }
+        });
+    }
+
+    /// What is to be seen, each line at most so wide.
+    pub(crate) fn lines(&self, now: Duration, width: usize) -> Vec<String> {
+        let state = match self.status.state() {
+            _ if self.cancelled => "cancelling",
+            v1::ProcessState::Unspecified => "starting",
+            _ => show::state(&self.status),
+        };
+        let mut lines = vec![format!("{}  {state}  {}", self.status.process, time(now))];
+        lines.extend(self.counted.as_ref().map(|counted| self.bar(counted, now, width)));
+        lines.push(self.counts(now));
+        let trouble = Some(&self.status.trouble).filter(|trouble| !trouble.is_empty());
+        let last = match (trouble, &self.failure) {
+            (Some(trouble), _) => Some(format!("does not go on: {trouble}")),
+            (None, Some(failure)) => Some(format!("last failure: {failure}")),
+            (None, None) => None,
+        };
+        let room = MOST_LINES - lines.len() - usize::from(last.is_some());
+        let running = self.running.iter().take(room.min(MOST_ELEMENTS));
+        lines.extend(running.map(|(path, since)| {
+            let time = time(now.saturating_sub(*since));
+            format!("  {}  {time}", shortened(self.inner(path), width.saturating_sub(time.len() + 4)))
+        }));
+        lines.extend(last);
+        lines.iter().map(|line| truncate_str(&plain(line), width, "…").into_owned()).collect()
+    }
+
+    fn bar(&self, counted: &Counted, now: Duration, width: usize) -> String {
+        let Counted { path, ended, total, speed } = counted;
+        let left = match speed.per_second(now) {
+            Some(speed) if speed > 0.0 => {
+                let left = total.saturating_sub(*ended) as f64 / speed;
+                Duration::try_from_secs_f64(left).map_or(String::new(), |left| format!("  {} left", time(left)))
+            }
+            _ => String::new(),
+        };
+        let text = format!("{ended}/{total}  {}%{left}", ended.saturating_mul(100) / total.max(&1));
+        let name = plain(self.inner(path));
+        let room = width.saturating_sub(measure_text_width(&text) + measure_text_width(&name) + 4).min(40);
+        if room < 8 {
+            return format!("{name}  {text}");
+        }
+        let full = (room as u128 * u128::from(*ended) / u128::from((*total).max(1))).min(room as u128) as usize;
+        format!("{}{}  {name}  {text}", "█".repeat(full), "░".repeat(room - full))
+    }
+
+    fn counts(&self, now: Duration) -> String {
+        let counts = self.status.counts.unwrap_or_default();
+        let others = counts.attempts.saturating_sub(counts.completed + counts.failed + counts.running);
+        let mut text = format!("{} completed, {} running", counts.completed, counts.running);
+        for (count, what) in [(counts.failed, "failed"), (others, "retried or cancelled")] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        match self.speed.per_second(now) {
+            Some(speed) if speed >= 10.0 => text + &format!(" ({speed:.0}/s)"),
+            Some(speed) if speed > 0.0 => text + &format!(" ({speed:.1}/s)"),
+            _ => text,
+        }
+    }
+
+    /// A path without the process, which is known.
+    fn inner<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(&self.status.process).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
+    }
+}
+
+/// How fast a number grows, judged by the last seconds.
+#[derive(Default)]
+struct Speed {
+    seen: VecDeque<(Duration, u64)>,
+}
+
+impl Speed {
+    fn on_number(&mut self, number: u64, now: Duration) {
+        self.seen.push_back((now, number));
+        // The one at the beginning of the window, or the last before it, stays.
+        while self.seen.get(1).is_some_and(|(then, _)| now.saturating_sub(*then) >= WINDOW) {
+            self.seen.pop_front();
+        }
+    }
+
+    /// Nothing before there is something to judge by.
+    fn per_second(&self, now: Duration) -> Option<f64> {
+        let ((then, first), (_, last)) = (self.seen.front()?, self.seen.back()?);
+        let seconds = now.saturating_sub(*then).as_secs_f64();
+        (seconds >= 0.5).then(|| last.saturating_sub(*first) as f64 / seconds)
+    }
+}
+
+/// A length of time, as exactly as anybody wants it.
+fn time(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => format!("{minutes}m {seconds:02}s"),
+        (0, hours, minutes, _) => format!("{hours}h {minutes:02}m"),
+        (days, hours, ..) => format!("{days}d {hours:02}h"),
+    }
+}
+
+/// A text in one line, without what terminals take for more than text.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The end of a path says more than its beginning.
+fn shortened(path: &str, width: usize) -> String {
+    let mut rest = path;
+    while measure_text_width(rest) + 2 > width {
+        let Some((_, shorter)) = rest.split_once('/') else { break };
+        rest = shorter;
+    }
+    if rest == path || measure_text_width(path) <= width { path.to_owned() } else { format!("…/{rest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn status(completed: u64, running: u64) -> v1::ProcessStatus {
+        let counts = v1::Counts { completed, running, failed: 0, attempts: completed + running };
+        v1::ProcessStatus {
+            process: "Sweep-1".into(),
+            state: v1::ProcessState::Running.into(),
+            counts: Some(counts),
+            ..v1::ProcessStatus::default()
+        }
+    }
+
+    fn element(path: &str, tag: &str, children: Vec<v1::Element>) -> v1::Element {
+        let (path, tag, condition) = (path.to_owned(), tag.to_owned(), "running".to_owned());
+        v1::Element { path, tag, condition, children, ..v1::Element::default() }
+    }
+
+    fn counted(path: &str, ended: u64, total: u64, children: Vec<v1::Element>) -> v1::Element {
+        v1::Element { completed: Some(ended), total: Some(total), ..element(path, "PARFOR", children) }
+    }
+
+    fn process(children: Vec<v1::Element>) -> v1::Element {
+        element("Sweep-1", "PROCESS", children)
+    }
+
+    #[test]
+    fn speed_is_that_of_the_last_seconds() {
+        let mut speed = Speed::default();
+        assert_eq!(speed.per_second(SECOND), None);
+        speed.on_number(500, Duration::ZERO);
+        assert_eq!(speed.per_second(SECOND / 10), None);
+        for second in 1..=60 {
+            speed.on_number(
+                500 + if second <= 30 { 1000 * second } else { 30_000 + (second - 30) },
+                SECOND * second as u32,
+            );
+        }
+        assert_eq!(speed.per_second(60 * SECOND), Some(1.0));
+        // Nothing happened for a while, and nothing was heard.
+        assert_eq!(speed.per_second(100 * SECOND), Some(0.2));
+    }
+
+    #[test]
+    fn the_outermost_loop_is_the_measure_of_the_whole() {
+        let mut progress = Progress::new("Sweep-1");
+        assert_eq!(progress.lines(Duration::ZERO, 80), ["Sweep-1  starting  0s", "0 completed, 0 running"]);
+        progress.on_status(status(0, 0), Duration::ZERO);
+        let tree = |ended| {
+            process(vec![counted("Sweep-1/all", ended, 100, vec![counted("Sweep-1/all/[1]/in", 5, 9000, vec![])])])
+        };
+        progress.on_tree(&tree(0), Duration::ZERO);
+        progress.on_tree(&tree(25), 5 * SECOND);
+        progress.on_status(status(50, 4), 5 * SECOND);
+        assert_eq!(
+            progress.lines(5 * SECOND, 80),
+            [
+                "Sweep-1  running  5s",
+                "██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  all  25/100  25%  15s left",
+                "50 completed, 4 running (10/s)",
+            ]
+        );
+        // Another loop begins, and its speed is not known.
+        progress.on_tree(&process(vec![counted("Sweep-1/next", 0, 10, vec![])]), 6 * SECOND);
+        assert!(progress.lines(6 * SECOND, 80)[1].ends_with("░  next  0/10  0%"));
+        progress.on_tree(&process(vec![]), 7 * SECOND);
+        assert_eq!(progress.lines(7 * SECOND, 80).len(), 2);
+    }
+
+    #[test]
+    fn what_runs_longest_is_shown_and_the_last_failure() {
+        let mut progress = Progress::new("Sweep-1");
+        let activity = |name: &str| element(&format!("Sweep-1/all/{name}"), "ACTIVITY", vec![]);
+        progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
+        let waiting = v1::Element {
+            condition: "waiting".into(),
+            failure: Some(v1::Failure { message: "no\x1b[2J luck\nat all".into(), ..v1::Failure::default() }),
+            ..activity("w")
+        };
+        let all = vec![activity("a"), activity("b"), activity("c"), activity("d"), activity("e"), waiting];
+        progress.on_tree(&process(vec![counted("Sweep-1/all", 1, 7, all)]), 4 * SECOND);
+        let lines = progress.lines(11 * SECOND, 80);
+        assert_eq!(lines[3..], ["  all/c  10s", "  all/d  10s", "last failure: all/w: no [2J luck at all"]);
+        assert_eq!(lines.len(), MOST_LINES);
+        progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
+        assert_eq!(progress.lines(13 * SECOND, 80)[2..4], ["  all/c  12s", "  all/a  9s"]);
+        progress.on_status(v1::ProcessStatus { trouble: "no room".into(), ..status(1, 1) }, 14 * SECOND);
+        progress.on_cancel();
+        let lines = progress.lines(14 * SECOND, 80);
+        assert_eq!((&*lines[0], &*lines[4]), ("Sweep-1  cancelling  14s", "does not go on: no room"));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut progress = Progress::new("Sweep-1");
+        let path = format!("Sweep-1/{}last", "some/[12]/".repeat(20));
+        let wide = element("Sweep-1/名前名前名前名前名前名前", "ACTIVITY", vec![]);
+        let inner = element(&path, "ACTIVITY", vec![]);
+        progress.on_status(status(1 << 40, 1 << 40), SECOND);
+        progress.on_tree(&process(vec![counted("Sweep-1/all", 1 << 40, 1 << 41, vec![inner, wide])]), SECOND);
+        progress.on_status(status(1 << 41, 1 << 40), 2 * SECOND);
+        for width in 1..200 {
+            for line in progress.lines(3 * SECOND, width) {
+                assert!(measure_text_width(&line) <= width, "{width}: {line:?}");
+            }
+        }
+        assert_eq!(progress.lines(3 * SECOND, 40)[3], "  …/[12]/some/[12]/some/[12]/last  2s");
+    }
+
+    #[test]
+    fn times_are_as_exact_as_anybody_wants() {
+        for (seconds, shown) in [(0, "0s"), (59, "59s"), (65, "1m 05s"), (7380, "2h 03m"), (90_000, "1d 01h")] {
+            assert_eq!(time(Duration::from_secs(seconds)), shown);
+        }
+    }
+}

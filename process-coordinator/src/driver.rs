@@ -1,0 +1,430 @@
+//! One process between the world and its engine: what happens goes in, records for the journal and effects come out, and
+//! no effect comes out before what it follows from was recorded. Without I/O, clock or threads.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use xavantes_engine::{Action, Answer, Command, Delegation, ElementId, Engine, Input, Output, Rejection, Root, Time};
+use xavantes_model::script::Sandbox;
+use xavantes_model::value::Value;
+use xavantes_proto::{v1, value};
+
+use crate::convert::{answer_from, call_from, element_from, subtree};
+use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
+use crate::pool::{Key, Task};
+
+/// A snapshot is worth its while when the journal since the last one is so large, and several times as large as it.
+const LARGE_JOURNAL: usize = 1 << 20;
+const LARGER: usize = 4;
+
+/// Something that happened. `R` is the way back to where it came from, `V` to whoever waits for a verdict.
+#[derive(Debug)]
+pub enum Incoming<R, V> {
+    /// An attempt was answered.
+    Answered {
+        /// Which.
+        key: Key,
+        /// How.
+        outcome: v1::answer::Outcome,
+        /// Of a subtree: the activities in it.
+        counts: Option<v1::Counts>,
+        /// Who wants to know that it was recorded.
+        from: Option<R>,
+    },
+    /// Nobody has it any more.
+    Lost(Key),
+    /// A delegated attempt has a place to go to.
+    Placed(Key, Placement),
+    /// An attempt calls a shared object of this process.
+    Called(v1::SharedCall, R),
+    /// Somebody steers.
+    Steered {
+        /// Which element.
+        path: String,
+        /// What is wanted.
+        action: Wanted,
+        /// Who wants it.
+        verdict: V,
+    },
+    /// The parent wants it stopped, perhaps not for the first time.
+    Stopped,
+    /// The parent wants it paused, or to go on.
+    Paused(bool),
+    /// A deadline was reached.
+    TimePassed,
+    /// There is more to do, or more room to do it.
+    Continued,
+}
+
+/// What a person or program wants.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    /// Of the engine.
+    Action(Action),
+    /// An attempt that runs elsewhere is given up without waiting for its answer.
+    Elsewhere,
+}
+
+/// Something to be done, now that it is recorded why.
+#[derive(Debug)]
+pub enum Effect<R, V> {
+    /// An activity for a worker.
+    Dispatch(Task),
+    /// A subtree, for which a place is to be found.
+    Delegate(Task),
+    /// A subtree may go to the place that was found for it.
+    Hand(Key),
+    /// An attempt is to be stopped.
+    Cancel(Key),
+    /// A subtree is to be paused, or to go on.
+    Pause(Key, bool),
+    /// An attempt is of no interest any more.
+    Abandon(Key),
+    /// An answer was recorded, or is not wanted.
+    Acknowledge(R, Key),
+    /// The answer to a call.
+    Reply(R, v1::SharedReply),
+    /// What became of steering.
+    Decide(V, Result<(), Rejection>),
+}
+
+/// Something for the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A record that is added.
+    Append(Bytes),
+    /// One that replaces all before.
+    Compact(Bytes),
+}
+
+/// A step of the journal, and what may be done when it is durable.
+#[derive(Debug)]
+pub struct Batch<R, V> {
+    /// Nothing if nothing is to be remembered.
+    pub entry: Option<Entry>,
+    /// In order.
+    pub effects: Vec<Effect<R, V>>,
+}
+
+/// The driver of one process.
+#[derive(Debug)]
+pub struct Driver<R, V> {
+    id: Arc<str>,
+    engine: Engine,
+    root: Root,
+    program: Arc<v1::Program>,
+    output: Output,
+    notes: Vec<Note>,
+    effects: Vec<Effect<R, V>>,
+    places: Places,
+    elsewhere: Elsewhere,
+    now: Time,
+    go_on: bool,
+    /// To the call that is being taken.
+    reply: Option<Result<Value, String>>,
+    /// Bytes since the last snapshot, and how large that was.
+    journal: usize,
+    snapshot: usize,
+    /// How large the first may become.
+    large: usize,
+}
+
+impl<R, V> Driver<R, V> {
+    /// A process that begins; the output of its start is to be recorded with its head ([`Self::first`]).
+    pub fn new(id: Arc<str>, engine: Engine, root: Root, program: Arc<v1::Program>, output: Output) -> Self {
+        Self {
+            id,
+            engine,
+            root,
+            program,
+            output,
+            notes: Vec::new(),
+            effects: Vec::new(),
+            places: Places::new(),
+            elsewhere: Elsewhere::default(),
+            now: Time(0),
+            go_on: true,
+            reply: None,
+            journal: 0,
+            snapshot: 0,
+            large: LARGE_JOURNAL,
+        }
+    }
+
+    /// The first record.
+    pub fn first(&mut self) -> Bytes {
+        journal::record(self.now.0, &mut self.output.events, &mut self.notes)
+    }
+
+    /// A process that was kept, and every attempt that was out then.
+    pub fn recover(
+        id: Arc<str>,
+        program: Arc<xavantes_model::definition::Program>,
+        wire: Arc<v1::Program>,
+        root: Root,
+        kept: Kept,
+    ) -> (Self, Vec<Recovered>) {
+        let engine = Engine::restore(program, kept.state);
+        let mut driver = Self::new(id, engine, root, wire, Output::default());
+        (driver.places, driver.elsewhere, driver.now) = (kept.places, kept.elsewhere, Time(kept.at));
+        let mut out: Vec<Recovered> = Vec::new();
+        for command in driver.engine.outstanding() {
+            match command {
+                Command::Dispatch { element, attempt, activity, parameters } => {
+                    let task = driver.task(element, attempt, activity, &parameters);
+                    out.push(Recovered { task, place: None, stop: false, paused: None });
+                }
+                Command::Delegate(delegation) => {
+                    let task = driver.subtree(&delegation);
+                    let place = driver.places.get(&(task.key.1, task.key.2)).cloned();
+                    // That it is to go on may not have reached it.
+                    out.push(Recovered { task, place, stop: false, paused: Some(false) });
+                }
+                // They follow what they are about.
+                Command::Cancel { .. } => out.last_mut().into_iter().for_each(|it| it.stop = true),
+                Command::Pause { paused, .. } => out.last_mut().into_iter().for_each(|it| it.paused = Some(paused)),
+                Command::Reply { .. } | Command::Continue | Command::Finish { .. } => {}
+            }
+        }
+        // Places of attempts that are over.
+        let live: std::collections::BTreeSet<(u64, u32)> =
+            out.iter().map(|it| (it.task.key.1, it.task.key.2)).collect();
+        driver.places.retain(|place, _| live.contains(place));
+        (driver, out)
+    }
+
+    /// The engine, to look at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The engine, to be told how much room there is.
+    pub fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Makes snapshots of smaller journals too.
+    pub fn set_large_journal(&mut self, bytes: usize) {
+        self.large = bytes;
+    }
+
+    /// What it runs.
+    pub fn root(&self) -> Root {
+        self.root
+    }
+
+    /// The engine's clock, when it was last told the time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Has it more to do by itself?
+    pub fn wants_to_go_on(&self) -> bool {
+        self.go_on
+    }
+
+    /// How much there is to be recorded.
+    pub fn waiting(&self) -> usize {
+        self.output.events.len() + self.effects.len()
+    }
+
+    /// Activities here, and of subtrees that ended elsewhere.
+    pub fn counts(&self) -> v1::Counts {
+        let counts = self.engine.state().counts();
+        v1::Counts {
+            completed: counts.completed + self.elsewhere.completed,
+            failed: counts.failed + self.elsewhere.failed,
+            attempts: counts.attempts + self.elsewhere.attempts,
+            running: counts.out,
+        }
+    }
+
+    /// Something happened.
+    pub fn take(&mut self, sandbox: &mut Sandbox, incoming: Incoming<R, V>, now: Time) {
+        self.now = self.now.max(now);
+        match incoming {
+            Incoming::Answered { key, outcome, counts, from } => {
+                let input =
+                    Input::Answered { element: element_from(key.1), attempt: key.2, answer: answer_from(outcome) };
+                // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
+                if self.step(sandbox, input).is_ok() {
+                    self.places.remove(&(key.1, key.2));
+                    if let Some(counts) = counts {
+                        let v1::Counts { completed, failed, attempts, .. } = counts;
+                        self.note(Note::Elsewhere(Elsewhere { completed, failed, attempts }));
+                    }
+                }
+                self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
+            }
+            Incoming::Lost(key) => self.lose(sandbox, &key),
+            Incoming::Placed(key, place) => {
+                self.note(Note::Placed(key.1, key.2, place));
+                self.effects.push(Effect::Hand(key));
+            }
+            Incoming::Called(call, from) => self.on_called(sandbox, call, from),
+            Incoming::Steered { path, action: Wanted::Action(action), verdict } => {
+                let decided = self.step(sandbox, Input::Steered { path, action });
+                self.effects.push(Effect::Decide(verdict, decided));
+            }
+            Incoming::Steered { path, action: Wanted::Elsewhere, verdict } => {
+                let decided = self.give_up(sandbox, &path);
+                self.effects.push(Effect::Decide(verdict, decided));
+            }
+            Incoming::Stopped if self.engine.is_cancelled() => {}
+            Incoming::Stopped => self.steer(sandbox, Action::Cancel),
+            Incoming::Paused(paused) => self.steer(sandbox, if paused { Action::Pause } else { Action::Resume }),
+            Incoming::TimePassed => drop(self.step(sandbox, Input::TimePassed)),
+            Incoming::Continued => drop(self.step(sandbox, Input::Continued)),
+        }
+    }
+
+    /// The parent's wish. The process may be as it is wished already; then there is nothing to do.
+    fn steer(&mut self, sandbox: &mut Sandbox, action: Action) {
+        let _ = self.step(sandbox, Input::Steered { path: self.id.to_string(), action });
+    }
+
+    fn step(&mut self, sandbox: &mut Sandbox, input: Input) -> Result<(), Rejection> {
+        self.go_on = false;
+        let verdict = self.engine.step(sandbox, input, self.now, &mut self.output);
+        for command in std::mem::take(&mut self.output.commands) {
+            let key = |element: ElementId, attempt| (self.id.clone(), element.bits(), attempt);
+            let effect = match command {
+                Command::Dispatch { element, attempt, activity, parameters } => {
+                    Effect::Dispatch(self.task(element, attempt, activity, &parameters))
+                }
+                Command::Delegate(delegation) => Effect::Delegate(self.subtree(&delegation)),
+                Command::Cancel { element, attempt } => Effect::Cancel(key(element, attempt)),
+                Command::Pause { element, attempt, paused } => Effect::Pause(key(element, attempt), paused),
+                Command::Continue => {
+                    self.go_on = true;
+                    continue;
+                }
+                // There is one for each call, in the step that takes it.
+                Command::Reply { result, .. } => {
+                    self.reply = Some(result);
+                    continue;
+                }
+                // Seen in the state.
+                Command::Finish { .. } => continue,
+            };
+            self.effects.push(effect);
+        }
+        verdict
+    }
+
+    fn lose(&mut self, sandbox: &mut Sandbox, key: &Key) {
+        let input = Input::Answered { element: element_from(key.1), attempt: key.2, answer: Answer::Lost };
+        if self.step(sandbox, input).is_ok() {
+            self.places.remove(&(key.1, key.2));
+        }
+    }
+
+    fn give_up(&mut self, sandbox: &mut Sandbox, path: &str) -> Result<(), Rejection> {
+        let nothing = || Rejection::NotPossible(format!("{path} does not run elsewhere").into());
+        let element = self.engine.find(path)?.ok_or_else(nothing)?;
+        let view = self.engine.view(element).ok_or_else(nothing)?;
+        if !view.out {
+            return Err(nothing());
+        }
+        let key = (self.id.clone(), element.bits(), view.attempts);
+        self.effects.push(Effect::Abandon(key.clone()));
+        self.lose(sandbox, &key);
+        Ok(())
+    }
+
+    fn on_called(&mut self, sandbox: &mut Sandbox, call: v1::SharedCall, from: R) {
+        let ticket = call.ticket;
+        let result = match call_from(call) {
+            Ok(call) => match (self.step(sandbox, Input::Called(Box::new(call))), self.reply.take()) {
+                (Ok(()), Some(result)) => result,
+                (Err(rejection), _) => Err(rejection.to_string()),
+                (Ok(()), None) => Err("the call was not answered".into()),
+            },
+            Err(unfit) => Err(unfit.0.to_owned()),
+        };
+        let result = Some(match result {
+            Ok(answer) => v1::shared_reply::Result::Value(value(&answer)),
+            Err(message) => v1::shared_reply::Result::Error(message),
+        });
+        self.effects.push(Effect::Reply(from, v1::SharedReply { ticket, result }));
+    }
+
+    fn note(&mut self, note: Note) {
+        match &note {
+            Note::Placed(element, attempt, place) => drop(self.places.insert((*element, *attempt), place.clone())),
+            Note::Elsewhere(more) => self.elsewhere.add(more),
+        }
+        self.notes.push(note);
+    }
+
+    /// What is to be recorded, and may be done then; nothing if nothing happened.
+    pub fn record(&mut self) -> Option<Batch<R, V>> {
+        let effects = std::mem::take(&mut self.effects);
+        if self.output.events.is_empty() && self.notes.is_empty() {
+            return (!effects.is_empty()).then_some(Batch { entry: None, effects });
+        }
+        let large = self.journal > self.large && self.journal > LARGER * self.snapshot;
+        let entry = if large {
+            self.output.events.clear();
+            self.notes.clear();
+            let snapshot = self.snapshot();
+            (self.journal, self.snapshot) = (0, snapshot.len());
+            Entry::Compact(snapshot)
+        } else {
+            let record = journal::record(self.now.0, &mut self.output.events, &mut self.notes);
+            self.journal += record.len();
+            Entry::Append(record)
+        };
+        Some(Batch { entry: Some(entry), effects })
+    }
+
+    /// The whole process as it is.
+    fn snapshot(&self) -> Bytes {
+        // The fields of `Kept`, in order.
+        journal::write(&(self.now.0, self.engine.state(), &self.places, self.elsewhere))
+    }
+
+    fn task(&self, element: ElementId, attempt: u32, activity: usize, parameters: &[Value]) -> Task {
+        let requires = &self.engine.program().activities[activity].requires;
+        let job = v1::Job {
+            activity: activity as u32,
+            parameters: parameters.iter().map(value).collect(),
+            ..self.job(element, attempt)
+        };
+        let (cpus, tags) = (requires.cpus, requires.tags.clone());
+        Task { key: (self.id.clone(), element.bits(), attempt), program: self.program.clone(), cpus, tags, job }
+    }
+
+    fn subtree(&self, delegation: &Delegation) -> Task {
+        let Delegation { element, attempt, .. } = *delegation;
+        let job = v1::Job {
+            parameters: delegation.variables.iter().map(value).collect(),
+            subtree: Some(subtree(delegation)),
+            ..self.job(element, attempt)
+        };
+        let key = (self.id.clone(), element.bits(), attempt);
+        Task { key, program: self.program.clone(), cpus: 0, tags: Vec::new(), job }
+    }
+
+    fn job(&self, element: ElementId, attempt: u32) -> v1::Job {
+        v1::Job {
+            id: Some(v1::AttemptId { process: self.id.to_string(), element: element.bits(), attempt }),
+            program: self.program.digest.clone(),
+            path: self.engine.path(element),
+            ..v1::Job::default()
+        }
+    }
+}
+
+/// An attempt that was out when a process was last recorded.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The attempt.
+    pub task: Task,
+    /// Of a subtree: where it went, if it did.
+    pub place: Option<Placement>,
+    /// It is to be stopped.
+    pub stop: bool,
+    /// Of a subtree: the last that was said.
+    pub paused: Option<bool>,
+}

@@ -1,0 +1,451 @@
+//! Processes from their beginning to their removal: submitted, handed over by others, recovered, taken over, forgotten.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tonic::Status;
+use tracing::{error, info, warn};
+use xavantes_engine::{Engine, Output, Root, Start, Time};
+use xavantes_model::definition::NodeId;
+use xavantes_model::value::Value;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_proto::{connect, question, v1, value_from};
+use xavantes_repository::{Entry, Error, Store};
+
+use crate::convert::start_from;
+use crate::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
+use crate::driver::{Driver, Incoming};
+use crate::foster::Caller;
+use crate::journal::{self, Head, Origin, Summary};
+use crate::link::{Context, Orders};
+use crate::parents::{Parent, Parents};
+use crate::pool::{Key, Share, key_of};
+use crate::process::{Handle, Processes, Runner, Verdict, mailbox, unix_ms};
+use crate::programs::{Loaded, Programs};
+use crate::service::Options;
+
+/// How often processes of coordinators that died are looked for.
+const TAKE_OVER: Duration = Duration::from_secs(2);
+/// How often processes that ended long ago are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+/// A parent that cannot be told where a subtree is now is told again after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(2);
+
+/// All that a coordinator has.
+pub(crate) struct Coordinator {
+    pub options: Options,
+    pub repository: Store,
+    pub programs: Programs,
+    pub processes: Processes,
+    pub parents: Arc<Parents>,
+    pub pool: PoolSender,
+    share: watch::Receiver<Share>,
+    random: RandomState,
+    number: AtomicU64,
+}
+
+/// The status for a failure of the repository.
+pub(crate) fn unavailable(error: &Error) -> Status {
+    match error {
+        Error::Unavailable(_) => Status::unavailable(error.to_string()),
+        _ => Status::internal(error.to_string()),
+    }
+}
+
+impl Coordinator {
+    /// With everything that was kept.
+    pub async fn open(options: Options, repository: Store) -> Result<Arc<Self>, Error> {
+        let (pool, mail) = tokio::sync::mpsc::unbounded_channel();
+        let processes = Processes::default();
+        let context = Context {
+            hello: v1::CoordinatorHello {
+                node: options.node.clone(),
+                group: options.group.clone(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                realm: repository.realm().to_owned(),
+                address: options.address.clone(),
+            },
+            processes: processes.clone(),
+            pool: pool.clone(),
+            repository: repository.clone(),
+            managers: options.managers.clone().into(),
+        };
+        let (dispatcher, share) = Dispatcher::new(context);
+        let coordinator = Arc::new(Self {
+            programs: Programs::open(repository.clone()).await?,
+            options,
+            processes,
+            parents: Arc::default(),
+            pool,
+            share,
+            random: RandomState::new(),
+            number: AtomicU64::new(0),
+            repository,
+        });
+        for entry in coordinator.repository.list().await? {
+            coordinator.restore_answer(&entry);
+        }
+        for (name, address) in coordinator.repository.documents(BORROWED).await? {
+            let address = String::from_utf8_lossy(&address).into_owned();
+            let _ = coordinator.pool.send(PoolMail::Recall(name.into(), address));
+        }
+        coordinator.take_over().await?;
+        tokio::spawn(dispatcher.run(mail));
+        let (taking, sweeping) = (Arc::downgrade(&coordinator), Arc::downgrade(&coordinator));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(TAKE_OVER).await;
+                let Some(coordinator) = taking.upgrade() else { return };
+                if let Err(error) = coordinator.take_over().await {
+                    warn!(%error, "cannot look for processes of others");
+                }
+            }
+        });
+        tokio::spawn(async move {
+            loop {
+                {
+                    let Some(coordinator) = sweeping.upgrade() else { return };
+                    if let Err(error) = coordinator.sweep().await {
+                        warn!(%error, "cannot look for what is old");
+                    }
+                }
+                tokio::time::sleep(SWEEP).await;
+            }
+        });
+        Ok(coordinator)
+    }
+
+    /// A subtree that ended, and whose parent did not say yet that it knows.
+    fn restore_answer(&self, entry: &Entry) {
+        let Some(summary) = &entry.summary else { return };
+        let read = || {
+            let head: Head = journal::read("head", &entry.head)?;
+            let summary: Summary = journal::read("summary", summary)?;
+            Ok::<_, journal::Unreadable>((head.parent, summary.answer()?))
+        };
+        match read() {
+            Ok((Some(origin), Some(answer))) => {
+                let process = entry.process.as_str().into();
+                if let Some((caller, key)) = origin.names() {
+                    self.parents.restore(&caller, &key, &process, Some(answer));
+                }
+            }
+            Ok(_) => {}
+            Err(error) => warn!(process = entry.process, %error, "an ended process cannot be read"),
+        }
+    }
+
+    /// Goes on with processes that this coordinator had before it died, or that another one had.
+    async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
+        for process in self.repository.claim().await? {
+            if let Err(problem) = self.recover(&process).await {
+                error!(process, problem, "the process cannot be continued");
+                self.processes.give_up(process.into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn recover(self: &Arc<Self>, process: &str) -> Result<(), String> {
+        let kept = self.repository.load(process).await.map_err(|error| error.to_string())?;
+        let unreadable = |error: journal::Unreadable| error.to_string();
+        let head: Head = journal::read("head", &kept.head).map_err(unreadable)?;
+        let loaded = self.programs.fetch(&head.program).await.map_err(|error| error.to_string())?;
+        let (program, wire) = loaded.ok_or("its program is not there, or not valid in this version")?;
+        let restored =
+            journal::restore(&program, &head, kept.snapshot.as_deref(), &kept.records).map_err(unreadable)?;
+        drop(kept);
+        let id: Arc<str> = process.into();
+        let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
+        let process_type = program.processes.get(root.process);
+        if process_type.is_none_or(|process| root.node.index() >= process.nodes.len()) {
+            return Err("its journal is of another program".into());
+        }
+        let at_least = Time(restored.at);
+        let (driver, out) = Driver::recover(id.clone(), program, wire, root, restored);
+        let parent = head.parent.as_ref().and_then(Origin::names).map(|(caller, key)| {
+            self.parents.restore(&caller, &key, &id, None);
+            Parent { caller, key, parents: self.parents.clone() }
+        });
+        if let Some(origin) = head.parent.clone() {
+            self.tell_parent(&id, origin);
+        }
+        info!(process, out = out.len(), "process continued");
+        let _ = self.pool.send(PoolMail::Recovered(id.clone(), out));
+        self.run(&id, driver, &head, at_least, parent);
+        Ok(())
+    }
+
+    /// The parent of a subtree hears where it is now, until it has.
+    fn tell_parent(self: &Arc<Self>, process: &Arc<str>, origin: Origin) {
+        let request = v1::MovedRequest {
+            attempts: vec![v1::AttemptId { process: origin.process, element: origin.element, attempt: origin.attempt }],
+            node: self.options.node.clone(),
+            address: self.options.address.clone(),
+            realm: self.repository.realm().to_owned(),
+        };
+        let (coordinator, process) = (Arc::downgrade(self), process.clone());
+        tokio::spawn(async move {
+            loop {
+                if let Ok(channel) = connect(&origin.address).await
+                    && question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await.is_ok()
+                {
+                    return;
+                }
+                tokio::time::sleep(TELL_AGAIN).await;
+                let here = coordinator.upgrade().and_then(|coordinator| coordinator.processes.find(&process));
+                if here.is_none() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Starts the task of a process.
+    fn run(
+        self: &Arc<Self>,
+        id: &Arc<str>,
+        driver: Driver<Orders, Verdict>,
+        head: &Head,
+        at_least: Time,
+        parent: Option<Parent>,
+    ) {
+        let (mail, receiver) = mailbox();
+        let (status, reader) = watch::channel(v1::ProcessStatus {
+            counts: Some(driver.counts()),
+            paused: driver.engine().state().counts().paused > 0,
+            ..self.status(id, head, &self.options.node)
+        });
+        self.processes.add(id.clone(), Handle { mail, status: reader });
+        // The engine's clock goes on while nobody runs it.
+        let passed = Duration::from_millis(unix_ms().saturating_sub(head.submitted_ms));
+        let now = Instant::now();
+        let runner = Runner {
+            id: id.clone(),
+            driver,
+            began: now.checked_sub(passed).unwrap_or(now),
+            at_least,
+            repository: self.repository.clone(),
+            processes: self.processes.clone(),
+            pool: self.pool.clone(),
+            share: self.share.clone(),
+            most: if parent.is_some() { self.options.foreign_slots.into() } else { u64::MAX },
+            parent,
+            mail: receiver,
+            status,
+            printed: self.options.printed.clone(),
+        };
+        tokio::spawn(runner.run());
+    }
+
+    /// A process that runs, as far as its head tells.
+    fn status(&self, id: &str, head: &Head, node: &str) -> v1::ProcessStatus {
+        v1::ProcessStatus {
+            process: id.to_owned(),
+            process_type: head.process_type.clone(),
+            state: v1::ProcessState::Running.into(),
+            submitted_ms: head.submitted_ms,
+            node: node.to_owned(),
+            group: self.options.group.clone(),
+            ..v1::ProcessStatus::default()
+        }
+    }
+
+    /// Checks everything, keeps the process, and starts it. The same request is answered with the same process.
+    pub async fn submit(self: &Arc<Self>, request: v1::SubmitRequest) -> Result<Arc<str>, Status> {
+        let loaded = self.programs.add(request.documents)?;
+        let wanted = Some(request.process_type.as_str()).filter(|name| !name.is_empty());
+        let process = loaded.0.entry(wanted).map_err(Status::invalid_argument)?;
+        let parameters = request
+            .parameters
+            .into_iter()
+            .map(|parameter| Ok((parameter.name, value_from(parameter.value.unwrap_or_default())?)))
+            .collect::<Result<Vec<(String, Value)>, Status>>()?;
+        let process_type = loaded.0.processes[process].name.to_string();
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let random = match request.request_id.as_str() {
+            "" => self.random.hash_one((number, unix_ms())),
+            id => {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&blake3::hash(id.as_bytes()).as_bytes()[..8]);
+                u64::from_le_bytes(bytes)
+            }
+        };
+        // `FindPrimes-7f3a`: short enough to type; longer when short ones are taken.
+        for digits in [4, 6, 8, 12, 16] {
+            let mask = u64::MAX >> (64 - 4 * digits);
+            let id: Arc<str> = format!("{process_type}-{:0digits$x}", random & mask).into();
+            let start = Start::new(id.clone(), process, parameters.clone());
+            match self.start(loaded.clone(), start, &request.request_id, None).await {
+                Ok(()) => return Ok(id),
+                Err(Unstarted::Taken) if request.request_id.is_empty() => {}
+                Err(Unstarted::Taken) => {
+                    let known = self.repository.find(&id).await.map_err(|error| unavailable(&error))?;
+                    let head = known.and_then(|entry| journal::read::<Head>("head", &entry.head).ok());
+                    if head.is_some_and(|head| head.request == request.request_id) {
+                        return Ok(id);
+                    }
+                }
+                Err(Unstarted::Bad(problems)) => return Err(Status::invalid_argument(problems)),
+                Err(Unstarted::NotKept(error)) => return Err(unavailable(&error)),
+            }
+        }
+        Err(Status::resource_exhausted("there is no free id for the process"))
+    }
+
+    /// Keeps a process and starts it. Bad parameters leave nothing behind.
+    async fn start(
+        self: &Arc<Self>,
+        (program, wire): Loaded,
+        start: Start,
+        request: &str,
+        origin: Option<(Origin, Parent)>,
+    ) -> Result<(), Unstarted> {
+        let (id, root) = (start.id.clone(), start.root);
+        let process_type = program.processes[root.process].name.to_string();
+        let mut output = Output::default();
+        let engine = Engine::start(program, start, Time(0), &mut output)
+            .map_err(|problems| Unstarted::Bad(problems.join("\n")))?;
+        self.programs.keep(&wire).await.map_err(Unstarted::NotKept)?;
+        let mut driver = Driver::new(id.clone(), engine, root, wire.clone(), output);
+        let (origin, parent) = origin.unzip();
+        let head = Head {
+            program: wire.digest.clone(),
+            process_type,
+            root: (root.process as u32, root.node.0),
+            submitted_ms: unix_ms(),
+            request: request.to_owned(),
+            parent: origin,
+            first: driver.first().into(),
+        };
+        self.repository.create(&id, journal::write(&head)).await.map_err(|error| match error {
+            Error::Exists(_) => Unstarted::Taken,
+            error => Unstarted::NotKept(error),
+        })?;
+        info!(process = %id, "process started");
+        let _ = self.pool.send(PoolMail::Began(id.clone()));
+        self.run(&id, driver, &head, Time(0), parent);
+        Ok(())
+    }
+
+    /// A subtree of another coordinator's process arrives.
+    pub async fn foster(self: &Arc<Self>, caller: &Caller, hello: &v1::CoordinatorHello, job: v1::Job) {
+        let parents = &self.parents;
+        let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
+        let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
+        if !parents.arrive(caller, &key, &path) {
+            return;
+        }
+        let allowed = &self.options.foreign_groups;
+        let own = hello.group == self.options.group;
+        if !own && !allowed.is_empty() && !allowed.contains(&hello.group) {
+            return parents.refuse(caller, &key, "this group takes no work of yours");
+        }
+        let Some(loaded) = self.programs.find(&job.program) else {
+            return parents.refuse(caller, &key, "the program is not known here");
+        };
+        let start = match start_from(&loaded.0, path, job.parameters, subtree) {
+            Ok(start) => start,
+            Err(unfit) => return parents.refuse(caller, &key, unfit.0),
+        };
+        let origin = Origin {
+            coordinator: caller.to_string(),
+            address: hello.address.clone(),
+            process: id.process,
+            element: id.element,
+            attempt: id.attempt,
+        };
+        let parent = Parent { caller: caller.clone(), key: key.clone(), parents: parents.clone() };
+        match self.start(loaded, start, "", Some((origin, parent))).await {
+            Ok(()) => {}
+            Err(Unstarted::Taken) => parents.refuse(caller, &key, "another attempt of this element is here"),
+            Err(Unstarted::Bad(problems)) => parents.refuse(caller, &key, &problems),
+            Err(Unstarted::NotKept(error)) => parents.refuse(caller, &key, &error.to_string()),
+        }
+    }
+
+    /// Tells a process that runs for a parent something.
+    pub async fn tell_foster(&self, process: Option<Arc<str>>, what: Incoming<Orders, Verdict>) {
+        if let Some(handle) = process.and_then(|process| self.processes.find(&process)) {
+            let _ = handle.mail.send(what.into()).await;
+        }
+    }
+
+    /// All processes that run and ran, in the order in which they were submitted.
+    pub async fn list(&self) -> Result<Vec<v1::ProcessStatus>, Error> {
+        let entries = self.repository.list().await?;
+        let mut all: Vec<v1::ProcessStatus> = entries.iter().map(|entry| self.describe(entry)).collect();
+        all.sort_by(|a, b| (a.submitted_ms, &a.process).cmp(&(b.submitted_ms, &b.process)));
+        Ok(all)
+    }
+
+    /// A process as the repository and its task know it.
+    pub fn describe(&self, entry: &Entry) -> v1::ProcessStatus {
+        if let Some(handle) = self.processes.find(&entry.process) {
+            return handle.status.borrow().clone();
+        }
+        let status = match &entry.summary {
+            Some(summary) => journal::read("summary", summary).and_then(|summary: Summary| summary.status()),
+            None => journal::read("head", &entry.head).map(|head| v1::ProcessStatus {
+                trouble: match entry.owner == self.options.node {
+                    true => "it cannot be continued: see the log of its coordinator".into(),
+                    false => String::new(),
+                },
+                ..self.status(&entry.process, &head, &entry.owner)
+            }),
+        };
+        status.unwrap_or_else(|error| v1::ProcessStatus {
+            process: entry.process.clone(),
+            trouble: error.to_string(),
+            ..v1::ProcessStatus::default()
+        })
+    }
+
+    /// Removes what is too old, and the oldest of what is too much. Subtrees stay until their parents know their ends.
+    async fn sweep(&self) -> Result<(), Error> {
+        let (age, size) = (self.options.retention_age, self.options.retention_size);
+        let mut ended: Vec<(u64, u64, String)> = Vec::new();
+        for entry in self.repository.list().await? {
+            let Some(summary) = &entry.summary else { continue };
+            let status = journal::read("summary", summary)
+                .and_then(|summary: Summary| Ok((summary.status()?.ended_ms, summary.answer()?.is_some())));
+            if let Ok((ended_ms, false)) = status {
+                ended.push((ended_ms, entry.size, entry.process));
+            }
+        }
+        ended.sort_by(|a, b| b.cmp(a));
+        let oldest = age.map_or(0, |age| unix_ms().saturating_sub(age.as_millis() as u64));
+        let (most, mut total) = (size.unwrap_or(u64::MAX), 0u64);
+        let old: Vec<String> = ended
+            .into_iter()
+            .filter_map(|(ended_ms, size, process)| {
+                total = total.saturating_add(size);
+                (ended_ms < oldest || total > most).then_some(process)
+            })
+            .collect();
+        if !old.is_empty() {
+            info!(processes = old.len(), "removing what ended long ago");
+            self.repository.forget(&old).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a process was not started.
+enum Unstarted {
+    /// Its id is taken.
+    Taken,
+    Bad(String),
+    NotKept(Error),
+}
+
+impl Origin {
+    /// The parent's coordinator, and the attempt there.
+    fn names(&self) -> Option<(Caller, Key)> {
+        let key = (self.process.as_str().into(), self.element, self.attempt);
+        Some((Caller::parse(&self.coordinator)?, key))
+    }
+}

@@ -1,0 +1,135 @@
+//! Large messages in parts.
+
+use std::marker::PhantomData;
+
+use prost::Message;
+
+use crate::{MAX_PART, Unfit, v1};
+
+/// A message of a stream, which may be a part of a larger one.
+pub trait Parted: Message + Default {
+    /// A message that is a part only.
+    fn of(part: v1::Part) -> Self;
+    /// The part that it is.
+    fn part(&mut self) -> Option<v1::Part>;
+}
+
+impl Parted for v1::WorkOrder {
+    fn of(part: v1::Part) -> Self {
+        Self { part: Some(part), ..Self::default() }
+    }
+
+    fn part(&mut self) -> Option<v1::Part> {
+        self.part.take()
+    }
+}
+
+impl Parted for v1::WorkReport {
+    fn of(part: v1::Part) -> Self {
+        Self { part: Some(part), ..Self::default() }
+    }
+
+    fn part(&mut self) -> Option<v1::Part> {
+        self.part.take()
+    }
+}
+
+impl Parted for v1::Part {
+    fn of(part: v1::Part) -> Self {
+        part
+    }
+
+    fn part(&mut self) -> Option<v1::Part> {
+        Some(std::mem::take(self))
+    }
+}
+
+/// A message as it can be sent: itself, or its parts.
+pub fn pack<M: Parted>(message: M) -> Vec<M> {
+    if message.encoded_len() <= MAX_PART { vec![message] } else { split(&message).map(M::of).collect() }
+}
+
+/// The parts of a message, at least one.
+pub fn split<M: Message>(message: &M) -> impl Iterator<Item = v1::Part> + use<M> {
+    let bytes = bytes::Bytes::from(message.encode_to_vec());
+    let count = bytes.len().div_ceil(MAX_PART).max(1);
+    (0..count).map(move |number| {
+        let (from, to) = (number * MAX_PART, ((number + 1) * MAX_PART).min(bytes.len()));
+        v1::Part { data: bytes[from..to].to_vec(), last: number + 1 == count }
+    })
+}
+
+/// Puts the parts of messages together again, `W` out of those that come as `M`.
+#[derive(Debug)]
+pub struct Assembler<W> {
+    bytes: Vec<u8>,
+    most: usize,
+    whole: PhantomData<W>,
+}
+
+impl<W: Message + Default> Assembler<W> {
+    /// Takes messages of so many bytes at most.
+    pub fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), most, whole: PhantomData }
+    }
+
+    /// Adds a part; gives the message when that was its last.
+    pub fn add(&mut self, part: v1::Part) -> Result<Option<W>, Unfit> {
+        if self.bytes.len() + part.data.len() > self.most {
+            return Err(Unfit("a message is too large, even in parts"));
+        }
+        self.bytes.extend_from_slice(&part.data);
+        if !part.last {
+            return Ok(None);
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        W::decode(&*bytes).map(Some).map_err(|_| Unfit("a message that came in parts cannot be read"))
+    }
+}
+
+impl<M: Parted> Assembler<M> {
+    /// A message as it was before [`pack`]; nothing as long as parts are missing.
+    pub fn unpack(&mut self, mut message: M) -> Result<Option<M>, Unfit> {
+        match message.part() {
+            Some(part) => self.add(part),
+            None if self.bytes.is_empty() => Ok(Some(message)),
+            None => Err(Unfit("another message between the parts of one")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(size: usize) -> v1::WorkOrder {
+        let text = "x".repeat(size);
+        let documents = vec![v1::Document { name: "a".into(), text }];
+        v1::WorkOrder { programs: vec![v1::Program { digest: "d".into(), documents }], ..v1::WorkOrder::default() }
+    }
+
+    #[test]
+    fn a_large_message_comes_out_as_it_went_in() {
+        let mut assembler = Assembler::new(64 << 20);
+        for size in [0, MAX_PART - 100, MAX_PART, 3 * MAX_PART] {
+            let packed = pack(order(size));
+            assert_eq!(packed.len() > 1, size >= MAX_PART);
+            let mut whole = Vec::new();
+            for message in packed {
+                assert!(message.encoded_len() < crate::MAX_MESSAGE);
+                whole.extend(assembler.unpack(message).expect("it fits"));
+            }
+            assert_eq!(whole, [order(size)]);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_out_of_order_is_refused() {
+        let mut assembler = Assembler::<v1::WorkOrder>::new(2 * MAX_PART);
+        let verdict: Result<Vec<_>, _> = pack(order(3 * MAX_PART)).into_iter().map(|it| assembler.unpack(it)).collect();
+        assert!(verdict.is_err());
+        let mut assembler = Assembler::<v1::WorkOrder>::new(4 * MAX_PART);
+        assert_eq!(assembler.unpack(pack(order(2 * MAX_PART)).remove(0)), Ok(None));
+        assert!(assembler.unpack(order(1)).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! A PostgreSQL server of its own for tests.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A running server, stopped and removed when this is dropped.
+pub struct Postgres {
+    /// None while it is stopped.
+    server: Option<Child>,
+    programs: PathBuf,
+    /// The socket is in it, and the databases.
+    folder: TempDir,
+    databases: AtomicU32,
+}
+
+impl Postgres {
+    /// Starts a server if PostgreSQL is installed; otherwise says loudly that a test is skipped.
+    ///
+    /// # Panics
+    /// If it is installed and does not work.
+    pub fn start() -> Option<Self> {
+        let Some(programs) = find_programs() else {
+            eprintln!("SKIPPED: no PostgreSQL server found (apt-get install postgresql)");
+            return None;
+        };
+        let folder = tempfile::Builder::new().prefix("xavantes-postgres").tempdir().expect("a folder can be made");
+        if is_root() {
+            let status = Command::new("chown").arg("postgres").arg(folder.path()).status();
+            assert!(status.is_ok_and(|status| status.success()), "the folder cannot be given to the user postgres");
+        }
+        let made = command(&programs.join("initdb"))
+            .args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D"])
+            .arg(folder.path().join("data"))
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "initdb failed");
+        let mut postgres = Self { server: None, programs, folder, databases: AtomicU32::new(0) };
+        postgres.resume();
+        Some(postgres)
+    }
+
+    /// The address of a new, empty database.
+    ///
+    /// # Panics
+    /// If the server does not work.
+    pub fn url(&self) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let made = self.run(&format!("CREATE DATABASE {name}"), "postgres");
+        assert!(made, "a database could not be made");
+        format!("postgres://postgres@localhost/{name}?host={}", self.folder.path().display())
+    }
+
+    /// Stops the server at once, as if it were killed.
+    pub fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let stopped = command(&self.programs.join("pg_ctl"))
+                .args(["stop", "--mode=immediate", "--silent", "-D"])
+                .arg(self.folder.path().join("data"))
+                .status();
+            if !stopped.is_ok_and(|status| status.success()) {
+                // There is no better way left.
+                let _ = server.kill();
+            }
+            let _ = server.wait();
+        }
+    }
+
+    /// Starts it again after [`stop`](Self::stop).
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn resume(&mut self) {
+        let log = self.folder.path().join("log");
+        let output = || File::options().create(true).append(true).open(&log).map_or(Stdio::null(), Stdio::from);
+        let server = command(&self.programs.join("postgres"))
+            .arg("-D")
+            .arg(self.folder.path().join("data"))
+            .arg("-k")
+            .arg(self.folder.path())
+            .args(["-c", "listen_addresses=", "-c", "fsync=off"])
+            .stdout(output())
+            .stderr(output())
+            .spawn()
+            .expect("the server can be started");
+        self.server = Some(server);
+        let begun = Instant::now();
+        while !self.run("SELECT 1", "postgres") {
+            let log = || fs::read_to_string(&log).unwrap_or_default();
+            assert!(begun.elapsed() < Duration::from_secs(120), "the server does not start: {}", log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn run(&self, sql: &str, database: &str) -> bool {
+        let status = Command::new(self.programs.join("psql"))
+            .args(["--quiet", "--no-psqlrc", "--username=postgres", "--command", sql, "--host"])
+            .arg(self.folder.path())
+            .arg(database)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        status.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The newest of Debian's, or what is in the path.
+fn find_programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let number = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+    let newest = versions.map(|version| version.path()).max_by_key(number).map(|path| path.join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    newest.into_iter().chain(std::env::split_paths(&path)).find(|folder| folder.join("initdb").exists())
+}
+
+/// PostgreSQL does not run as root, so its programs are run as the user that its package made.
+fn command(program: &Path) -> Command {
+    let mut command = if is_root() {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    // Where everybody may be, unlike the folder of the tests.
+    command.current_dir("/").stdin(Stdio::null());
+    command
+}
+
+fn is_root() -> bool {
+    let me = || -> io::Result<u32> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(fs::metadata("/proc/self")?.uid())
+    };
+    me().is_ok_and(|uid| uid == 0)
+}

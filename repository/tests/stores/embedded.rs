@@ -1,0 +1,424 @@
+//! The store in a folder.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+use xavantes_repository::{Error, Journal, Store, embedded};
+
+use crate::suite::{self, noise, text};
+
+async fn open(folder: &Path) -> Store {
+    embedded(folder, "node").await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_keeps_every_promise() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).await;
+    suite::run(&store).await;
+    let (realm, documents) = (store.realm().to_owned(), store.documents("k").await.unwrap());
+    let life = store.load("life").await.unwrap();
+    let listed = store.list().await.unwrap();
+    suite::nothing_works_after_the_end(&store).await;
+
+    let store = embedded(folder.path(), "renamed").await.unwrap();
+    assert_eq!(store.realm(), realm);
+    assert_eq!(store.documents("k").await.unwrap(), documents);
+    assert_eq!(store.list().await.unwrap(), listed);
+    assert!(matches!(store.load("life").await, Err(Error::NotOwned(_))), "nobody has claimed it");
+    let expected: Vec<_> = suite::running_after_run().into_iter().collect();
+    assert_eq!(store.claim().await.unwrap(), expected);
+    assert_eq!(store.claim().await.unwrap(), [""; 0]);
+    assert_eq!(store.load("life").await.unwrap(), life);
+    assert_eq!(store.find("life").await.unwrap().unwrap().owner, "renamed");
+    assert_eq!(store.find("compacted").await.unwrap().unwrap().owner, "node");
+    // sled does not sync the files that it makes for large pages, so there must not be any.
+    assert_eq!(fs::read_dir(folder.path().join("db/blobs")).unwrap().count(), 0);
+    store.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_stay_in_the_log_and_blobs_go_with_their_records() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).await;
+    let ids: Vec<_> = (0..60).map(|number| format!("{number:01000}")).collect();
+    for (seed, id) in ids.iter().enumerate() {
+        // As large as a record can be without a blob.
+        store.create(id, noise(12 << 10, seed as u64)).await.unwrap();
+        for number in 0..40 {
+            store.append(id, noise(12 << 10, number)).await.unwrap();
+        }
+    }
+    for (seed, id) in ids.iter().enumerate() {
+        store.close(id, noise(12 << 10, seed as u64 + 1000)).await.unwrap();
+    }
+    assert_eq!(fs::read_dir(folder.path().join("db/blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
+
+    // Records of journals go in parts before they become blobs.
+    let (parts, large) = (noise(500_000, 3), noise(2 << 20, 2));
+    store.create("blobs", noise(20_000, 1)).await.unwrap();
+    store.append("blobs", parts.clone()).await.unwrap();
+    store.append("blobs", large.clone()).await.unwrap();
+    store.append("blobs", text("small")).await.unwrap();
+    assert_eq!(store.load("blobs").await.unwrap().records, [parts, large, text("small")]);
+    assert_eq!(fs::read_dir(folder.path().join("db/blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 2);
+    store.compact("blobs", text("small")).await.unwrap();
+    store.close("blobs", text("small")).await.unwrap();
+    store.forget(&["blobs".into()]).await.unwrap();
+    store.shut_down().await;
+    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_has_one_user_at_a_time() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).await;
+    let error = embedded(folder.path(), "other").await.err().unwrap().to_string();
+    assert!(error.contains("is in use by another node"), "{error}");
+    assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
+    store.create("still works", text("head")).await.unwrap();
+    store.shut_down().await;
+    open(folder.path()).await.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_format_is_left_alone() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("format"), "2\n").unwrap();
+    let error = embedded(folder.path(), "node").await.err().unwrap().to_string();
+    assert!(error.contains("has format 2") && error.contains("newer"), "{error}");
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["format"]);
+}
+
+/// Three processes with five records each, every one in an entry of its own, and one that has ended.
+async fn three_processes(folder: &Path) {
+    let store = open(folder).await;
+    for id in ["a", "b", "c"] {
+        store.create(id, text("head")).await.unwrap();
+        for number in 0..5 {
+            store.append(id, text(number.to_string())).await.unwrap();
+        }
+    }
+    store.create("ended", text("head")).await.unwrap();
+    store.close("ended", text("summary")).await.unwrap();
+    store.shut_down().await;
+}
+
+/// Changes the bytes of the records of a tree behind the store's back; those that become empty are removed.
+fn tamper(folder: &Path, tree: &str, change: impl Fn(usize, &mut Vec<u8>)) {
+    // Whoever had it open may let go of it a moment later.
+    let mut tries = 0;
+    let db = loop {
+        match sled::Config::new().path(folder.join("db")).segment_size(2 << 20).open() {
+            Ok(db) => break db,
+            Err(error) if tries == 1000 => panic!("{error}"),
+            Err(_) => tries += 1,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    let tree = db.open_tree(tree).unwrap();
+    for (number, item) in tree.iter().collect::<Result<Vec<_>, _>>().unwrap().into_iter().enumerate() {
+        let mut value = item.1.to_vec();
+        change(number, &mut value);
+        if value.is_empty() {
+            tree.remove(&item.0).unwrap()
+        } else {
+            tree.insert(&item.0, value).unwrap()
+        };
+    }
+    db.flush().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_end_is_cut_off() {
+    let folder = TempDir::new().unwrap();
+    three_processes(folder.path()).await;
+    // The last record of the second process, and the last two of the third.
+    tamper(folder.path(), "journal", |number, value| match number {
+        9 => value[6] ^= 1,
+        13 => value.truncate(3),
+        14 => value.clear(),
+        _ => {}
+    });
+    for _ in 0..2 {
+        let store = open(folder.path()).await;
+        assert_eq!(store.claim().await.unwrap(), ["a", "b", "c"]);
+        for (id, length) in [("a", 5), ("b", 4), ("c", 3)] {
+            let records = store.load(id).await.unwrap().records;
+            let expected: Vec<_> = (0..length).map(|number| text(number.to_string())).collect();
+            assert_eq!(records, expected);
+        }
+        store.shut_down().await;
+    }
+    let store = open(folder.path()).await;
+    store.claim().await.unwrap();
+    store.append("c", text("new")).await.unwrap();
+    assert_eq!(store.load("c").await.unwrap().records.last(), Some(&text("new")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_concerns_one_process() {
+    for what in ["flipped", "missing"] {
+        let folder = TempDir::new().unwrap();
+        three_processes(folder.path()).await;
+        tamper(folder.path(), "journal", |number, value| match (number, what) {
+            (7, "flipped") => value[6] ^= 1,
+            (7, _) => value.clear(),
+            _ => {}
+        });
+        for _ in 0..2 {
+            let store = open(folder.path()).await;
+            assert_eq!(store.claim().await.unwrap(), ["a", "b", "c"]);
+            assert_eq!(store.load("a").await.unwrap().records.len(), 5);
+            assert_eq!(store.load("c").await.unwrap().records.len(), 5);
+            let error = store.load("b").await.unwrap_err();
+            assert!(matches!(&error, Error::Damaged { process, record: 2, .. } if process == "b"), "{error:?}");
+            let error = error.to_string();
+            assert!(error.contains("db/db, record 2") && error.contains("xavantes forget b"), "{error}");
+            assert!(matches!(store.append("b", text("x")).await, Err(Error::Damaged { .. })));
+            store.shut_down().await;
+        }
+        let store = open(folder.path()).await;
+        store.forget(&["a".into(), "b".into()]).await.unwrap();
+        assert_eq!(store.claim().await.unwrap(), ["a", "c"]);
+        store.create("b", text("again")).await.unwrap();
+        assert_eq!(store.load("b").await.unwrap().records, [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_head_or_blob_concerns_one_process() {
+    let folder = TempDir::new().unwrap();
+    three_processes(folder.path()).await;
+    let store = open(folder.path()).await;
+    store.create("blob", noise(20_000, 1)).await.unwrap();
+    store.append("blob", noise(2 << 20, 2)).await.unwrap();
+    store.shut_down().await;
+    // "a", "b", "blob", "c", "ended"
+    tamper(folder.path(), "processes", |number, value| value[6] ^= u8::from(number == 1));
+    let blob = folder.path().join("blobs").join(blake3::hash(&noise(2 << 20, 2)).to_hex().as_str());
+    fs::write(&blob, "something else").unwrap();
+
+    let store = open(folder.path()).await;
+    assert_eq!(store.claim().await.unwrap(), ["a", "b", "blob", "c"]);
+    assert_eq!(store.load("a").await.unwrap().records.len(), 5);
+    assert!(matches!(store.load("b").await, Err(Error::Damaged { .. })));
+    assert!(matches!(store.find("b").await, Err(Error::Damaged { .. })));
+    assert!(matches!(store.create("b", text("head")).await, Err(Error::Exists(_))));
+    let error = store.load("blob").await.unwrap_err();
+    assert!(matches!(&error, Error::Damaged { file, record: 0, .. } if Path::new(file) == blob), "{error:?}");
+    let listed = store.list().await.unwrap();
+    let heads: Vec<_> = listed.iter().map(|entry| (&entry.process[..], entry.head.len())).collect();
+    assert_eq!(heads, [("a", 4), ("b", 0), ("blob", 20_000), ("c", 4), ("ended", 4)]);
+    store.forget(&["b".into(), "blob".into()]).await.unwrap();
+    store.shut_down().await;
+
+    let store = open(folder.path()).await;
+    assert_eq!(store.claim().await.unwrap(), ["a", "c"]);
+    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_database_leaves_is_no_obstacle() {
+    let folder = TempDir::new().unwrap();
+    three_processes(folder.path()).await;
+    fs::write(folder.path().join("db/snap.0000000000000001.generating"), "half").unwrap();
+    fs::write(folder.path().join("blobs/partial"), "half").unwrap();
+    let store = open(folder.path()).await;
+    assert_eq!(store.list().await.unwrap().len(), 4);
+    assert!(!folder.path().join("blobs/partial").exists());
+}
+
+const FOLDER: &str = "XAVANTES_TEST_KILLED_FOLDER";
+
+/// Not a test of its own: the program that [`nothing_acknowledged_is_lost_by_a_kill`] kills. Writes to several processes
+/// and tells on standard output what was acknowledged.
+#[test]
+fn killed() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let store = open(folder.as_ref()).await;
+        let mut writers = tokio::task::JoinSet::new();
+        for id in store.claim().await.unwrap() {
+            let store = store.clone();
+            writers.spawn(async move {
+                let Journal { snapshot, records, .. } = store.load(&id).await.unwrap();
+                let last = records.last().or(snapshot.as_ref()).map_or(0, number);
+                println!("\nloaded {id} {last}");
+                for next in last + 1.. {
+                    // All sorts: small, large, and snapshots of either size.
+                    let size = if next % 97 == 0 { 30_000 } else { next as usize % 300 };
+                    let record = [text(format!("{next} ")), noise(size, next)].concat().into();
+                    if next % 50 == 0 {
+                        store.compact(&id, record).await.unwrap();
+                    } else {
+                        store.append(&id, record).await.unwrap();
+                    }
+                    println!("\nkept {id} {next}");
+                }
+            });
+        }
+        while writers.join_next().await.is_some() {}
+    });
+}
+
+fn number(record: &bytes::Bytes) -> u64 {
+    let text = String::from_utf8_lossy(record);
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_by_a_kill() {
+    let rounds = std::env::var("KILL_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap());
+    let folder = TempDir::new().unwrap();
+    let ids: Vec<_> = (0..8).map(|number| format!("p{number}")).collect();
+    let store = open(folder.path()).await;
+    for id in &ids {
+        store.create(id, text("head")).await.unwrap();
+    }
+    store.shut_down().await;
+    let mut kept = std::collections::HashMap::new();
+    for round in 0..rounds {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "embedded::killed", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut left = 500 + round * 137;
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        // The last line may be cut; then it was not told.
+        while output.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
+            let words: Vec<_> = line.trim_end().split(' ').collect();
+            if let ["kept", id, number] = words[..] {
+                kept.insert(id.to_owned(), number.parse::<u64>().unwrap());
+                left -= 1;
+                if left == 0 {
+                    // What it still tells before it dies is read too: the loop goes on until the pipe is closed.
+                    child.kill().unwrap();
+                }
+            }
+            line.clear();
+        }
+        child.wait().unwrap();
+        assert!(left <= 0, "the child ended by itself");
+
+        let store = open(folder.path()).await;
+        assert_eq!(store.claim().await.unwrap(), ids);
+        for id in &ids {
+            let Journal { snapshot, records, .. } = store.load(id).await.unwrap();
+            let numbers: Vec<_> = snapshot.iter().chain(&records).map(number).collect();
+            assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "round {round}, {id}: {numbers:?}");
+            let last = numbers.last().copied().unwrap_or(0);
+            let acknowledged = kept.get(id).copied().unwrap_or(0);
+            // At most one came on top: the one that was out, or had not been told, when it was killed.
+            assert!((acknowledged..=acknowledged + 1).contains(&last), "round {round}, {id}: {acknowledged}, {last}");
+        }
+        store.shut_down().await;
+    }
+}
+
+/// A file system of its own, unmounted at the end.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Option<Self> {
+        let folder = TempDir::new().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(folder.path())
+            .stderr(Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_what_adds_and_recovers() {
+    let Some(disk) = SmallDisk::mount("120m") else {
+        eprintln!("SKIPPED: a full disk needs the right to mount one");
+        return;
+    };
+    let folder = disk.0.path().join("data");
+    let store = open(&folder).await;
+    store.create("p", text("head")).await.unwrap();
+    let mut kept = 0;
+    let error = loop {
+        match store.append("p", noise(1 << 20, kept)).await {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 120, "the disk does not fill up");
+    };
+    assert!(matches!(&error, Error::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains("less than 64 MiB are free on the disk of"), "{error}");
+    // Much too large for what is left, reserve and all.
+    assert!(matches!(store.put("k", "d", noise(119 << 20, 1)).await, Err(Error::Unavailable(_))));
+    assert!(kept > 10, "{kept}");
+    assert_eq!(store.load("p").await.unwrap().records.len() as u64, kept);
+
+    // With room again it goes on as if nothing had been.
+    for file in fs::read_dir(folder.join("blobs")).unwrap() {
+        assert_ne!(file.unwrap().file_name(), "partial");
+    }
+    store.remove("k", "d").await.unwrap();
+    let remounted = Command::new("mount").args(["-o", "remount,size=300m"]).arg(disk.0.path()).status().unwrap();
+    assert!(remounted.success());
+    store.append("p", noise(1 << 20, kept)).await.unwrap();
+    store.shut_down().await;
+    let store = open(&folder).await;
+    store.claim().await.unwrap();
+    let records = store.load("p").await.unwrap().records;
+    assert!(records.iter().enumerate().all(|(number, record)| *record == noise(1 << 20, number as u64)));
+    assert_eq!(records.len() as u64, kept + 1);
+    store.shut_down().await;
+}
+
+/// The bytes of all files in a folder that take room on the disk.
+fn disk_use(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    files
+        .map(|file| if file.path().is_dir() { disk_use(&file.path()) } else { file.metadata().unwrap().blocks() * 512 })
+        .sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forgotten_takes_no_room() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).await;
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..25 {
+        let store = store.clone();
+        writers.spawn(async move {
+            for number in 0..40 {
+                let id = format!("{number} {writer}");
+                store.create(&id, noise(3000, writer)).await.unwrap();
+                for record in 0..20 {
+                    let bytes = noise(3000, record);
+                    if record == 9 { store.compact(&id, bytes).await } else { store.append(&id, bytes).await }.unwrap();
+                }
+                store.close(&id, noise(3000, writer)).await.unwrap();
+                store.forget(&[id]).await.unwrap();
+            }
+        });
+    }
+    writers.join_all().await;
+    assert_eq!(store.list().await.unwrap(), []);
+    store.shut_down().await;
+    // 66 MB were written.
+    assert!(disk_use(folder.path()) < 40_000_000, "{}", disk_use(folder.path()));
+}

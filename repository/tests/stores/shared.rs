@@ -1,0 +1,234 @@
+//! The store in a database.
+
+use std::time::{Duration, Instant};
+
+use sqlx::Connection;
+use xavantes_repository::testing::Postgres;
+use xavantes_repository::{Error, Journal, Store, migrate, shared};
+
+use crate::suite::{self, text};
+
+async fn prepared(postgres: &Postgres) -> String {
+    let url = postgres.url();
+    assert_eq!(migrate(&url).await.unwrap(), ["step 1: processes, journals and documents"]);
+    url
+}
+
+/// Asks again until something can be claimed.
+async fn claimed(store: &Store) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let claimed = store.claim().await.unwrap();
+        if !claimed.is_empty() {
+            return claimed;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "nothing can be claimed");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_keeps_every_promise() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = prepared(&postgres).await;
+    let store = shared(&url, "node").await.unwrap();
+    suite::run(&store).await;
+    let (realm, documents) = (store.realm().to_owned(), store.documents("k").await.unwrap());
+    let life = store.load("life").await.unwrap();
+    let other = shared(&url, "other").await.unwrap();
+    assert_eq!(other.realm(), realm);
+    assert_eq!(other.documents("k").await.unwrap(), documents);
+    assert_eq!(other.list().await.unwrap(), store.list().await.unwrap());
+    assert_eq!(other.find("life").await.unwrap().unwrap().owner, "node");
+    assert_eq!(other.claim().await.unwrap(), [""; 0]);
+    assert!(matches!(other.load("life").await, Err(Error::NotOwned(_))));
+    assert!(matches!(other.append("life", text("x")).await, Err(Error::NotOwned(_))));
+    assert!(matches!(other.close("life", text("x")).await, Err(Error::NotOwned(_))));
+    assert!(matches!(other.create("life", text("x")).await, Err(Error::Exists(_))));
+
+    // Who shuts down gives away at once what it has.
+    suite::nothing_works_after_the_end(&store).await;
+    let expected: Vec<_> = suite::running_after_run().into_iter().collect();
+    assert_eq!(other.claim().await.unwrap(), expected);
+    assert_eq!(other.claim().await.unwrap(), [""; 0]);
+    assert_eq!(other.load("life").await.unwrap(), life);
+    assert_eq!(other.find("life").await.unwrap().unwrap().owner, "other");
+    other.append("life", text("more")).await.unwrap();
+    assert_eq!(other.load("life").await.unwrap().records, [text("more")]);
+    other.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_starts_again_gets_its_own_at_once() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = prepared(&postgres).await;
+    let former = shared(&url, "node").await.unwrap();
+    former.create("p", text("head")).await.unwrap();
+    former.append("p", text("one")).await.unwrap();
+    // Without an end: the former one lives on, and does not know.
+    let store = shared(&url, "node").await.unwrap();
+    assert_eq!(store.claim().await.unwrap(), ["p"]);
+    assert!(matches!(former.append("p", text("two")).await, Err(Error::NotOwned(_))));
+    store.append("p", text("two")).await.unwrap();
+    let journal = store.load("p").await.unwrap();
+    assert_eq!(journal, Journal { head: text("head"), snapshot: None, records: vec![text("one"), text("two")] });
+}
+
+#[test]
+fn who_is_silent_for_too_long_is_fenced_off() {
+    let Some(postgres) = Postgres::start() else { return };
+    // Nothing of it moves while it is not asked: neither its lease nor anything else.
+    let frozen = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let alive = tokio::runtime::Runtime::new().unwrap();
+    let url = alive.block_on(prepared(&postgres));
+    let a = frozen.block_on(async {
+        let a = shared(&url, "a").await.unwrap();
+        for id in ["p", "q"] {
+            a.create(id, text("head")).await.unwrap();
+            a.append(id, text("by a")).await.unwrap();
+        }
+        a.close("q", text("summary")).await.unwrap();
+        a
+    });
+    let b = alive.block_on(async {
+        let b = shared(&url, "b").await.unwrap();
+        assert_eq!(claimed(&b).await, ["p"]);
+        b.append("p", text("by b")).await.unwrap();
+        b
+    });
+    frozen.block_on(async {
+        assert!(matches!(a.append("p", text("late")).await, Err(Error::NotOwned(_))));
+        assert!(matches!(a.compact("p", text("late")).await, Err(Error::NotOwned(_))));
+        assert!(matches!(a.close("p", text("late")).await, Err(Error::NotOwned(_))));
+        assert!(matches!(a.load("p").await, Err(Error::NotOwned(_))));
+        // It goes on with others.
+        a.create("r", text("head")).await.unwrap();
+        a.append("r", text("by a")).await.unwrap();
+    });
+    let journal = alive.block_on(b.load("p")).unwrap();
+    assert_eq!(journal.records, [text("by a"), text("by b")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_renewed_while_nothing_is_asked() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = prepared(&postgres).await;
+    let store = shared(&url, "node").await.unwrap();
+    let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+    let mut lease = async || -> String {
+        let lease = sqlx::query_scalar("SELECT lease_until::text FROM xavantes.owners WHERE node = 'node'");
+        lease.fetch_one(&mut connection).await.unwrap()
+    };
+    let mut seen = lease().await;
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let before = seen.clone();
+        while seen == before {
+            assert!(begun.elapsed() < Duration::from_secs(120), "it is not renewed");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            seen = lease().await;
+        }
+        assert!(seen > before, "{before} {seen}");
+    }
+    store.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_claim_at_once_share_without_overlap() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = prepared(&postgres).await;
+    let gone = shared(&url, "gone").await.unwrap();
+    let (b, c) = (shared(&url, "b").await.unwrap(), shared(&url, "c").await.unwrap());
+    for number in 0..200 {
+        gone.create(&format!("{number}"), text("head")).await.unwrap();
+    }
+    gone.shut_down().await;
+    let (mut of_b, mut of_c) = tokio::try_join!(b.claim(), c.claim()).unwrap();
+    of_b.extend(b.claim().await.unwrap());
+    of_c.extend(c.claim().await.unwrap());
+    for id in &of_b {
+        b.append(id, text("b")).await.unwrap();
+        assert!(matches!(c.append(id, text("c")).await, Err(Error::NotOwned(_))));
+    }
+    let mut all = [of_b, of_c].concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_made_once_and_checked() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = postgres.url();
+    let error = shared(&url, "node").await.err().unwrap().to_string();
+    assert!(error.contains("xavantes repository migrate --repository URL"), "{error}");
+    let (first, second) = tokio::try_join!(migrate(&url), migrate(&url)).unwrap();
+    assert_eq!(first.len() + second.len(), 1, "{first:?} {second:?}");
+    assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
+    shared(&url, "node").await.unwrap().shut_down().await;
+
+    let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+    let newer = sqlx::query("INSERT INTO xavantes.migrations (version, name) VALUES (99, 'from the future')");
+    newer.execute(&mut connection).await.unwrap();
+    for error in [shared(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
+        assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
+    }
+    let error = shared("postgres://localhost:1/none", "node").await.err().unwrap();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    let error = shared("no address", "node").await.err().unwrap();
+    assert!(matches!(error, Error::Broken(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_goes_and_comes_loses_nothing_and_repeats_nothing() {
+    let Some(mut postgres) = Postgres::start() else { return };
+    let url = prepared(&postgres).await;
+    let store = shared(&url, "node").await.unwrap();
+    let mut writers = tokio::task::JoinSet::new();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    for writer in 0..8 {
+        let (store, stopped) = (store.clone(), stopped.clone());
+        let id = format!("writer {writer}");
+        store.create(&id, text("head")).await.unwrap();
+        writers.spawn(async move {
+            let mut number = 0;
+            let mut refused = 0;
+            while number == 0 || !*stopped.borrow() {
+                // What was refused is tried again, as something else: of the first nothing may be there.
+                let record = text(format!("{number} {refused}"));
+                let kept =
+                    if number % 20 == 19 { store.compact(&id, record).await } else { store.append(&id, record).await };
+                match kept {
+                    Ok(()) => (number, refused) = (number + 1, 0),
+                    Err(Error::Unavailable(_)) => refused += 1,
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+            let journal = store.load(&id).await.unwrap();
+            let kept: Vec<u64> = journal
+                .snapshot
+                .iter()
+                .chain(&journal.records)
+                .map(|record| std::str::from_utf8(record).unwrap().split(' ').next().unwrap().parse().unwrap())
+                .collect();
+            let first = if number >= 20 { number / 20 * 20 - 1 } else { 0 };
+            assert_eq!(kept, (first..number).collect::<Vec<_>>(), "{id}");
+        });
+    }
+    for pause in [0, 0, 7] {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        postgres = tokio::task::spawn_blocking(move || {
+            postgres.stop();
+            std::thread::sleep(Duration::from_secs(pause));
+            postgres.resume();
+            postgres
+        })
+        .await
+        .unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    stop.send(true).unwrap();
+    writers.join_all().await;
+    store.shut_down().await;
+    drop(postgres);
+}

@@ -1,0 +1,285 @@
+//! What every store promises.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use xavantes_repository::{Error, Journal, Store};
+
+/// Everything below, each with ids of its own.
+pub async fn run(store: &Store) {
+    a_process_from_creation_to_oblivion(store).await;
+    an_id_is_taken_once(store).await;
+    what_is_not_there_is_unknown(store).await;
+    calls_keep_their_order_without_being_awaited(store).await;
+    snapshots_replace_what_came_before(store).await;
+    odd_ids_are_ids(store).await;
+    documents_are_kept_by_kind_and_key(store).await;
+    writers_do_not_disturb_each_other(store).await;
+    large_payloads_come_back(store).await;
+    own_processes_are_not_claimed_again(store).await;
+}
+
+pub fn text(text: impl Into<String>) -> Bytes {
+    Bytes::from(text.into())
+}
+
+pub fn noise(length: usize, seed: u64) -> Bytes {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
+
+async fn a_process_from_creation_to_oblivion(store: &Store) {
+    store.create("life", text("head")).await.unwrap();
+    store.append("life", text("one")).await.unwrap();
+    store.append("life", text("")).await.unwrap();
+    let journal = store.load("life").await.unwrap();
+    assert_eq!(journal, Journal { head: text("head"), snapshot: None, records: vec![text("one"), text("")] });
+
+    let entry = store.find("life").await.unwrap().unwrap();
+    assert_eq!((&entry.process[..], &entry.head[..], entry.summary), ("life", &b"head"[..], None));
+    assert!(entry.size >= 7, "{}", entry.size);
+    store.forget(&["life".into()]).await.unwrap();
+    assert!(store.find("life").await.unwrap().is_some(), "a running process was forgotten");
+
+    store.close("life", text("summary")).await.unwrap();
+    let entry = store.find("life").await.unwrap().unwrap();
+    assert_eq!((entry.head, entry.summary), (text("head"), Some(text("summary"))));
+    assert!(matches!(store.load("life").await, Err(Error::Unknown(_))));
+    assert!(matches!(store.append("life", text("late")).await, Err(Error::Unknown(_))));
+    assert!(matches!(store.compact("life", text("late")).await, Err(Error::Unknown(_))));
+    assert!(matches!(store.close("life", text("again")).await, Err(Error::Unknown(_))));
+    assert!(matches!(store.create("life", text("again")).await, Err(Error::Exists(_))));
+
+    store.forget(&["life".into(), "nobody".into()]).await.unwrap();
+    assert_eq!(store.find("life").await.unwrap(), None);
+    store.create("life", text("second")).await.unwrap();
+    let journal = store.load("life").await.unwrap();
+    assert_eq!(journal, Journal { head: text("second"), snapshot: None, records: vec![] });
+}
+
+async fn an_id_is_taken_once(store: &Store) {
+    store.create("twice", text("first")).await.unwrap();
+    assert!(matches!(store.create("twice", text("second")).await, Err(Error::Exists(id)) if id == "twice"));
+    assert_eq!(store.load("twice").await.unwrap().head, text("first"));
+    let (first, second) = tokio::join!(store.create("race", text("a")), store.create("race", text("b")));
+    assert!(first.is_ok() && matches!(second, Err(Error::Exists(_))), "{first:?} {second:?}");
+}
+
+async fn what_is_not_there_is_unknown(store: &Store) {
+    assert!(matches!(store.append("absent", text("x")).await, Err(Error::Unknown(id)) if id == "absent"));
+    assert!(matches!(store.load("absent").await, Err(Error::Unknown(_))));
+    assert!(matches!(store.load("ab\0sent").await, Err(Error::Unknown(_))));
+    assert_eq!(store.find("absent").await.unwrap(), None);
+    assert_eq!(store.find("ab\0sent").await.unwrap(), None);
+    store.forget(&["absent".into(), "ab\0sent".into()]).await.unwrap();
+    store.forget(&[]).await.unwrap();
+}
+
+async fn calls_keep_their_order_without_being_awaited(store: &Store) {
+    // Both in one go and in waves, so that they meet in one commit and in several.
+    let mut calls = tokio::task::JoinSet::new();
+    for process in 0..4 {
+        let store = store.clone();
+        calls.spawn(async move {
+            let id = format!("order {process}");
+            let mut waiting: Vec<_> = vec![store.create(&id, text("head"))];
+            waiting.extend((0..700).map(|number| store.append(&id, text(number.to_string()))));
+            for result in in_order(waiting).await {
+                result.unwrap();
+            }
+            let journal = store.load(&id).await.unwrap();
+            let expected: Vec<_> = (0..700).map(|number| text(number.to_string())).collect();
+            assert_eq!(journal.records, expected);
+
+            let waiting = vec![
+                store.append(&id, text("a")),
+                store.compact(&id, text("snapshot")),
+                store.append(&id, text("b")),
+                store.append(&id, text("c")),
+            ];
+            in_order(waiting).await;
+            let journal = store.load(&id).await.unwrap();
+            assert_eq!((journal.snapshot, journal.records), (Some(text("snapshot")), vec![text("b"), text("c")]));
+
+            let ids = [id.clone()];
+            let waiting = vec![
+                store.append(&id, text("d")),
+                store.close(&id, text("end")),
+                store.append(&id, text("e")),
+                store.forget(&ids),
+                store.create(&id, text("again")),
+                store.append(&id, text("f")),
+            ];
+            let results = in_order(waiting).await;
+            let good: Vec<_> = results.iter().map(Result::is_ok).collect();
+            assert_eq!(good, [true, true, false, true, true, true], "{results:?}");
+            let journal = store.load(&id).await.unwrap();
+            assert_eq!(journal, Journal { head: text("again"), snapshot: None, records: vec![text("f")] });
+        });
+    }
+    while let Some(done) = calls.join_next().await {
+        done.unwrap();
+    }
+}
+
+/// Polls all of them in their order until all are done.
+async fn in_order<F: Future + Unpin>(mut waiting: Vec<F>) -> Vec<F::Output> {
+    let mut results: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        let mut ready = true;
+        for (future, result) in waiting.iter_mut().zip(&mut results) {
+            if result.is_none() {
+                match std::pin::Pin::new(future).poll(context) {
+                    std::task::Poll::Ready(output) => *result = Some(output),
+                    std::task::Poll::Pending => ready = false,
+                }
+            }
+        }
+        if ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    results.into_iter().flatten().collect()
+}
+
+async fn snapshots_replace_what_came_before(store: &Store) {
+    store.create("compacted", text("head")).await.unwrap();
+    for round in 0..5 {
+        for number in 0..30 {
+            store.append("compacted", text(format!("{round}.{number}"))).await.unwrap();
+        }
+        store.compact("compacted", text(format!("after {round}"))).await.unwrap();
+        let journal = store.load("compacted").await.unwrap();
+        assert_eq!((journal.snapshot, journal.records), (Some(text(format!("after {round}"))), vec![]));
+    }
+    store.append("compacted", text("tail")).await.unwrap();
+    let journal = store.load("compacted").await.unwrap();
+    assert_eq!((journal.snapshot, journal.records), (Some(text("after 4")), vec![text("tail")]));
+    store.close("compacted", text("end")).await.unwrap();
+}
+
+async fn odd_ids_are_ids(store: &Store) {
+    let long = "x".repeat(1024);
+    let odd = ["", "/", "a/b/../c", "a", "a ", "ä🦀", "'; DROP TABLE processes; --", "%_\\", "\n\t", &long];
+    for id in odd {
+        store.create(id, text(format!("head of {id}"))).await.unwrap();
+        store.append(id, text(format!("record of {id}"))).await.unwrap();
+    }
+    for id in odd {
+        let journal = store.load(id).await.unwrap();
+        assert_eq!(
+            (journal.head, journal.records),
+            (text(format!("head of {id}")), vec![text(format!("record of {id}"))])
+        );
+    }
+    let listed: Vec<_> = store.list().await.unwrap().into_iter().map(|entry| entry.process).collect();
+    assert!(listed.is_sorted(), "{listed:?}");
+    assert!(odd.iter().all(|id| listed.iter().any(|listed| listed == id)));
+    for id in odd {
+        store.close(id, text("end")).await.unwrap();
+    }
+    store.forget(&odd.map(String::from)).await.unwrap();
+    for id in odd {
+        assert_eq!(store.find(id).await.unwrap(), None);
+    }
+    for bad in ["with \0 in it", &"x".repeat(1025)] {
+        assert!(matches!(store.create(bad, text("head")).await, Err(Error::Name(_))));
+        assert!(matches!(store.put("kind", bad, text("document")).await, Err(Error::Name(_))));
+    }
+}
+
+async fn documents_are_kept_by_kind_and_key(store: &Store) {
+    for (kind, key) in [("k", "b"), ("k", "a"), ("k", "ä/"), ("kk", "a"), ("", "ka"), ("k", "")] {
+        store.put(kind, key, text(format!("{kind} {key}"))).await.unwrap();
+    }
+    let keys = async |kind| store.documents(kind).await.unwrap().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!(keys("k").await, ["", "a", "b", "ä/"]);
+    assert_eq!(keys("kk").await, ["a"]);
+    assert_eq!(keys("other").await, [""; 0]);
+    store.put("k", "b", noise(200_000, 1)).await.unwrap();
+    store.put("k", "b", noise(200_000, 2)).await.unwrap();
+    store.remove("k", "a").await.unwrap();
+    store.remove("k", "not there").await.unwrap();
+    let documents = store.documents("k").await.unwrap();
+    assert_eq!(documents.len(), 3);
+    assert_eq!(documents[1], ("b".into(), noise(200_000, 2)));
+    let one_after_another =
+        vec![store.put("k", "c", text("1")), store.remove("k", "c"), store.put("k", "c", text("2"))];
+    in_order(one_after_another).await;
+    assert_eq!(store.documents("k").await.unwrap()[2], ("c".into(), text("2")));
+}
+
+async fn writers_do_not_disturb_each_other(store: &Store) {
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..32 {
+        let store = store.clone();
+        writers.spawn(async move {
+            let id = format!("writer {writer}");
+            store.create(&id, text(&id[..])).await.unwrap();
+            for number in 0..50 {
+                if number == writer {
+                    store.compact(&id, text(format!("{number}"))).await.unwrap();
+                } else {
+                    store.append(&id, noise(number * 40, writer as u64)).await.unwrap();
+                }
+            }
+            let journal = store.load(&id).await.unwrap();
+            assert_eq!(journal.snapshot, Some(text(format!("{writer}"))));
+            let expected: Vec<_> = (writer + 1..50).map(|number| noise(number * 40, writer as u64)).collect();
+            assert_eq!(journal.records, expected);
+            store.close(&id, text("end")).await.unwrap();
+        });
+    }
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    let entries = store.list().await.unwrap();
+    let closed = entries.iter().filter(|entry| entry.process.starts_with("writer ") && entry.summary.is_some());
+    assert_eq!(closed.count(), 32);
+}
+
+async fn large_payloads_come_back(store: &Store) {
+    let large = noise(1 << 20, 3);
+    store.create("large", large.clone()).await.unwrap();
+    // The same bytes in several places are still several things.
+    store.append("large", large.clone()).await.unwrap();
+    store.append("large", large.clone()).await.unwrap();
+    store.append("large", text("small")).await.unwrap();
+    let huge = noise(70 << 20, 4);
+    store.append("large", huge.clone()).await.unwrap();
+    let journal = store.load("large").await.unwrap();
+    assert!(journal.head == large && journal.records == [large.clone(), large.clone(), text("small"), huge]);
+    assert!(store.find("large").await.unwrap().unwrap().size >= 71 << 20);
+    store.compact("large", large.clone()).await.unwrap();
+    assert!(store.load("large").await.unwrap().snapshot == Some(large.clone()));
+    assert!(store.find("large").await.unwrap().unwrap().size < 10 << 20);
+    store.close("large", large.clone()).await.unwrap();
+    let entry = store.find("large").await.unwrap().unwrap();
+    assert!(entry.head == large && entry.summary == Some(large));
+    store.forget(&["large".into()]).await.unwrap();
+}
+
+async fn own_processes_are_not_claimed_again(store: &Store) {
+    assert_eq!(store.claim().await.unwrap(), [""; 0]);
+}
+
+/// What is left at the end of [`run`].
+pub fn running_after_run() -> BTreeSet<String> {
+    ["life", "twice", "race", "order 0", "order 1", "order 2", "order 3"].map(String::from).into()
+}
+
+/// What every later call meets.
+pub async fn nothing_works_after_the_end(store: &Store) {
+    store.shut_down().await;
+    store.shut_down().await;
+    assert!(matches!(store.create("late", text("head")).await, Err(Error::Broken(_))));
+    assert!(matches!(store.load("life").await, Err(Error::Broken(_))));
+    assert!(matches!(store.list().await, Err(Error::Broken(_))));
+    assert!(matches!(store.documents("k").await, Err(Error::Broken(_))));
+}

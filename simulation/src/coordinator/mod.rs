@@ -1,0 +1,386 @@
+//! A coordinator: drivers, the pool and the books of subtrees, and around them what the real shell does, in its order.
+
+mod links;
+mod parents;
+mod process;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_engine::{ElementId, Engine, Outcome, Output, Rejection, Root, Start, Time};
+use xavantes_model::definition::NodeId;
+use xavantes_model::value::Value;
+use xavantes_process_coordinator::driver::{Batch, Driver, Effect, Entry, Incoming};
+use xavantes_process_coordinator::foster::{self, Arrival, Caller};
+use xavantes_process_coordinator::journal::{self, Head, Origin, Placement, Summary};
+use xavantes_process_coordinator::pool::{self, Key, Order, Peer, Pool, Share, Told, key_of, wire_id};
+use xavantes_proto::{v1, value};
+
+use crate::mutation::Mutation;
+use crate::network::{Report, Side, Step};
+use crate::store::{Change, Held, Refused};
+use crate::user::{Answer, Moved, ReplyTo, Request};
+use crate::world::{Ambush, Event, Machine, Task, Who, World};
+
+const FIRST_PAUSE: u64 = 50;
+const LONGEST_PAUSE: u64 = 2000;
+
+/// The driver of a process; replies go to streams, verdicts to whoever steers.
+pub type Driving = Driver<usize, ReplyTo>;
+type Happened = Incoming<usize, ReplyTo>;
+
+/// What the pool is told.
+#[derive(Debug)]
+pub enum PoolMail {
+    Roster(v1::Roster),
+    Do(Effect<usize, ReplyTo>),
+    Placed(Key, Option<v1::NodeDescription>),
+    Moved(Vec<Key>, Placement),
+    Began(Arc<str>),
+    Recovered(Arc<str>, Vec<xavantes_process_coordinator::driver::Recovered>),
+    Over(Arc<str>),
+    Connected(Arc<str>, v1::WorkerHello, usize),
+    Known(Arc<str>, v1::Known),
+    Disconnected(Arc<str>),
+    Answered(Arc<str>, Vec<Key>),
+    Refused(Arc<str>, Key, v1::Refusal),
+}
+
+#[derive(Debug)]
+enum Mail {
+    Happened(Happened),
+    Called(v1::SharedCall, usize),
+}
+
+/// A connection that the pool wants.
+#[derive(Debug)]
+struct Link {
+    number: u64,
+    address: String,
+    pause: u64,
+    /// Which is being used, and to which orders go.
+    stream: Option<usize>,
+    orders: Option<usize>,
+}
+
+/// A process that runs here.
+#[derive(Debug)]
+struct Runner {
+    number: u64,
+    driver: Driving,
+    head: Head,
+    /// The engine's clock and the node's when it began to run here.
+    began: (u64, Duration),
+    parent: Option<(Caller, Key)>,
+    mail: VecDeque<Mail>,
+    awake: bool,
+    share: bool,
+    /// Answers that have been taken since the last record.
+    taken: Vec<Key>,
+    writing: Option<(Batch<usize, ReplyTo>, Vec<Key>)>,
+    ending: Option<Summary>,
+    answer: Option<v1::Answer>,
+    timer: u64,
+}
+
+/// A call that went on to the parent.
+#[derive(Debug)]
+struct Pending {
+    parent: Caller,
+    key: Key,
+    call: v1::SharedCall,
+    stream: usize,
+    ticket: u64,
+}
+
+/// The coordinators that hand subtrees over.
+#[derive(Debug, Default)]
+struct Parents {
+    books: foster::Books,
+    streams: BTreeMap<String, (u64, usize)>,
+    calls: BTreeMap<u64, Pending>,
+}
+
+/// What ends with a life.
+#[derive(Debug, Default)]
+struct Memory {
+    pool: Pool,
+    pool_mail: VecDeque<PoolMail>,
+    pool_awake: bool,
+    share: Share,
+    links: BTreeMap<Arc<str>, Link>,
+    runners: BTreeMap<Arc<str>, Runner>,
+    foreign: BTreeSet<Arc<str>>,
+    parents: Parents,
+}
+
+/// A write that is on its way, and what follows.
+#[derive(Debug)]
+pub struct Writing {
+    change: Change,
+    done: Done,
+}
+
+/// What is to be done when a write is answered.
+#[derive(Debug)]
+pub enum Done {
+    Started(Box<Started>),
+    Recorded(Arc<str>, u64),
+    Closed(Arc<str>, u64),
+    /// Of a parent's stream, which waits for it.
+    Forgotten(usize),
+}
+
+/// A process that begins when it is kept.
+#[derive(Debug)]
+pub struct Started {
+    id: Arc<str>,
+    driver: Driving,
+    head: Head,
+    parent: Option<(Caller, Key, usize)>,
+    reply: Option<ReplyTo>,
+}
+
+/// A coordinator.
+#[derive(Debug)]
+pub struct Coordinator {
+    pub machine: Machine,
+    pub store: usize,
+    pub held: Held,
+    pub store_cut_until: u64,
+    writes: VecDeque<Writing>,
+    commits: u64,
+    memory: Memory,
+}
+
+fn element_of(key: &Key) -> ElementId {
+    ElementId { index: key.1 as u32, generation: (key.1 >> 32) as u32 }
+}
+
+fn names(origin: &Origin) -> Option<(Caller, Key)> {
+    let key = (origin.process.as_str().into(), origin.element, origin.attempt);
+    Some((Caller::parse(&origin.coordinator)?, key))
+}
+
+impl Coordinator {
+    pub fn new(machine: Machine, store: usize) -> Self {
+        let (held, writes) = (Held::default(), VecDeque::new());
+        Self { machine, store, held, store_cut_until: 0, writes, commits: 0, memory: Memory::default() }
+    }
+}
+
+impl World<'_> {
+    fn hello(&self, c: usize) -> v1::CoordinatorHello {
+        let it = &self.coordinators[c];
+        v1::CoordinatorHello {
+            node: it.machine.name.to_string(),
+            group: format!("g{}", it.machine.group),
+            realm: self.stores[it.store].realm.to_string(),
+            address: it.machine.name.to_string(),
+            ..v1::CoordinatorHello::default()
+        }
+    }
+
+    fn clock(&self, c: usize) -> Duration {
+        self.coordinators[c].machine.clock(self.now)
+    }
+
+    /// With everything that was kept.
+    pub fn coordinator_started(&mut self, c: usize) {
+        let session = self.count();
+        let it = &mut self.coordinators[c];
+        let store = &mut self.stores[it.store];
+        store.begin(it.held.session, session, self.now);
+        it.held = Held { session, ..Held::default() };
+        for (process, stored) in &store.processes {
+            let Some(summary) = &stored.summary else { continue };
+            let read = || {
+                let head: Head = journal::read("head", &stored.head).ok()?;
+                let answer = journal::read::<Summary>("summary", summary).ok()?.answer().ok()??;
+                let (caller, key) = names(&head.parent?)?;
+                Some((caller, key, answer))
+            };
+            if let Some((caller, key, answer)) = read() {
+                it.memory.parents.books.restore(&caller, &key, process, Some(answer));
+            }
+        }
+        self.take_over(c);
+        for (delay, task) in [(0, Task::Look), (2000, Task::TakeOver), (3000, Task::Renew), (0, Task::Roster)] {
+            let delay = delay + self.random.below(300);
+            self.later(Who::Coordinator(c), delay, task);
+        }
+    }
+
+    /// A crash: of what was on its way to the store, some may have arrived.
+    pub fn coordinator_crashed(&mut self, c: usize) {
+        while !self.coordinators[c].writes.is_empty() && self.random.one_in(2) {
+            let _ = self.apply_next(c);
+        }
+        let it = &mut self.coordinators[c];
+        it.writes.clear();
+        it.memory = Memory::default();
+        let name = it.machine.name.clone();
+        self.check.coordinator_crashed(&name, self.now);
+    }
+
+    pub fn renew(&mut self, c: usize) {
+        let it = &mut self.coordinators[c];
+        let cut = it.store_cut_until > self.now;
+        if !cut && !self.stores[it.store].renew(it.held.session, self.now) {
+            let session = self.count();
+            let it = &mut self.coordinators[c];
+            it.held.session = session;
+            self.stores[it.store].begin(0, session, self.now);
+        }
+        self.later(Who::Coordinator(c), if cut { 500 } else { 3000 }, Task::Renew);
+    }
+
+    /// Goes on with processes that it had, or that others had.
+    pub fn take_over(&mut self, c: usize) {
+        let it = &mut self.coordinators[c];
+        if it.store_cut_until > self.now && it.machine.began != self.now {
+            return;
+        }
+        let all = self.mutation == Some(Mutation::AdoptTwice);
+        let store = &mut self.stores[it.store];
+        if all {
+            let lives = |process: &&Arc<str>| store.is_held(process, self.now);
+            let stolen = store.processes.iter().filter(|(_, it)| it.summary.is_none()).map(|(process, _)| process);
+            let session = it.held.session;
+            let stolen = stolen.filter(|process| store.processes[*process].owner != session).find(lives).cloned();
+            if let Some(process) = stolen {
+                self.broken(Some(format!("{process} is taken from a coordinator whose lease is not over")));
+                return;
+            }
+        }
+        let it = &mut self.coordinators[c];
+        let (store, own) = (it.store, it.held.session);
+        let before: BTreeMap<Arc<str>, u64> =
+            self.stores[store].processes.iter().map(|(process, stored)| (process.clone(), stored.owner)).collect();
+        for process in self.stores[store].claim(&mut it.held, self.now, false) {
+            let lives = |it: &Coordinator| it.machine.alive && it.held.session != own;
+            let former = |it: &Coordinator| before.get(&process) == Some(&it.held.session);
+            if self.coordinators.iter().any(|it| lives(it) && former(it)) {
+                self.check.disputed(&process);
+            }
+            self.recover(c, &process);
+        }
+    }
+
+    fn recover(&mut self, c: usize, process: &Arc<str>) {
+        let it = &self.coordinators[c];
+        let Some(stored) = self.stores[it.store].processes.get(process).cloned() else { return };
+        let program = self.tools.program.clone();
+        let read = journal::read::<Head>("head", &stored.head).and_then(|head| {
+            Ok((journal::restore(&program, &head, stored.snapshot.as_deref(), &stored.records)?, head))
+        });
+        let (kept, head) = match read {
+            Ok(read) => read,
+            Err(error) => return self.broken(Some(format!("{process}: {error}"))),
+        };
+        let at = kept.at;
+        let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
+        let (driver, out) = Driver::recover(process.clone(), program, self.tools.wire.clone(), root, kept);
+        self.trace(|| format!("c{c} goes on with {process}, {} out", out.len()));
+        let creation = self.creation_at(c, process);
+        for it in &out {
+            let problem = self.check.recovered(creation, &it.task.key);
+            self.broken(problem);
+        }
+        let problem = self.users.recovered(process, &driver);
+        self.broken(problem);
+        let parent = head.parent.as_ref().and_then(names);
+        if let Some((caller, key)) = &parent {
+            self.coordinators[c].memory.parents.books.restore(caller, key, process, None);
+        }
+        if let Some(origin) = head.parent.clone() {
+            self.tell_parent(c, process.clone(), origin);
+        }
+        let lost: Vec<Key> = match self.mutation {
+            Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
+            _ => Vec::new(),
+        };
+        self.pool_mail(c, PoolMail::Recovered(process.clone(), out));
+        self.run_process(c, process, driver, head, at, parent);
+        for key in lost {
+            self.mail(c, process, Mail::Happened(Incoming::Lost(key)));
+        }
+    }
+
+    fn creation_at(&self, c: usize, process: &str) -> u64 {
+        self.creation(&self.stores[self.coordinators[c].store].realm, process)
+    }
+
+    /// The parent could not be told where a subtree is; if it is still here, it is told again.
+    pub fn tell_parent_again(&mut self, c: usize, process: Arc<str>, origin: Origin) {
+        if self.coordinators[c].memory.runners.contains_key(&process) {
+            self.tell_parent(c, process, origin);
+        }
+    }
+
+    fn tell_parent(&mut self, c: usize, process: Arc<str>, origin: Origin) {
+        let it = &self.coordinators[c].machine;
+        let place = Placement { node: it.name.to_string(), address: it.name.to_string() };
+        let (life, to) = (it.life, self.address(&origin.address));
+        let key = (origin.process.as_str().into(), origin.element, origin.attempt);
+        let reply = ReplyTo::Moved(Box::new(Moved { c, life, process, origin }));
+        self.call(Some(Who::Coordinator(c)), to, Request::Moved(key, place), reply);
+    }
+
+    /// Starts to run a process.
+    fn run_process(
+        &mut self,
+        c: usize,
+        id: &Arc<str>,
+        mut driver: Driving,
+        head: Head,
+        at_least: u64,
+        parent: Option<(Caller, Key)>,
+    ) {
+        let number = self.count();
+        let machine = &self.coordinators[c].machine;
+        let passed = machine.wall(self.now).saturating_sub(head.submitted_ms).max(at_least);
+        let began = (passed, machine.clock(self.now));
+        if self.compacts {
+            driver.set_large_journal(500);
+        }
+        let runner = Runner {
+            number,
+            driver,
+            head,
+            began,
+            parent,
+            mail: VecDeque::new(),
+            awake: false,
+            share: true,
+            taken: Vec::new(),
+            writing: None,
+            ending: None,
+            answer: None,
+            timer: u64::MAX,
+        };
+        let memory = &mut self.coordinators[c].memory;
+        memory.foreign.remove(id);
+        memory.runners.insert(id.clone(), runner);
+        self.wake(c, id);
+    }
+
+    /// How processes are that have not ended.
+    pub fn conditions(&self) -> Vec<String> {
+        let alive = self.coordinators.iter().filter(|it| it.machine.alive);
+        let runners = alive.flat_map(|it| it.memory.runners.iter().map(move |(id, runner)| (it, id, runner)));
+        let describe = |(it, id, runner): (&Coordinator, &Arc<str>, &Runner)| {
+            let (counts, share) = (runner.driver.engine().state().counts(), it.memory.share);
+            format!("{id} at {}: {counts:?}, {share:?}", it.machine.name)
+        };
+        runners.map(describe).collect()
+    }
+
+    /// The driver of a process, wherever it runs.
+    pub fn driver(&self, id: &str) -> Option<(usize, &Driving)> {
+        let find = |c: &usize| self.coordinators[*c].memory.runners.get(id).map(|runner| (*c, &runner.driver));
+        (0..self.coordinators.len()).filter(|c| self.coordinators[*c].machine.alive).find_map(|c| find(&c))
+    }
+}

@@ -1,0 +1,67 @@
+//! The processes that are simulated, and what must come out of them.
+
+use std::sync::Arc;
+
+use xavantes_model::definition::Program;
+use xavantes_model::diagnostic::Source;
+use xavantes_model::load::load;
+use xavantes_model::script::{Limits, Sandbox};
+use xavantes_proto::v1;
+
+const DOCUMENT: &str = include_str!("processes.xml");
+
+/// What all worlds have in common, made once.
+pub struct Tools {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) program: Arc<Program>,
+    pub(crate) wire: Arc<v1::Program>,
+}
+
+impl Tools {
+    /// Loads the processes.
+    pub fn new() -> Result<Self, String> {
+        let program = load(&[Source::new("processes.xml", DOCUMENT)])
+            .map_err(|problems| problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>().join("\n"))?;
+        let document = v1::Document { name: "processes.xml".into(), text: String::new() };
+        let wire = v1::Program { digest: "processes".into(), documents: vec![document] };
+        let sandbox = Sandbox::new(Limits::CONTROL, false).map_err(|error| error.message)?;
+        Ok(Self { sandbox, program: Arc::new(program), wire: Arc::new(wire) })
+    }
+}
+
+/// The process types that are submitted.
+pub const TYPES: [&str; 4] = ["Flat", "Deep", "Mixed", "Calls"];
+
+/// What a process must give: the sum of its activities' values, and how many activities there are.
+pub fn expected(process_type: &str, n: i64) -> (i64, u64) {
+    let numbers: Vec<i64> = match process_type {
+        "Flat" => (1..=n).collect(),
+        "Deep" => (1..=3).flat_map(|row| (1..=n / 3).map(move |cell| row * 100 + cell)).collect(),
+        "Mixed" => (1..=4)
+            .flat_map(|turn| match turn % 2 {
+                1 => (1..=n / 4).map(|part| turn * 100 + part).collect(),
+                _ => vec![turn],
+            })
+            .collect(),
+        _ => (1..=n / 4).flat_map(|part| [part, part + 1, part + 1000, part + 1001]).chain([7]).collect(),
+    };
+    (numbers.iter().map(|number| value(*number)).sum(), numbers.len() as u64)
+}
+
+/// What an activity makes of its number.
+pub fn value(number: i64) -> i64 {
+    number * number + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_is_valid() {
+        let tools = Tools::new().expect("a valid document");
+        for process_type in TYPES {
+            assert!(tools.program.entry(Some(process_type)).is_ok());
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! A worker: the books of the activity manager, a disk for answers, and activities that only take time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use xavantes_activity_manager::books::{Books, Deed, Key, Ready, Report as Told};
+use xavantes_proto::v1;
+use xavantes_proto::v1::answer::Outcome;
+
+use crate::documents::value;
+use crate::mutation::Mutation;
+use crate::network::{Report, Side};
+use crate::world::{Ambush, Event, Machine, Task, Who, World};
+
+/// An activity that can run.
+#[derive(Debug)]
+pub struct Job {
+    pub key: Key,
+    pub path: String,
+    number: i64,
+    objects: [Option<v1::SharedReference>; 2],
+}
+
+/// An activity that runs.
+#[derive(Debug)]
+struct Running {
+    job: Arc<Job>,
+    /// Calls that were answered.
+    calls: u64,
+    ticket: Option<u64>,
+    stop: bool,
+    fails: bool,
+    pace: u64,
+}
+
+#[derive(Debug)]
+enum Record {
+    Answer(Key, Arc<str>, Arc<v1::Answer>),
+    Forgotten(Key),
+}
+
+/// What ends with a life.
+#[derive(Debug)]
+struct Memory {
+    books: Books<Arc<Job>>,
+    /// The stream of each coordinator.
+    outboxes: BTreeMap<Arc<str>, usize>,
+    programs: BTreeSet<String>,
+    writes: VecDeque<Record>,
+    /// How many of them are being written.
+    writing: usize,
+    running: BTreeMap<u64, Running>,
+}
+
+/// A worker.
+#[derive(Debug)]
+pub struct Worker {
+    pub machine: Machine,
+    pub slots: u32,
+    queue: u32,
+    pub disk: BTreeMap<Key, (Arc<str>, Arc<v1::Answer>)>,
+    memory: Memory,
+}
+
+impl Memory {
+    fn new(slots: u32, queue: u32) -> Self {
+        Self {
+            books: Books::new(slots, queue as usize),
+            outboxes: BTreeMap::new(),
+            programs: BTreeSet::new(),
+            writes: VecDeque::new(),
+            writing: 0,
+            running: BTreeMap::new(),
+        }
+    }
+}
+
+impl Worker {
+    pub fn new(machine: Machine, slots: u32, queue: u32) -> Self {
+        Self { machine, slots, queue, disk: BTreeMap::new(), memory: Memory::new(slots, queue) }
+    }
+
+    fn write(&mut self, record: Record) {
+        match record {
+            Record::Answer(key, owner, answer) => drop(self.disk.insert(key, (owner, answer))),
+            Record::Forgotten(key) => drop(self.disk.remove(&key)),
+        }
+    }
+}
+
+impl World<'_> {
+    /// A crash: of what was not written, some may have reached the disk.
+    pub fn worker_crashed(&mut self, w: usize) {
+        let keeps = self.random.one_in(2);
+        let worker = &mut self.workers[w];
+        let mut writes = std::mem::take(&mut worker.memory.writes);
+        if keeps {
+            let some = self.random.below(writes.len() as u64 + 1) as usize;
+            writes.drain(..some).for_each(|record| worker.write(record));
+        }
+        worker.memory = Memory::new(worker.slots, worker.queue);
+        self.check.worker_crashed(w, &self.workers[w].machine.name, self.now);
+    }
+
+    pub fn worker_started(&mut self, w: usize) {
+        let worker = &mut self.workers[w];
+        self.check.worker_started(&worker.machine.name, self.now);
+        for (key, (owner, answer)) in &worker.disk {
+            worker.memory.books.restore(key.clone(), owner.clone(), answer.clone());
+        }
+    }
+
+    pub fn worker_disconnected(&mut self, w: usize, stream: usize) {
+        let Some(books) = self.streams[stream].books.clone() else { return };
+        let memory = &mut self.workers[w].memory;
+        if memory.books.is_current(&books) {
+            memory.books.disconnect(&books);
+            memory.outboxes.remove(&books.coordinator);
+        }
+    }
+
+    /// An order arrives.
+    pub fn worker_takes(&mut self, w: usize, stream: usize, order: v1::WorkOrder) {
+        let late = self.streams[stream].closed[Side::Server as usize];
+        if let Some(hello) = &order.hello {
+            if late {
+                return;
+            }
+            let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
+            let worker = &mut self.workers[w];
+            let (books, welcome, deeds) = worker.memory.books.connect(&coordinator, &hello.realm.as_str().into());
+            self.streams[stream].books = Some(books);
+            let hello = v1::WorkerHello {
+                node: worker.machine.name.to_string(),
+                slots: worker.slots,
+                queue: worker.queue,
+                running: welcome.running,
+                answered: welcome.answered,
+                ..v1::WorkerHello::default()
+            };
+            let former = worker.memory.outboxes.insert(coordinator, stream);
+            if let Some(former) = former {
+                self.close(former, Side::Server);
+            }
+            self.report(stream, Report::Hello(hello));
+            self.perform(w, deeds);
+        }
+        let Some(mut books) = self.streams[stream].books.clone() else { return };
+        let worker = &mut self.workers[w];
+        if late || !worker.memory.books.is_current(&books) {
+            if self.mutation != Some(Mutation::OldStreamOrders) {
+                return;
+            }
+            let current = worker.memory.outboxes.get(&books.coordinator);
+            let Some(current) = current.and_then(|current| self.streams[*current].books.clone()) else { return };
+            books = current;
+        }
+        let worker = &mut self.workers[w];
+        worker.memory.programs.extend(order.programs.into_iter().map(|program| program.digest));
+        if !order.claims.is_empty() && self.mutation != Some(Mutation::SkipClaims) {
+            let deeds = worker.memory.books.claim(&books, order.claims);
+            self.perform(w, deeds);
+        }
+        for id in &order.acknowledged {
+            let deeds = self.workers[w].memory.books.acknowledge(&books, id);
+            self.perform(w, deeds);
+        }
+        for job in order.jobs {
+            let Some(id) = &job.id else { continue };
+            let key = books.key(id);
+            let ready = ready(&key, &job, &self.workers[w].memory.programs);
+            let deeds = self.workers[w].memory.books.arrive(&books, key, job.again, ready);
+            self.perform(w, deeds);
+        }
+        for id in &order.cancels {
+            let deeds = self.workers[w].memory.books.cancel(&books, id);
+            self.perform(w, deeds);
+        }
+        for reply in order.replies {
+            if self.workers[w].memory.books.reply(&books, reply.ticket) {
+                self.replied(w, reply);
+            }
+        }
+    }
+
+    fn perform(&mut self, w: usize, deeds: Vec<Deed<Arc<Job>>>) {
+        let mut deeds = VecDeque::from(deeds);
+        while let Some(deed) = deeds.pop_front() {
+            match deed {
+                Deed::Begin(job) => self.begin(w, job),
+                Deed::Stop(job) => {
+                    let running = &mut self.workers[w].memory.running;
+                    let found = running.iter_mut().find(|(_, running)| running.job.key == job.key);
+                    if let Some((number, running)) = found {
+                        running.stop = true;
+                        let number = *number;
+                        let delay = self.random.between(0, 200);
+                        self.later(Who::Worker(w), delay, Task::Step(number));
+                    }
+                }
+                Deed::Tell(coordinator, report) => {
+                    let Some(stream) = self.workers[w].memory.outboxes.get(&coordinator).copied() else { continue };
+                    match report {
+                        Told::Answer(answer) => self.report(stream, Report::Answer(answer)),
+                        Told::Call(call) => self.report(stream, Report::Call(call)),
+                        Told::Known(known) => self.report(stream, Report::Known(known)),
+                        Told::Draining => {}
+                    }
+                }
+                Deed::Keep(key, owner, answer) => match self.mutation {
+                    Some(Mutation::AnswersNotKept) => deeds.extend(self.safe(w, &key)),
+                    Some(Mutation::SendBeforeDurable) => {
+                        deeds.extend(self.safe(w, &key));
+                        self.keep(w, Record::Answer(key, owner, answer));
+                    }
+                    _ => self.keep(w, Record::Answer(key, owner, answer)),
+                },
+                Deed::Forget(key) => self.keep(w, Record::Forgotten(key)),
+            }
+        }
+    }
+
+    fn keep(&mut self, w: usize, record: Record) {
+        if matches!(record, Record::Answer(..)) {
+            self.ambush(Ambush::Keep, Who::Worker(w));
+        }
+        self.workers[w].memory.writes.push_back(record);
+        self.write_soon(w);
+    }
+
+    fn write_soon(&mut self, w: usize) {
+        let memory = &mut self.workers[w].memory;
+        if memory.writing == 0 && !memory.writes.is_empty() {
+            memory.writing = memory.writes.len();
+            let delay = if self.random.one_in(8) { self.random.between(20, 400) } else { self.random.between(1, 8) };
+            self.later(Who::Worker(w), delay, Task::Kept);
+        }
+    }
+
+    /// What was being written is on the disk.
+    pub fn on_kept(&mut self, w: usize) {
+        let worker = &mut self.workers[w];
+        let count = std::mem::take(&mut worker.memory.writing);
+        let written: Vec<Record> = worker.memory.writes.drain(..count).collect();
+        let mut keys = Vec::new();
+        for record in written {
+            if let Record::Answer(key, ..) = &record {
+                keys.push(key.clone());
+            }
+            worker.write(record);
+        }
+        for key in keys {
+            let deeds = self.safe(w, &key);
+            self.perform(w, deeds);
+        }
+        self.write_soon(w);
+    }
+
+    fn safe(&mut self, w: usize, key: &Key) -> Vec<Deed<Arc<Job>>> {
+        self.check.kept(key);
+        self.ambush(Ambush::Kept, Who::Worker(w));
+        self.workers[w].memory.books.kept(key)
+    }
+
+    fn begin(&mut self, w: usize, job: Arc<Job>) {
+        let number = self.count();
+        let creation = self.creation(&job.key.realm, &job.key.process);
+        self.trace(|| format!("w{w} begins {} attempt {} ({number})", job.path, job.key.attempt));
+        let problem = self.check.began(number, &job, w, creation, self.now);
+        self.broken(problem);
+        let pace = match self.random.below(12) {
+            0 => self.random.between(1500, 5000),
+            1..4 => self.random.between(200, 1500),
+            _ => self.random.between(2, 200),
+        };
+        let fails = self.random.one_in(12);
+        self.workers[w]
+            .memory
+            .running
+            .insert(number, Running { job, calls: 0, ticket: None, stop: false, fails, pace });
+        let delay = 1 + self.random.below(pace);
+        self.later(Who::Worker(w), delay, Task::Step(number));
+    }
+
+    /// An activity goes on.
+    pub fn step(&mut self, w: usize, number: u64) {
+        let stubborn = self.random.one_in(6);
+        let memory = &mut self.workers[w].memory;
+        let Some(running) = memory.running.get_mut(&number) else { return };
+        let id = running.job.key.id();
+        if running.stop && !(stubborn && running.calls == 2) {
+            running.ticket.into_iter().for_each(|ticket| memory.books.abandon(ticket));
+            return self.finish(w, number, Outcome::Cancelled(v1::Nothing {}));
+        }
+        if running.ticket.is_some() {
+            return;
+        }
+        if running.fails && running.calls == 0 {
+            return self.finish(w, number, failed("bad luck"));
+        }
+        let call = v1::SharedCall {
+            id: Some(id),
+            sequence: running.calls + 1,
+            acknowledged: running.calls,
+            ..v1::SharedCall::default()
+        };
+        let call = match running.calls {
+            0 => v1::SharedCall { object: running.job.objects[0].clone(), method: "add".into(), ..call },
+            1 => {
+                let argument = v1::Value { kind: Some(v1::value::Kind::Int(number as i64)) };
+                let object = running.job.objects[1].clone();
+                v1::SharedCall { object, method: "append".into(), arguments: vec![argument], ..call }
+            }
+            _ => {
+                let result = v1::Value { kind: Some(v1::value::Kind::Int(value(running.job.number))) };
+                return self.finish(w, number, Outcome::Completed(v1::Completed { results: vec![result] }));
+            }
+        };
+        let (ticket, deeds) = memory.books.call(&running.job.key, call);
+        running.ticket = Some(ticket);
+        self.check.called(number);
+        self.trace(|| format!("w{w}: {number} calls ({ticket})"));
+        self.perform(w, deeds);
+    }
+
+    fn replied(&mut self, w: usize, reply: v1::SharedReply) {
+        let running = &mut self.workers[w].memory.running;
+        let Some((number, running)) = running.iter_mut().find(|(_, it)| it.ticket == Some(reply.ticket)) else {
+            return;
+        };
+        let number = *number;
+        running.ticket = None;
+        self.trace(|| format!("w{w}: {number} hears {:?}", reply.result));
+        let running = &mut self.workers[w].memory.running;
+        let Some(running) = running.get_mut(&number) else { return };
+        if let Some(v1::shared_reply::Result::Error(message)) = reply.result {
+            return self.finish(w, number, failed(&message));
+        }
+        running.calls += 1;
+        if running.calls == 2 {
+            self.check.logged(number);
+        }
+        let delay = 1 + self.random.below(running.pace);
+        self.later(Who::Worker(w), delay, Task::Step(number));
+    }
+
+    fn finish(&mut self, w: usize, number: u64, outcome: Outcome) {
+        let Some(running) = self.workers[w].memory.running.remove(&number) else { return };
+        self.trace(|| format!("w{w} finishes {} attempt {}: {outcome:?}", running.job.path, running.job.key.attempt));
+        self.check.finished(number, &outcome);
+        let key = running.job.key.clone();
+        let deeds = self.workers[w].memory.books.finish(&key, key.answer(outcome));
+        self.perform(w, deeds);
+    }
+
+    pub fn creation(&self, realm: &str, process: &str) -> u64 {
+        let store = self.stores.iter().find(|store| *store.realm == *realm);
+        store.and_then(|store| store.creations.get(process)).copied().unwrap_or_default()
+    }
+
+    pub fn later(&mut self, who: Who, delay: u64, task: Task) {
+        let life = self.machine(who).life;
+        self.at(self.now + delay, Event::Node(who, life, task));
+    }
+}
+
+fn failed(message: &str) -> Outcome {
+    Outcome::Failed(v1::Failure {
+        kind: v1::FailureKind::Code.into(),
+        message: message.into(),
+        ..v1::Failure::default()
+    })
+}
+
+fn ready(key: &Key, job: &v1::Job, programs: &BTreeSet<String>) -> Result<Ready<Arc<Job>>, v1::Refusal> {
+    if !programs.contains(&job.program) {
+        return Err(v1::Refusal { reason: "the program is not known here".into(), for_good: true });
+    }
+    let kind = |at: usize| job.parameters.get(at).and_then(|value| value.kind.clone());
+    let number = match kind(0) {
+        Some(v1::value::Kind::Int(number)) => number,
+        _ => 0,
+    };
+    let object = |at| match kind(at) {
+        Some(v1::value::Kind::Shared(object)) => Some(object),
+        _ => None,
+    };
+    let job = Job { key: key.clone(), path: job.path.clone(), number, objects: [object(1), object(2)] };
+    Ok(Ready { needs: 1, job: Arc::new(job) })
+}

@@ -1,0 +1,31 @@
+//! Worlds without bugs go well, and each planted bug is found.
+
+use xavantes_simulation::{Mutation, Tools, run};
+
+#[test]
+fn worlds_go_well() {
+    let mut tools = Tools::new().expect("valid documents");
+    for seed in 0..200 {
+        if let Err(problem) = run(seed, None, false, &mut tools) {
+            panic!("{problem}\ncargo run --release -p xavantes-simulation -- --seed {seed} --trace");
+        }
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let mut tools = Tools::new().expect("valid documents");
+    for (name, mutation) in Mutation::ALL {
+        let found = (0..1000).find(|seed| run(*seed, Some(mutation), false, &mut tools).is_err());
+        let seed = found.unwrap_or_else(|| panic!("{name} is not found"));
+        assert!(run(seed, None, false, &mut tools).is_ok(), "seed {seed} goes wrong without {name}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_world_again() {
+    let mut tools = Tools::new().expect("valid documents");
+    for seed in 0..20 {
+        assert_eq!(run(seed, None, false, &mut tools), run(seed, None, false, &mut tools));
+    }
+}

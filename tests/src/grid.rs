@@ -1,0 +1,316 @@
+//! Nodes with their ports, logs and data, and a folder for all of it.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+use crate::program::{self, Ended, PATIENCE, Running, xavantes};
+use crate::{LOOK, until};
+
+/// Lines of each node's log that are shown when a test fails.
+const SHOWN_LINES: usize = 60;
+/// Below those that the system gives to outgoing connections, so that none of them takes the port of a node that is
+/// started again.
+const PORTS: std::ops::Range<u32> = 10_000..30_000;
+/// How often a node is started whose port somebody else took.
+const STARTS: usize = 5;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// An address on this machine that nobody listens on.
+pub fn free_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Tests that run at the same time begin to look at different ends.
+    let first = std::process::id().wrapping_mul(7919);
+    let ports =
+        PORTS.map(|_| PORTS.start + first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u32);
+    let mut addresses = ports.map(|port| format!("127.0.0.1:{port}"));
+    addresses.find(|address| TcpListener::bind(address).is_ok()).expect("there are free ports")
+}
+
+struct Node {
+    /// `group/name`.
+    name: String,
+    listen: String,
+    flags: Vec<String>,
+    child: Option<Child>,
+    log: PathBuf,
+    data: PathBuf,
+}
+
+impl Node {
+    fn kill(&mut self) {
+        if let Some(child) = &mut self.child {
+            program::kill(child);
+        }
+    }
+
+    /// Starts it, and waits until it says that it has started.
+    fn launch(&mut self, folder: &Path) {
+        for _ in 0..STARTS {
+            let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).expect("it can be written");
+            let before = self.log().len();
+            let (group, short) = self.name.split_once('/').expect("group/name");
+            let mut command = program::command(&["node", "--group", group, "--name", short, "--listen", &self.listen]);
+            if !self.flags.iter().any(|flag| flag == "--in-memory" || flag == "--data-dir") {
+                command.arg("--data-dir").arg(&self.data);
+            }
+            // A worker that is killed cannot remove the folders of its activities.
+            command.args(&self.flags).env("TMPDIR", folder).stdout(Stdio::null()).stderr(log);
+            self.child = Some(command.spawn().expect("the program is there"));
+            let deadline = Instant::now() + PATIENCE;
+            let ended = loop {
+                // First this: what it says before it ends is then in the log.
+                let ended = self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some());
+                if self.log()[before..].contains("node started") || ended {
+                    break ended;
+                }
+                assert!(Instant::now() < deadline, "{} does not start:\n{}", self.name, self.log());
+                std::thread::sleep(LOOK / 5);
+            };
+            if !ended {
+                return;
+            }
+            assert!(self.log()[before..].contains("listen"), "{} does not start:\n{}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        panic!("{} is taken by somebody else", self.listen);
+    }
+
+    fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it was started").id()
+    }
+}
+
+/// Nodes, and a folder. All of it goes away with this; if that is because of a failure, the logs are shown.
+pub struct Grid {
+    nodes: Vec<Node>,
+    folder: PathBuf,
+    files: usize,
+    keep: bool,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Default for Grid {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Grid {
+    /// A grid without nodes.
+    pub fn new() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// The same, with its files in a folder of its own within this one.
+    pub fn within(folder: &Path) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // A test that failed leaves nothing behind that the next could stumble over.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("xavantes-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).expect("tests can write here");
+        Self { nodes: Vec::new(), folder, files: 0, keep: false, _turn: turn }
+    }
+
+    /// If there is a failure from now on, the folder stays.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    /// A group: a node `main` that manages and coordinates, and workers `w1`, `w2`, … with so many slots and no queue,
+    /// so that what they have is what they run. Gives the address of `main`.
+    pub fn group(&mut self, group: &str, slots: &[u32], flags: &[&str]) -> String {
+        let address = free_address();
+        let roles = ["--roles", "group-manager,process-coordinator"];
+        self.start(&format!("{group}/main"), &address, &[&roles[..], flags].concat());
+        for (index, slots) in slots.iter().enumerate() {
+            self.worker(&format!("{group}/w{}", index + 1), &address, &["--slots", &slots.to_string(), "--queue", "0"]);
+        }
+        self.wait_for_nodes(&address, slots.len() + 1);
+        address
+    }
+
+    /// Starts a worker.
+    pub fn worker(&mut self, name: &str, managers: &str, flags: &[&str]) {
+        let roles = ["--roles", "activity-manager", "--join", managers];
+        self.start(name, &free_address(), &[&roles[..], flags].concat());
+    }
+
+    /// Starts the node `group/name`, and waits until it has started. One that was there before under this name is
+    /// killed; what it kept is there for the new one.
+    pub fn start(&mut self, name: &str, listen: &str, flags: &[&str]) {
+        self.nodes.iter_mut().filter(|node| node.name == name).for_each(Node::kill);
+        self.nodes.retain(|node| node.name != name);
+        let file = self.folder.join(name.replace('/', "-"));
+        let node = Node {
+            name: name.to_owned(),
+            listen: listen.to_owned(),
+            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            child: None,
+            log: file.with_extension("log"),
+            data: file.with_extension("data"),
+        };
+        self.nodes.push(node);
+        self.restart(name);
+    }
+
+    /// Starts a node again as it was, with what it kept, and waits until it has started. One that still runs is killed.
+    pub fn restart(&mut self, name: &str) {
+        let folder = self.folder.clone();
+        let node = self.node_mut(name);
+        node.kill();
+        node.launch(&folder);
+    }
+
+    /// Waits until the manager at this address knows so many nodes.
+    pub fn wait_for_nodes(&self, address: &str, count: usize) {
+        until(&format!("{count} nodes at {address}"), 60, || (self.nodes(address).len() == count).then_some(()));
+    }
+
+    /// The nodes that the manager at this address knows; none if it does not answer.
+    pub fn nodes(&self, address: &str) -> Vec<Json> {
+        let answer = self.cli(address, &["nodes"]);
+        if answer.code == 0 { answer.json()["nodes"].as_array().cloned().unwrap_or_default() } else { Vec::new() }
+    }
+
+    /// Runs a command against the coordinator at this address.
+    pub fn cli(&self, address: &str, arguments: &[&str]) -> Ended {
+        xavantes(&[arguments, &["--coordinator", address, "--output", "json"]].concat())
+    }
+
+    /// Starts a command against the coordinator at this address.
+    pub fn spawn(&self, address: &str, arguments: &[&str]) -> Running {
+        Running::start(&[arguments, &["--coordinator", address, "--output", "json"]].concat())
+    }
+
+    /// A folder for the files of this grid.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes a file and gives its path.
+    pub fn write(&mut self, name: &str, content: &str) -> String {
+        self.files += 1;
+        let path = self.folder.join(format!("{}-{name}", self.files));
+        std::fs::write(&path, content).expect("tests can write here");
+        path.to_str().expect("the path is UTF-8").to_owned()
+    }
+
+    /// Starts a process and gives its id.
+    pub fn submit(&self, address: &str, file: &str, parameters: &[&str]) -> String {
+        let parameters = parameters.iter().flat_map(|parameter| ["-p", parameter]);
+        let arguments: Vec<&str> = ["submit", file].into_iter().chain(parameters).collect();
+        self.cli(address, &arguments).ok().json()["process"].as_str().expect("it has an id").to_owned()
+    }
+
+    /// The line of `list` about a process.
+    pub fn status(&self, address: &str, process: &str) -> Json {
+        let list = self.cli(address, &["list"]).ok().json();
+        let found = list["processes"].as_array().into_iter().flatten().find(|it| it["process"] == process);
+        found.cloned().unwrap_or(Json::Null)
+    }
+
+    /// Waits for the end of a process, and gives what `results` prints: its state, counts and results.
+    pub fn end(&self, address: &str, process: &str) -> Json {
+        self.cli(address, &["wait", process]);
+        self.cli(address, &["results", process]).json()
+    }
+
+    fn node(&self, name: &str) -> &Node {
+        self.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("there is no node {name}"))
+    }
+
+    fn node_mut(&mut self, name: &str) -> &mut Node {
+        let found = self.nodes.iter_mut().find(|node| node.name == name);
+        found.unwrap_or_else(|| panic!("there is no node {name}"))
+    }
+
+    /// Ends a node at once, without a word.
+    pub fn kill(&mut self, name: &str) {
+        self.node_mut(name).kill();
+    }
+
+    /// Lets a node stand still; what it started goes on.
+    pub fn freeze(&self, name: &str) {
+        self.signal(name, "STOP");
+    }
+
+    /// Lets a node go on that stands still.
+    pub fn thaw(&self, name: &str) {
+        self.signal(name, "CONT");
+    }
+
+    /// Asks a node to stop.
+    pub fn terminate(&self, name: &str) {
+        self.signal(name, "TERM");
+    }
+
+    /// Sends a signal to a node.
+    pub fn signal(&self, name: &str, signal: &str) {
+        program::signal(signal, [self.node(name).pid().to_string()]);
+    }
+
+    /// The exit code of a node, if it has ended.
+    pub fn ended(&mut self, name: &str) -> Option<i32> {
+        let child = self.node_mut(name).child.as_mut().expect("it was started");
+        child.try_wait().expect("it is ours").and_then(|status| status.code())
+    }
+
+    /// Where a node keeps what it keeps.
+    pub fn data(&self, name: &str) -> &Path {
+        &self.node(name).data
+    }
+
+    /// What a node has written to its log, over all its lives.
+    pub fn log(&self, name: &str) -> String {
+        self.node(name).log()
+    }
+
+    /// The most memory that a node has had since it was last started.
+    pub fn peak_mib(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.node(name).pid())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes: Option<u64> = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse().ok());
+        kibibytes.expect("the node runs") / 1024
+    }
+
+    fn logs(&self) -> String {
+        let mut text = String::new();
+        for node in &self.nodes {
+            let log = node.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+            let _ = writeln!(text, "--- {}\n{}", node.name, last.join("\n"));
+        }
+        text
+    }
+}
+
+impl Drop for Grid {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            node.kill();
+        }
+        let failed = std::thread::panicking();
+        if failed {
+            eprintln!("{}", self.logs());
+        }
+        if failed && self.keep {
+            eprintln!("all files are in {}", self.folder.display());
+        } else {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}

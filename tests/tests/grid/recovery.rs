@@ -1,0 +1,345 @@
+//! Nodes are killed in the middle of processes, and start again: nothing is lost, and nothing is done twice that need not
+//! be.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+use xavantes_proto::v1;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_tests::{Grid, Running, free_address, stays, until, xavantes};
+
+use crate::kit::{group, tree};
+use crate::lines::{LONG, Lines, ended, wait_for_delegation};
+
+#[test]
+fn a_killed_coordinator_goes_on_and_no_activity_is_executed_twice() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2, 2], &[]);
+    let lines = Lines::new(&mut grid, 200, 120);
+    let process = lines.submit(&grid, &address);
+    // In the middle of the work, and when all slots wait at the gate.
+    lines.wait_for(30);
+    grid.kill("a/main");
+    grid.restart("a/main");
+    lines.wait_for(124);
+    grid.kill("a/main");
+    // They end while nobody is there to hear of it.
+    lines.open_gate();
+    grid.restart("a/main");
+    lines.assert_end(&grid, &address, &process, 0);
+}
+
+#[test]
+fn of_a_killed_worker_only_what_it_was_running_is_repeated() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2, 2], &[]);
+    let lines = Lines::new(&mut grid, 20, 8);
+    let process = lines.submit(&grid, &address);
+    lines.wait_for(12);
+    grid.kill("a/w1");
+    grid.restart("a/w1");
+    lines.wait_for(14);
+    lines.open_gate();
+    lines.assert_end(&grid, &address, &process, 2);
+}
+
+/// How much is in the files of a folder.
+fn size(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
+}
+
+#[test]
+fn what_a_killed_worker_had_finished_is_not_executed_again() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[1, 1], &[]);
+    let lines = Lines::new(&mut grid, 2, 0);
+    let process = lines.submit(&grid, &address);
+    lines.wait_for(2);
+    // Nobody takes the answers.
+    grid.freeze("a/main");
+    let folders = ["a/w1", "a/w2"].map(|worker| grid.data(worker).join("answers"));
+    let before = folders.each_ref().map(|folder| size(folder));
+    lines.open_gate();
+    for (folder, before) in folders.iter().zip(before) {
+        until("the answer is kept", LONG, || (size(folder) > before).then_some(()));
+    }
+    for worker in ["a/w1", "a/w2"] {
+        grid.kill(worker);
+        grid.restart(worker);
+    }
+    grid.thaw("a/main");
+    lines.assert_end(&grid, &address, &process, 0);
+}
+
+fn submit(address: &str, lines: &Lines, request: &str) -> String {
+    let text = std::fs::read_to_string(&lines.document).expect("it is there");
+    let parameters = lines.parameters().into_iter().map(|parameter| {
+        let (name, value) = parameter.split_once('=').expect("it has a value");
+        let value = match value.parse::<i64>() {
+            Ok(number) => v1::value::Kind::Int(number),
+            Err(_) => v1::value::Kind::Text(value.into()),
+        };
+        v1::Parameter { name: name.into(), value: Some(v1::Value { kind: Some(value) }) }
+    });
+    let request = v1::SubmitRequest {
+        documents: vec![v1::Document { name: "lines.xml".into(), text }],
+        parameters: parameters.collect(),
+        request_id: request.into(),
+        ..v1::SubmitRequest::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    runtime.block_on(async {
+        let client = ProcessCoordinatorClient::connect(format!("http://{address}")).await;
+        client.expect("it is there").submit(request).await.expect("it starts").into_inner().process
+    })
+}
+
+#[test]
+fn what_was_submitted_is_there_after_a_kill_and_is_not_started_twice() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2], &[]);
+    let lines = Lines::new(&mut grid, 10, 10);
+    let process = submit(&address, &lines, "the request");
+    grid.kill("a/main");
+    grid.restart("a/main");
+    assert_eq!(submit(&address, &lines, "the request"), process);
+    lines.assert_end(&grid, &address, &process, 0);
+    assert_eq!(submit(&address, &lines, "the request"), process);
+    let list = grid.cli(&address, &["list"]).ok().json();
+    assert_eq!(list["processes"].as_array().map(Vec::len), Some(1), "{list}");
+}
+
+#[test]
+fn a_paused_process_is_still_paused_after_a_kill() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2], &[]);
+    let lines = Lines::new(&mut grid, 8, 0);
+    let process = lines.submit(&grid, &address);
+    lines.wait_for(2);
+    grid.cli(&address, &["pause", &process]).ok();
+    grid.kill("a/main");
+    grid.restart("a/main");
+    assert_eq!(grid.status(&address, &process)["state"], "paused");
+    lines.open_gate();
+    until("what ran has ended", LONG, || {
+        (grid.status(&address, &process)["activities"]["completed"] == 2).then_some(())
+    });
+    stays("nothing starts in a paused process", 1500, || lines.executed().len() == 2);
+    grid.cli(&address, &["resume", &process]).ok();
+    lines.assert_end(&grid, &address, &process, 0);
+}
+
+#[test]
+fn a_cancelled_process_ends_as_cancelled_after_a_kill() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2], &[]);
+    let lines = Lines::new(&mut grid, 8, 0);
+    let process = lines.submit(&grid, &address);
+    lines.wait_for(2);
+    grid.cli(&address, &["cancel", &process]).ok();
+    grid.kill("a/main");
+    grid.restart("a/main");
+    assert_eq!(ended(&grid, &address, &process)["state"], "cancelled");
+    assert_eq!(lines.executed().len(), 2);
+}
+
+/// Groups a and b, with so many slots; what a delegates, b gets.
+fn two_groups(grid: &mut Grid, slots: [&[u32]; 2]) -> [String; 2] {
+    let a = grid.group("a", slots[0], &[]);
+    let b = grid.group("b", slots[1], &["--adjacent", &a]);
+    until("a knows b", LONG, || group(grid, &a, "b").filter(|it| it["coordinators"] == 1 && it["free_slots"] != 0));
+    wait_for_delegation(grid, &a, &b);
+    [a, b]
+}
+
+#[test]
+fn a_delegated_subtree_survives_the_kills_of_its_parent_and_of_its_own_coordinator() {
+    let mut grid = Grid::new();
+    let [a, b] = two_groups(&mut grid, [&[], &[2]]);
+    let lines = Lines::elsewhere(&mut grid, 40, 20);
+    let process = lines.submit(&grid, &a);
+    lines.wait_for(5);
+    grid.kill("b/main");
+    grid.restart("b/main");
+    lines.wait_for(22);
+    assert_eq!(grid.status(&b, &format!("{process}/each"))["state"], "running");
+    grid.kill("a/main");
+    grid.kill("b/main");
+    lines.open_gate();
+    grid.restart("b/main");
+    // It goes on without its parent.
+    lines.wait_for(40);
+    grid.restart("a/main");
+    lines.assert_end(&grid, &a, &process, 0);
+}
+
+#[test]
+fn a_subtree_whose_coordinator_is_gone_is_tried_elsewhere_and_the_late_answer_is_refused() {
+    let mut grid = Grid::new();
+    let [a, b] = two_groups(&mut grid, [&[2], &[2]]);
+    let lines = Lines::elsewhere(&mut grid, 4, 0);
+    let process = lines.submit(&grid, &a);
+    let each = format!("{process}/each");
+    lines.wait_for(2);
+    let shown = tree(&grid, &a, &each).expect("it runs");
+    assert_eq!(grid.status(&b, &each)["state"], "running", "{shown}");
+    grid.kill("b/main");
+    until("a has noticed", LONG, || group(&grid, &a, "b").is_none_or(|it| it["coordinators"] == 0).then_some(()));
+    grid.cli(&a, &["retry", &each, "--elsewhere"]).ok();
+    // At home, where there is room.
+    lines.wait_for(4);
+    grid.restart("b/main");
+    lines.open_gate();
+    lines.result(&grid, &a, &process);
+    until("what nobody waits for is given up", LONG, || {
+        let list = grid.cli(&b, &["list"]);
+        let running = |list: &serde_json::Value| {
+            list["processes"].as_array()?.iter().find(|it| it["state"] == "running").cloned()
+        };
+        (list.code == 0 && running(&list.json()).is_none()).then_some(())
+    });
+    let ended = ended(&grid, &a, &process);
+    assert_eq!(ended["results"]["sum"], 10, "{ended}");
+}
+
+#[test]
+fn results_are_there_after_a_restart_until_they_are_forgotten() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2], &[]);
+    let lines = Lines::new(&mut grid, 4, 4);
+    let [kept, forgotten] = [(); 2].map(|()| {
+        let process = lines.submit(&grid, &address);
+        ended(&grid, &address, &process);
+        process
+    });
+    let before = grid.cli(&address, &["results", &kept]).ok().json();
+    grid.kill("a/main");
+    grid.restart("a/main");
+    assert_eq!(grid.cli(&address, &["results", &kept]).ok().json(), before);
+    grid.cli(&address, &["forget", &forgotten]).ok();
+    for life in ["this", "the next"] {
+        assert_eq!(grid.status(&address, &kept)["state"], "completed", "in {life} life");
+        let refused = grid.cli(&address, &["results", &forgotten]);
+        assert_eq!(refused.code, 2, "in {life} life: {refused:?}");
+        grid.kill("a/main");
+        grid.restart("a/main");
+    }
+    let running = Lines::new(&mut grid, 2, 0);
+    let process = running.submit(&grid, &address);
+    running.wait_for(2);
+    grid.cli(&address, &["forget", &process]);
+    running.open_gate();
+    running.assert_end(&grid, &address, &process, 0);
+}
+
+const LARGE: &str = r#"<XAVANTES VERSION="1">
+  <PROCESS_TYPE NAME="Large">
+    <OUT_PARAMETER TYPE="string" NAME="text"/>
+    <BODY><PRE_CODE>text = string.rep("x", 400000)</PRE_CODE></BODY>
+  </PROCESS_TYPE>
+</XAVANTES>"#;
+
+#[test]
+fn the_oldest_results_go_when_they_are_more_than_the_node_is_to_keep() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &["--retention-mib", "1"]);
+    let file = grid.write("large.xml", LARGE);
+    let processes: Vec<String> = (0..6).map(|_| grid.submit(&address, &file, &[])).collect();
+    until("the first are gone", LONG, || (grid.status(&address, &processes[0])).is_null().then_some(()));
+    let last = ended(&grid, &address, &processes[5]);
+    assert_eq!(last["results"]["text"].as_str().map(str::len), Some(400_000));
+}
+
+#[test]
+fn a_killed_manager_knows_its_sources_and_its_nodes_again() {
+    let mut grid = Grid::new();
+    let (manager, coordinator) = (free_address(), free_address());
+    grid.start("a/manager", &manager, &["--roles", "group-manager"]);
+    grid.start("a/main", &coordinator, &["--roles", "process-coordinator", "--join", &manager]);
+    grid.worker("a/w1", &manager, &["--slots", "2", "--queue", "0"]);
+    grid.wait_for_nodes(&manager, 3);
+    grid.cli(&manager, &["sources", "add", "genomes", "file:///data/genomes"]).ok();
+    let lines = Lines::new(&mut grid, 20, 10);
+    let process = lines.submit(&grid, &coordinator);
+    lines.wait_for(5);
+    grid.kill("a/manager");
+    lines.wait_for(12);
+    grid.restart("a/manager");
+    grid.wait_for_nodes(&manager, 3);
+    let sources = grid.cli(&manager, &["sources"]).ok().json();
+    assert!(sources.to_string().contains("file:///data/genomes"), "{sources}");
+    lines.open_gate();
+    lines.assert_end(&grid, &coordinator, &process, 0);
+}
+
+#[test]
+fn a_run_that_was_killed_is_resumed() {
+    let mut grid = Grid::new();
+    let data = grid.folder().join("run");
+    let data = data.to_str().expect("the path is UTF-8");
+    let lines = Lines::new(&mut grid, 20, 10);
+    let mut arguments = vec!["run", &lines.document, "--data-dir", data, "--workers", "2", "--output", "json"];
+    let parameters = lines.parameters();
+    arguments.extend(parameters.iter().flat_map(|parameter| ["-p", parameter]));
+    let running = Running::start(&arguments);
+    lines.wait_for(12);
+    running.kill();
+    lines.open_gate();
+    let resume = ["run", "--resume", "--data-dir", data, "--workers", "2", "--output", "json"];
+    let ended = xavantes(&resume).ok().json();
+    assert_eq!((&ended["state"], &ended["results"]["sum"]), (&json!("completed"), &json!(lines.sum())), "{ended}");
+    let executed = lines.executed();
+    let mut distinct = executed.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!((executed.len(), distinct.len()), (22, 22), "only the two that ran are repeated: {executed:?}");
+    // There is nothing more to do, but the results are still there.
+    assert_eq!(xavantes(&resume).ok().json()["results"], ended["results"]);
+}
+
+/// A small disk, which goes away with this.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// None if this user may not have one.
+    fn new(place: PathBuf, mebibytes: u32) -> Option<Self> {
+        std::fs::create_dir_all(&place).expect("tests can write here");
+        let size = format!("size={mebibytes}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&place).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(place))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_holds_processes_up_until_there_is_room_again() {
+    let mut grid = Grid::new();
+    let Some(disk) = Disk::new(grid.folder().join("disk"), 96) else {
+        eprintln!("SKIPPED: only root can mount a small disk");
+        return;
+    };
+    let data = disk.0.join("data");
+    let address = grid.group("a", &[2], &["--data-dir", data.to_str().expect("the path is UTF-8")]);
+    let lines = Lines::new(&mut grid, 400, 400);
+    let process = lines.submit(&grid, &address);
+    lines.wait_for(10);
+    let filler = disk.0.join("filler");
+    until("the process is in trouble", LONG, || {
+        // What others free meanwhile is taken, too.
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&filler).expect("it can be opened");
+        while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+        grid.status(&address, &process)["trouble"].as_str().map(str::to_owned)
+    });
+    let begun = lines.executed().len();
+    assert!(begun < 400, "it was held up");
+    stays("hardly anything is handed out", 2000, || lines.executed().len() <= begun + 4);
+    std::fs::remove_file(&filler).expect("it is there");
+    lines.assert_end(&grid, &address, &process, 0);
+}
