@@ -93,6 +93,12 @@ impl Coordinator {
             let _ = coordinator.pool.send(PoolMail::Recall(name.into(), address));
         }
         coordinator.take_over().await?;
+        for entry in coordinator.repository.list().await? {
+            // Their answers are for those who run them.
+            if entry.summary.is_none() && coordinator.processes.find(&entry.process).is_none() {
+                coordinator.processes.give_up(entry.process.into());
+            }
+        }
         tokio::spawn(dispatcher.run(mail));
         let (taking, sweeping) = (Arc::downgrade(&coordinator), Arc::downgrade(&coordinator));
         tokio::spawn(async move {

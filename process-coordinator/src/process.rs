@@ -244,7 +244,7 @@ impl Runner {
                             self.release(done.effects);
                             self.tell(None);
                         }
-                        (Err(Error::NotOwned(_)), _) => return Stopped::Taken,
+                        (Err(Error::NotOwned(_) | Error::Unknown(_)), _) => return Stopped::Taken,
                         (Err(error), Some((_, again))) => {
                             warn!(process = %self.id, %error, "the process waits for its repository");
                             self.tell(Some(error.to_string()));
@@ -384,7 +384,7 @@ impl Runner {
         loop {
             match self.repository.close(&self.id, summary.clone()).await {
                 Ok(()) => break,
-                Err(Error::NotOwned(_)) => return self.processes.give_up(self.id.clone()),
+                Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.processes.give_up(self.id.clone()),
                 Err(error) => {
                     warn!(process = %self.id, %error, "the process waits for its repository");
                     if self.mail.is_closed() {
