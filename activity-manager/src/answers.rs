@@ -44,16 +44,23 @@ impl Record {
     fn encode(&self, into: &mut Vec<u8>) {
         let start = into.len();
         into.extend_from_slice(&[0; HEADER]);
-        let (kind, realm, owner, message) = match self {
-            Self::Answer(key, owner, answer) => (ANSWER, &key.realm, &**owner, answer.encode_to_vec()),
-            Self::Forgotten(key) => (FORGOTTEN, &key.realm, "", key.id().encode_to_vec()),
+        let (kind, key, other) = match self {
+            Self::Answer(key, owner, _) => (ANSWER, key, owner),
+            Self::Forgotten(key) => (FORGOTTEN, key, &key.process),
         };
         into.push(kind);
-        for text in [realm, owner] {
+        for text in [&key.realm, other] {
             into.extend_from_slice(&(text.len() as u32).to_le_bytes());
             into.extend_from_slice(text.as_bytes());
         }
-        into.extend_from_slice(&message);
+        match self {
+            // There is always room in memory for an answer that is in memory.
+            Self::Answer(_, _, answer) => drop(answer.encode(into)),
+            Self::Forgotten(key) => {
+                into.extend_from_slice(&key.element.to_le_bytes());
+                into.extend_from_slice(&key.attempt.to_le_bytes());
+            }
+        }
         let (header, body) = into[start..].split_at_mut(HEADER);
         header[..4].copy_from_slice(&MARK);
         header[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
@@ -68,13 +75,18 @@ impl Record {
             rest = behind;
             Some(Arc::<str>::from(str::from_utf8(text).ok()?))
         };
-        let (realm, owner) = (text()?, text()?);
+        let (realm, other) = (text()?, text()?);
         match *kind {
             ANSWER => {
                 let answer = v1::Answer::decode(rest).ok()?;
-                Some(Self::Answer(Key::new(&realm, answer.id.as_ref()?), owner, Arc::new(answer)))
+                Some(Self::Answer(Key::new(&realm, answer.id.as_ref()?), other, Arc::new(answer)))
             }
-            FORGOTTEN => Some(Self::Forgotten(Key::new(&realm, &v1::AttemptId::decode(rest).ok()?))),
+            FORGOTTEN => {
+                let (element, rest) = rest.split_first_chunk()?;
+                let attempt = rest.first_chunk()?;
+                let (element, attempt) = (u64::from_le_bytes(*element), u32::from_le_bytes(*attempt));
+                Some(Self::Forgotten(Key { realm, process: other, element, attempt }))
+            }
             _ => None,
         }
     }

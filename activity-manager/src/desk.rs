@@ -145,6 +145,7 @@ impl Desk {
 
     fn perform(self: &Arc<Self>, state: &mut State, deeds: Vec<Deed<Arc<Job>>>) {
         let mut deeds = VecDeque::from(deeds);
+        let mut records = Vec::new();
         while let Some(deed) = deeds.pop_front() {
             match deed {
                 Deed::Begin(job) => match job.code() {
@@ -158,15 +159,14 @@ impl Desk {
                     }
                 }
                 Deed::Keep(key, owner, answer) => match self.keeper.get() {
-                    Some(keeper) => keeper.write(Record::Answer(key, owner, answer)),
+                    Some(_) => records.push(Record::Answer(key, owner, answer)),
                     None => deeds.extend(state.books.kept(&key)),
                 },
-                Deed::Forget(key) => {
-                    if let Some(keeper) = self.keeper.get() {
-                        keeper.write(Record::Forgotten(key));
-                    }
-                }
+                Deed::Forget(key) => records.push(Record::Forgotten(key)),
             }
+        }
+        if let Some(keeper) = self.keeper.get() {
+            keeper.write(records);
         }
     }
 
@@ -239,10 +239,8 @@ impl Desk {
             let deeds = state.books.claim(stream, order.claims);
             self.perform(state, deeds);
         }
-        for id in &order.acknowledged {
-            let deeds = state.books.acknowledge(stream, id);
-            self.perform(state, deeds);
-        }
+        let acknowledged = order.acknowledged.iter().flat_map(|id| state.books.acknowledge(stream, id)).collect();
+        self.perform(state, acknowledged);
         for (key, again, ready) in jobs {
             let deeds = state.books.arrive(stream, key, again, ready);
             self.perform(state, deeds);
@@ -332,10 +330,8 @@ impl Desk {
         // Others get the lock in between.
         for some in keys.chunks(256) {
             let mut state = self.state();
-            for key in some {
-                let deeds = state.books.kept(key);
-                self.perform(&mut state, deeds);
-            }
+            let deeds = some.iter().flat_map(|key| state.books.kept(key)).collect();
+            self.perform(&mut state, deeds);
         }
         self.idle.notify_waiters();
     }

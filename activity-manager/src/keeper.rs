@@ -80,9 +80,13 @@ impl Keeper {
     }
 
     /// Returns at once.
-    pub fn write(&self, record: Record) {
-        self.0.desired().records.push(record);
-        self.0.changed.notify_all();
+    pub fn write(&self, records: impl IntoIterator<Item = Record>) {
+        let mut desired = self.0.desired();
+        let wakes = desired.records.is_empty();
+        desired.records.extend(records);
+        if wakes && !desired.records.is_empty() {
+            self.0.changed.notify_all();
+        }
     }
 
     /// Why nothing can be written at the moment.
@@ -130,7 +134,7 @@ mod tests {
         let answers = Answers::open(&path).expect("it can be opened");
         let (keeper, safe) = keep(answers);
         let soon = Duration::from_secs(60);
-        keeper.write(record(1));
+        keeper.write([record(1)]);
         assert_eq!(safe.recv_timeout(soon), Ok(1));
         assert_eq!(keeper.trouble(), None);
         // A folder that is gone takes no new file. The open one does not mind, so begin another time.
@@ -139,8 +143,8 @@ mod tests {
         let answers = Answers::open(&path).expect("it can be opened");
         std::fs::remove_dir_all(&path).expect("it is there");
         let (keeper, safe) = keep(answers);
-        keeper.write(record(2));
-        keeper.write(record(3));
+        keeper.write([record(2)]);
+        keeper.write([record(3)]);
         while keeper.trouble().is_none() {
             assert!(safe.try_recv().is_err(), "it cannot be safe");
             std::thread::yield_now();

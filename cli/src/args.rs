@@ -264,7 +264,7 @@ pub(crate) struct NodeArgs {
     /// How many activities it runs at once [default: the number of processors]
     #[arg(long, env = "XAVANTES_SLOTS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub slots: Option<u32>,
-    /// How many activities may wait on it for a slot [default: 1024]
+    /// How many activities may wait on it for a slot [default: 4096]
     #[arg(long, env = "XAVANTES_QUEUE", value_parser = clap::value_parser!(u32).range(0..=65536))]
     pub queue: Option<u32>,
     /// Words that activities may require of it

@@ -92,7 +92,7 @@ impl Default for Config {
             retention_mib: 10 * 1024,
             sources: BTreeMap::new(),
             slots,
-            queue: 1024,
+            queue: 4096,
             tags: Vec::new(),
             drain_seconds: 30,
         }

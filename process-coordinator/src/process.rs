@@ -33,7 +33,8 @@ const MOST_MAIL: usize = 1024;
 /// Children of one element that are shown at most.
 const MOST_SHOWN: usize = 100;
 /// When many activities are out, and nobody waits for a single one, facts are gathered for one record: as long as the
-/// last record took to be written, but not longer than this, and not more than so many.
+/// last record took to be written, within these limits, and not more than so many.
+const SHORTEST_GATHERING: Duration = Duration::from_millis(4);
 const LONGEST_GATHERING: Duration = Duration::from_millis(8);
 const MANY: usize = 8192;
 const MANY_OUT: u64 = 256;
@@ -239,7 +240,7 @@ impl Runner {
                 {
                     match (written, writing.take()) {
                         (Ok(()), Some((_, done))) => {
-                            last_write = since.elapsed().min(LONGEST_GATHERING);
+                            last_write = since.elapsed().clamp(SHORTEST_GATHERING, LONGEST_GATHERING);
                             since = Instant::now();
                             self.release(done.effects);
                             self.tell(None);
