@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
+use xavantes_proto::{Epochs, v1};
 
 use crate::admission::{Admission, Verdict};
 
@@ -132,6 +132,8 @@ pub struct Books<J> {
     attempts: BTreeMap<Key, Attempt<J>>,
     /// The newest stream of each coordinator that is connected.
     streams: BTreeMap<Arc<str>, u64>,
+    /// Of processes that were claimed.
+    epochs: Epochs,
     /// Calls of shared objects without a reply, by ticket.
     calls: BTreeMap<u64, (Key, Arc<v1::SharedCall>)>,
     last_stream: u64,
@@ -145,6 +147,7 @@ impl<J: Clone> Books<J> {
             admission: Admission::new(slots, queue),
             attempts: BTreeMap::new(),
             streams: BTreeMap::new(),
+            epochs: Epochs::default(),
             calls: BTreeMap::new(),
             last_stream: 0,
             last_ticket: 0,
@@ -213,11 +216,13 @@ impl<J: Clone> Books<J> {
         deeds
     }
 
-    /// A coordinator speaks for these processes of its realm from now on.
-    pub fn claim(&mut self, stream: &Stream, processes: Vec<String>) -> Vec<Deed<J>> {
+    /// A coordinator speaks for these processes of its realm from now on, unless another one does since.
+    pub fn claim(&mut self, stream: &Stream, claims: Vec<v1::Claim>) -> Vec<Deed<J>> {
         if !self.is_current(stream) {
             return Vec::new();
         }
+        let claims = claims.into_iter().filter(|it| self.epochs.claim(&stream.realm, &it.process, it.epoch));
+        let processes: Vec<String> = claims.map(|claim| claim.process).collect();
         let (mut found, mut answers) = (Welcome::default(), Vec::new());
         let wanted: HashSet<&str> = processes.iter().map(String::as_str).collect();
         let claimed = |key: &Key| key.realm == stream.realm && wanted.contains(&*key.process);
@@ -238,28 +243,26 @@ impl<J: Clone> Books<J> {
         calls.map(|(_, call)| Deed::Tell(owner.clone(), Report::Call(call.clone()))).collect()
     }
 
-    /// A job arrives, with what it needs here or why it cannot run here.
+    /// A job arrives, with what it needs here or why it cannot run here. One of an earlier epoch is of a coordinator that
+    /// has lost the process: it will hear of that from the repository.
     pub fn arrive(
         &mut self,
         stream: &Stream,
         key: Key,
-        again: bool,
+        epoch: u64,
         ready: Result<Ready<J>, v1::Refusal>,
     ) -> Vec<Deed<J>> {
-        if !self.is_current(stream) {
+        if !self.is_current(stream) || !self.epochs.counts(&key.realm, &key.process, epoch) {
             return Vec::new();
         }
         let owner = &stream.coordinator;
         let tell = |outcome| vec![Deed::Tell(owner.clone(), Report::Answer(Arc::new(key.answer(outcome))))];
         let refused = |reason: &str, for_good| tell(Outcome::Refused(v1::Refusal { reason: reason.into(), for_good }));
-        match (self.attempts.get_mut(&key), again) {
-            (Some(Attempt { state: State::Disowned, .. }), false) => {
+        match self.attempts.get_mut(&key) {
+            Some(Attempt { state: State::Disowned, .. }) => {
                 return refused("this node is still stopping an attempt of that name", false);
             }
-            (None | Some(Attempt { state: State::Disowned, .. }), true) => {
-                return tell(Outcome::Unknown(v1::Nothing {}));
-            }
-            (Some(attempt), _) => {
+            Some(attempt) => {
                 let former = attempt.owner.clone();
                 let mut deeds = Vec::from_iter(hand_over(&key, attempt, owner));
                 if let State::Answered(answer) = &attempt.state {
@@ -269,7 +272,7 @@ impl<J: Clone> Books<J> {
                 }
                 return deeds;
             }
-            (None, false) => {}
+            None => {}
         }
         // One that is refused leaves no trace: it may come again.
         let Ready { needs, job } = match ready {
@@ -485,12 +488,11 @@ mod tests {
 
     /// A job of process `p` that needs one slot.
     fn arrive(books: &mut Books<&'static str>, stream: &Stream, element: u64, job: &'static str) -> Deeds {
-        books.arrive(stream, stream.key(&id("p", element)), false, Ok(Ready { needs: 1, job }))
+        books.arrive(stream, stream.key(&id("p", element)), 1, Ok(Ready { needs: 1, job }))
     }
 
-    fn again(books: &mut Books<&'static str>, stream: &Stream, element: u64) -> Deeds {
-        let unfit = v1::Refusal { reason: "not asked for".into(), for_good: true };
-        books.arrive(stream, stream.key(&id("p", element)), true, Err(unfit))
+    fn claim(epoch: u64) -> Vec<v1::Claim> {
+        vec![v1::Claim { process: "p".into(), epoch }]
     }
 
     fn done(key: &Key) -> v1::Answer {
@@ -508,10 +510,6 @@ mod tests {
     fn known(to: &str, running: &[v1::AttemptId], answered: &[v1::AttemptId]) -> Deed<&'static str> {
         let (running, answered) = (running.to_vec(), answered.to_vec());
         Deed::Tell(to.into(), Report::Known(v1::Known { processes: vec!["p".into()], running, answered }))
-    }
-
-    fn unknown(key: &Key) -> v1::Answer {
-        key.answer(Outcome::Unknown(v1::Nothing {}))
     }
 
     /// Books with an attempt of process `p` that is answered.
@@ -544,23 +542,27 @@ mod tests {
         assert_eq!(arrive(&mut books, &a, 1, "one"), [tell("g/a", done(&one))]);
         assert_eq!(books.acknowledge(&a, &id("p", 1)), [Deed::Forget(one.clone())]);
         assert_eq!(books.acknowledge(&a, &id("p", 1)), []);
-        assert_eq!(again(&mut books, &a, 1), [tell("g/a", unknown(&one))]);
-        assert_eq!(again(&mut books, &a, 2), []);
         assert_eq!(books.cancel(&a, &id("p", 2)), [Deed::Stop("two")]);
         assert_eq!(books.finish(&two, done(&two)), [keep(&two, "g/a", done(&two))]);
         assert_eq!(books.load(), (0, 0));
     }
 
     #[test]
-    fn what_is_asked_for_again_never_begins() {
-        let mut books = Books::new(1, 1);
+    fn who_has_lost_a_process_has_no_say_in_it() {
+        let mut books = Books::new(2, 1);
         let (a, ..) = connect(&mut books, "g/a", "r");
-        let one = key("r", "p", 1);
-        let ready = Ok(Ready { needs: 1, job: "one" });
-        assert_eq!(books.arrive(&a, one.clone(), true, ready), [tell("g/a", unknown(&one))]);
-        assert_eq!(books.load(), (0, 0));
-        // It may still be handed out.
-        assert_eq!(arrive(&mut books, &a, 1, "one"), [Deed::Begin("one")]);
+        let (b, ..) = connect(&mut books, "g/b", "r");
+        arrive(&mut books, &a, 1, "one");
+        assert_eq!(books.claim(&b, claim(2)), [known("g/b", &[id("p", 1)], &[])]);
+        // It comes late.
+        assert_eq!(arrive(&mut books, &a, 2, "two"), []);
+        assert_eq!(arrive(&mut books, &a, 1, "one"), []);
+        let nothing = v1::Known::default();
+        assert_eq!(books.claim(&a, claim(1)), [Deed::Tell("g/a".into(), Report::Known(nothing))]);
+        assert_eq!(books.cancel(&b, &id("p", 1)), [Deed::Stop("one")]);
+        assert_eq!(books.load(), (1, 0));
+        let two = key("r", "p", 2);
+        assert_eq!(books.arrive(&b, two, 2, Ok(Ready { needs: 1, job: "two" })), [Deed::Begin("two")]);
     }
 
     #[test]
@@ -575,7 +577,7 @@ mod tests {
         let refusal = v1::Refusal { reason: "unfit".into(), for_good: true };
         let unfit = key("r", "p", 3);
         let answer = unfit.answer(Outcome::Refused(refusal.clone()));
-        assert_eq!(books.arrive(&a, unfit, false, Err(refusal)), [tell("g/a", answer)]);
+        assert_eq!(books.arrive(&a, unfit, 1, Err(refusal)), [tell("g/a", answer)]);
         assert_eq!(connect(&mut books, "g/a", "r").1, Welcome { running: vec![id("p", 1)], answered: vec![] });
     }
 
@@ -615,10 +617,9 @@ mod tests {
         let (a, ..) = connect(&mut books, "g/a", "r");
         assert!(!books.is_current(&former));
         assert_eq!(arrive(&mut books, &former, 3, "late"), []);
-        assert_eq!(again(&mut books, &former, 1), []);
         assert_eq!(books.cancel(&former, &id("p", 2)), []);
         assert_eq!(books.acknowledge(&former, &id("p", 1)), []);
-        assert_eq!(books.claim(&former, vec!["p".into()]), []);
+        assert_eq!(books.claim(&former, claim(1)), []);
         assert!(!books.reply(&former, ticket));
         books.disconnect(&former);
         assert!(books.is_current(&a));
@@ -638,7 +639,7 @@ mod tests {
         let (ticket, _) = books.call(&two, v1::SharedCall::default());
         books.finish(&three, done(&three));
         let (stranger, ..) = connect(&mut books, "g/c", "other");
-        assert_eq!(books.claim(&stranger, vec!["p".into()]), [known("g/c", &[], &[])]);
+        assert_eq!(books.claim(&stranger, claim(9)), [known("g/c", &[], &[])]);
         let (b, welcome, _) = connect(&mut books, "g/b", "r");
         assert_eq!(welcome, Welcome::default());
         let call = Arc::new(v1::SharedCall { ticket, ..v1::SharedCall::default() });
@@ -649,7 +650,7 @@ mod tests {
             keep(&three, "g/b", done(&three)),
             Deed::Tell("g/b".into(), Report::Call(call)),
         ];
-        assert_eq!(books.claim(&b, vec!["p".into()]), expected);
+        assert_eq!(books.claim(&b, claim(2)), expected);
         // The former owner has no say any more, and what is kept later goes to the new one.
         assert_eq!(books.acknowledge(&a, &id("p", 1)), []);
         assert_eq!(books.cancel(&a, &id("p", 2)), []);
@@ -694,12 +695,11 @@ mod tests {
         let (a, welcome, _) = connect(&mut books, "g/a", "r");
         assert_eq!(welcome, Welcome::default());
         let four = key("r", "p", 4);
-        assert_eq!(again(&mut books, &a, 4), [tell("g/a", unknown(&four))]);
         let [Deed::Tell(_, Report::Answer(answer))] = &arrive(&mut books, &a, 4, "four")[..] else { panic!() };
         assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.for_good));
         assert_eq!(books.finish(&four, done(&four)), []);
         assert_eq!(arrive(&mut books, &a, 4, "four"), [Deed::Begin("four")]);
-        assert_eq!(books.claim(&a, vec!["p".into()])[1], keep(&theirs, "g/a", done(&theirs)));
+        assert_eq!(books.claim(&a, claim(1))[1], keep(&theirs, "g/a", done(&theirs)));
     }
 
     #[test]
@@ -708,7 +708,7 @@ mod tests {
         let (a, ..) = connect(&mut books, "g/a", "r");
         arrive(&mut books, &a, 1, "small");
         let large = key("r", "p", 2);
-        assert_eq!(books.arrive(&a, large.clone(), false, Ok(Ready { needs: 2, job: "large" })), []);
+        assert_eq!(books.arrive(&a, large.clone(), 1, Ok(Ready { needs: 2, job: "large" })), []);
         assert_eq!(arrive(&mut books, &a, 3, "behind"), []);
         let answer = large.answer(Outcome::Cancelled(v1::Nothing {}));
         assert_eq!(books.cancel(&a, &id("p", 2)), [keep(&large, "g/a", answer), Deed::Begin("behind")]);

@@ -227,7 +227,7 @@ impl Desk {
     pub fn take(self: &Arc<Self>, stream: &Stream, order: v1::WorkOrder) -> bool {
         let jobs = order.jobs.into_iter().filter_map(|mut job| {
             let key = stream.key(&job.id.take()?);
-            Some((key.clone(), job.again, self.ready(key, job)))
+            Some((key.clone(), job.epoch, self.ready(key, job)))
         });
         let jobs: Vec<_> = jobs.collect();
         let mut state = self.state();
@@ -241,8 +241,8 @@ impl Desk {
         }
         let acknowledged = order.acknowledged.iter().flat_map(|id| state.books.acknowledge(stream, id)).collect();
         self.perform(state, acknowledged);
-        for (key, again, ready) in jobs {
-            let deeds = state.books.arrive(stream, key, again, ready);
+        for (key, epoch, ready) in jobs {
+            let deeds = state.books.arrive(stream, key, epoch, ready);
             self.perform(state, deeds);
         }
         for id in &order.cancels {

@@ -185,7 +185,11 @@ impl Coordinator {
 
     /// What is known of the process.
     async fn claim(&mut self) -> (Vec<v1::AttemptId>, Vec<v1::AttemptId>) {
-        self.order(v1::WorkOrder { claims: vec!["p".into()], ..v1::WorkOrder::default() }).await;
+        self.order(v1::WorkOrder {
+            claims: vec![v1::Claim { process: "p".into(), epoch: 1 }],
+            ..v1::WorkOrder::default()
+        })
+        .await;
         loop {
             let report = self.report().await.expect("the stream holds");
             self.answers.extend(report.answers);
@@ -203,10 +207,6 @@ fn id(element: u64) -> v1::AttemptId {
 
 fn job(element: u64, activity: u32) -> v1::Job {
     v1::Job { id: Some(id(element)), program: "types".into(), activity, ..v1::Job::default() }
-}
-
-fn again(element: u64) -> v1::Job {
-    v1::Job { again: true, ..job(element, ONE) }
 }
 
 fn completed(outcome: Outcome) -> String {
@@ -237,9 +237,7 @@ async fn an_answer_is_offered_again_after_a_restart_until_it_is_acknowledged() {
     let (element, outcome) = coordinator.answer().await;
     assert_eq!((element, completed(outcome)), (1, "1".into()));
     coordinator.acknowledge(1).await;
-    coordinator.jobs(vec![again(1), again(2)]).await;
-    assert!(matches!(coordinator.answer().await, (1, Outcome::Unknown(_))));
-    assert!(matches!(coordinator.answer().await, (2, Outcome::Unknown(_))));
+    assert_eq!(coordinator.claim().await, (vec![], vec![]));
     let manager = manager.restart(&folder, 2).await;
     let coordinator = Coordinator::connect(&manager, "a", "r").await;
     assert!(coordinator.hello.running.is_empty() && coordinator.hello.answered.is_empty());
@@ -264,8 +262,7 @@ async fn a_coordinator_that_claims_a_process_has_its_answers_even_after_a_restar
     b.order(v1::WorkOrder { cancels: vec![id(2)], ..v1::WorkOrder::default() }).await;
     assert!(matches!(b.answer().await, (2, Outcome::Cancelled(_))));
     b.acknowledge(2).await;
-    b.jobs(vec![again(2)]).await;
-    assert!(matches!(b.answer().await, (2, Outcome::Unknown(_))));
+    assert_eq!(b.claim().await, (vec![], vec![id(1)]));
     let manager = manager.restart(&folder, 2).await;
     let a = Coordinator::connect(&manager, "a", "r").await;
     assert!(a.hello.answered.is_empty());
@@ -318,8 +315,7 @@ async fn large_values_arrive_whole() {
     assert!(failure.message.contains("too large"), "{failure:?}");
     coordinator.acknowledge(2).await;
     coordinator.acknowledge(3).await;
-    coordinator.jobs(vec![again(3)]).await;
-    assert_eq!(coordinator.answer().await.0, 3);
+    assert_eq!(coordinator.claim().await, (vec![], vec![id(1)]));
     let manager = manager.restart(&folder, 1).await;
     let mut coordinator = Coordinator::connect(&manager, "a", "r").await;
     assert_eq!(coordinator.hello.answered, [id(1)]);
@@ -359,8 +355,7 @@ async fn a_coordinator_that_connects_again_is_not_heard_by_its_former_stream() {
     let _ = former.orders.send(late).await;
     assert_eq!(former.report().await, None);
     tokio::time::timeout(LONG, former.orders.closed()).await.expect("the manager does not listen");
-    coordinator.jobs(vec![again(1)]).await;
-    assert!(matches!(coordinator.answer().await, (1, Outcome::Unknown(_))));
+    assert_eq!(coordinator.claim().await, (vec![], vec![]));
 }
 
 #[tokio::test]

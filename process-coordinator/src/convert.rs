@@ -67,7 +67,6 @@ pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
         Outcome::Failed(failure) => Answer::Failed(Box::new(failure_from(failure))),
         Outcome::Cancelled(_) => Answer::Cancelled,
         Outcome::Refused(_) => Answer::Refused,
-        Outcome::Unknown(_) => Answer::Lost,
     }
 }
 

@@ -12,7 +12,7 @@ use xavantes_proto::v1;
 use crate::driver::{Incoming, Recovered};
 use crate::journal::Placement;
 use crate::link::{self, Context, Orders};
-use crate::pool::{Effect, Key, Pool, Share, Task, Told, Whereabouts};
+use crate::pool::{Effect, Key, Moved, Pool, Share, Task, Told, Whereabouts};
 
 /// Documents under this kind are borrowed workers that may have something of ours.
 pub(crate) const BORROWED: &str = "borrowed";
@@ -27,16 +27,17 @@ pub(crate) enum PoolMail {
     Delegate(Task),
     Hand(Key),
     Placed(Key, Option<v1::NodeDescription>),
-    Moved(Vec<Key>, Placement),
+    Moved(Key, Placement, oneshot::Sender<Moved>),
     Borrowed(v1::PlaceResponse),
     Remembered(Arc<str>),
     Recall(Arc<str>, String),
     Cancel(Key),
     Pause(Key, bool),
     Abandon(Key),
-    Began(Arc<str>),
-    Recovered(Arc<str>, Vec<Recovered>),
+    Began(Arc<str>, u64),
+    Recovered(Arc<str>, u64, Vec<Recovered>),
     Over(Arc<str>),
+    Lost(Arc<str>),
     Connected(Arc<str>, v1::WorkerHello, Orders),
     Known(Arc<str>, v1::Known),
     Disconnected(Arc<str>),
@@ -104,20 +105,21 @@ impl Dispatcher {
             PoolMail::Delegate(task) => pool.delegate(task),
             PoolMail::Hand(key) => pool.hand(&key, now),
             PoolMail::Placed(key, node) => pool.placed(key, node),
-            PoolMail::Moved(keys, place) => pool.moved(&keys, &place, now),
+            PoolMail::Moved(key, place, answer) => drop(answer.send(pool.moved(&key, &place, now))),
             PoolMail::Borrowed(place) => pool.borrowed(place, now),
             PoolMail::Remembered(name) => pool.remembered(&name),
             PoolMail::Recall(name, address) => pool.recall(name, address, now),
             PoolMail::Cancel(key) => pool.cancel(key),
             PoolMail::Pause(key, paused) => pool.pause(key, paused),
             PoolMail::Abandon(key) => pool.abandon(&key),
-            PoolMail::Began(process) => pool.began(process),
-            PoolMail::Recovered(process, attempts) => pool.recover(&process, attempts, now),
+            PoolMail::Began(process, epoch) => pool.began(process, epoch),
+            PoolMail::Recovered(process, epoch, attempts) => pool.recover(&process, epoch, attempts, now),
             PoolMail::Over(process) => pool.over(&process),
+            PoolMail::Lost(process) => pool.lose(process),
             PoolMail::Connected(name, hello, orders) => {
                 if let Some(link) = self.links.get_mut(&name) {
                     link.orders = Some(orders);
-                    pool.connected(&name, hello);
+                    pool.connected(&name, hello, now);
                 }
             }
             PoolMail::Known(name, known) => pool.known(&name, known),

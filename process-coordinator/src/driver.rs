@@ -46,6 +46,13 @@ pub enum Incoming<R, V> {
         /// Who wants it.
         verdict: V,
     },
+    /// Is an attempt still waited for? That it is not is told when it is recorded why.
+    Asked {
+        /// Which.
+        key: Key,
+        /// Who wants to know.
+        verdict: V,
+    },
     /// The parent wants it stopped, perhaps not for the first time.
     Stopped,
     /// The parent wants it paused, or to go on.
@@ -109,6 +116,7 @@ pub struct Batch<R, V> {
 /// The driver of one process.
 #[derive(Debug)]
 pub struct Driver<R, V> {
+    /// What begins the names of attempts. Unlike the id of the engine it is that of no other process, before or after.
     id: Arc<str>,
     engine: Engine,
     root: Root,
@@ -270,6 +278,12 @@ impl<R, V> Driver<R, V> {
                 let decided = self.give_up(sandbox, &path);
                 self.effects.push(Effect::Decide(verdict, decided));
             }
+            Incoming::Asked { key, verdict } => {
+                let view = self.engine.view(element_from(key.1));
+                let waits = view.is_some_and(|view| view.out && view.attempts == key.2);
+                let decided = if waits { Ok(()) } else { Err(Rejection::Ended) };
+                self.effects.push(Effect::Decide(verdict, decided));
+            }
             Incoming::Stopped if self.engine.is_cancelled() => {}
             Incoming::Stopped => self.steer(sandbox, Action::Cancel),
             Incoming::Paused(paused) => self.steer(sandbox, if paused { Action::Pause } else { Action::Resume }),
@@ -280,7 +294,7 @@ impl<R, V> Driver<R, V> {
 
     /// The parent's wish. The process may be as it is wished already; then there is nothing to do.
     fn steer(&mut self, sandbox: &mut Sandbox, action: Action) {
-        let _ = self.step(sandbox, Input::Steered { path: self.id.to_string(), action });
+        let _ = self.step(sandbox, Input::Steered { path: self.engine.id().to_string(), action });
     }
 
     fn step(&mut self, sandbox: &mut Sandbox, input: Input) -> Result<(), Rejection> {

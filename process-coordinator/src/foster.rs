@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xavantes_engine::{Outcome, Root};
 use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::value::Value;
-use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value};
+use xavantes_proto::{Epochs, MAX_LARGE, Message, too_large, v1, value};
 
 use crate::convert::failure;
 use crate::pool::{Key, wire_id};
@@ -43,8 +43,17 @@ struct Child {
     caller: Caller,
     /// The process that runs, or ran, it here.
     process: Arc<str>,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Running,
     /// Kept until it was acknowledged.
-    answer: Option<Box<v1::Answer>>,
+    Over(Box<v1::Answer>),
+    /// Another coordinator has it, and the parent may not know yet. To the parent that is as if it ran here: it is not
+    /// lost, and soon the parent hears where it is.
+    Away,
 }
 
 /// What becomes of a subtree that arrives.
@@ -60,7 +69,19 @@ pub enum Arrival {
 
 /// All subtrees that run here for others, by realm and attempt.
 #[derive(Debug, Default)]
-pub struct Books(BTreeMap<(Arc<str>, Key), Child>);
+pub struct Books {
+    children: BTreeMap<(Arc<str>, Key), Child>,
+    /// Of the parents' processes.
+    epochs: Epochs,
+}
+
+/// What the process is called that runs a subtree: the path, for people, and what no other attempt has.
+pub fn name(caller: &Caller, (process, element, attempt): &Key, path: &str) -> Arc<str> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(caller.realm.as_bytes()).update(&[0]).update(process.as_bytes()).update(&[0]);
+    hasher.update(&element.to_le_bytes()).update(&attempt.to_le_bytes());
+    format!("{path}@{}", &hasher.finalize().to_hex()[..12]).into()
+}
 
 fn place(caller: &Caller, key: &Key) -> (Arc<str>, Key) {
     (caller.realm.clone(), key.clone())
@@ -72,24 +93,32 @@ impl Books {
         self.known(|child, _| child.caller == *caller)
     }
 
-    /// A coordinator has taken processes over: their subtrees are its own now. What is known of them.
-    pub fn claim(&mut self, caller: &Caller, processes: &[String]) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+    /// A coordinator has taken processes over: their subtrees are its own now, unless another one has taken them since.
+    /// Gives the processes for which that holds, and what is known of them.
+    pub fn claim(
+        &mut self,
+        caller: &Caller,
+        claims: Vec<v1::Claim>,
+    ) -> (Vec<String>, Vec<v1::AttemptId>, Vec<v1::Answer>) {
+        let claims = claims.into_iter().filter(|it| self.epochs.claim(&caller.realm, &it.process, it.epoch));
+        let processes: Vec<String> = claims.map(|claim| claim.process).collect();
         let claimed =
             |realm: &Arc<str>, key: &Key| *realm == caller.realm && processes.iter().any(|process| **process == *key.0);
-        for ((realm, key), child) in &mut self.0 {
+        for ((realm, key), child) in &mut self.children {
             if claimed(realm, key) {
                 child.caller = caller.clone();
             }
         }
-        self.known(|_, (realm, key)| claimed(realm, key))
+        let (running, answers) = self.known(|_, (realm, key)| claimed(realm, key));
+        (processes, running, answers)
     }
 
     fn known(&self, which: impl Fn(&Child, &(Arc<str>, Key)) -> bool) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
         let (mut running, mut answers) = (Vec::new(), Vec::new());
-        for (place, child) in self.0.iter().filter(|(place, child)| which(child, place)) {
-            match &child.answer {
-                None => running.push(wire_id(&place.1)),
-                Some(answer) => answers.push(v1::Answer::clone(answer)),
+        for (place, child) in self.children.iter().filter(|(place, child)| which(child, place)) {
+            match &child.state {
+                State::Running | State::Away => running.push(wire_id(&place.1)),
+                State::Over(answer) => answers.push(v1::Answer::clone(answer)),
             }
         }
         (running, answers)
@@ -99,62 +128,87 @@ impl Books {
     /// ran for it, and whether they still do.
     pub fn retire(&mut self, caller: &Caller) -> Vec<(Arc<str>, bool)> {
         let mut gone = Vec::new();
-        self.0.retain(|_, child| {
+        self.children.retain(|_, child| {
             let former = child.caller.node == caller.node && child.caller.realm != caller.realm;
-            if former {
-                gone.push((child.process.clone(), child.answer.is_none()));
+            match child.state {
+                _ if !former => {}
+                State::Running => gone.push((child.process.clone(), true)),
+                State::Over(_) => gone.push((child.process.clone(), false)),
+                State::Away => {}
             }
             !former
         });
         gone
     }
 
-    /// A subtree arrives.
-    pub fn arrive(&mut self, caller: &Caller, key: &Key, process: &Arc<str>) -> Arrival {
-        match self.0.get(&place(caller, key)) {
+    /// A subtree arrives, from a process in that epoch.
+    pub fn arrive(&mut self, caller: &Caller, key: &Key, process: &Arc<str>, epoch: u64) -> Arrival {
+        match self.children.get(&place(caller, key)) {
+            // Of a coordinator that has lost the parent.
+            None if !self.epochs.counts(&caller.realm, &key.0, epoch) => Arrival::Runs,
             None => {
-                self.restore(caller, key, process, None);
+                self.restore(caller, key, process);
                 Arrival::New
             }
-            Some(Child { answer: None, .. }) => Arrival::Runs,
-            Some(Child { answer: Some(answer), .. }) => Arrival::Over(answer.clone()),
+            Some(Child { state: State::Running | State::Away, .. }) => Arrival::Runs,
+            Some(Child { state: State::Over(answer), .. }) => Arrival::Over(answer.clone()),
         }
     }
 
-    /// One that was kept.
-    pub fn restore(&mut self, caller: &Caller, key: &Key, process: &Arc<str>, answer: Option<v1::Answer>) {
-        let child = Child { caller: caller.clone(), process: process.clone(), answer: answer.map(Box::new) };
-        self.0.insert(place(caller, key), child);
+    /// One that was kept, and goes on here.
+    pub fn restore(&mut self, caller: &Caller, key: &Key, process: &Arc<str>) {
+        let child = Child { caller: caller.clone(), process: process.clone(), state: State::Running };
+        self.children.insert(place(caller, key), child);
     }
 
-    /// The process that runs a subtree here.
+    /// One that another coordinator has.
+    pub fn leave(&mut self, caller: &Caller, key: &Key, process: &Arc<str>) {
+        let child = Child { caller: caller.clone(), process: process.clone(), state: State::Away };
+        self.children.entry(place(caller, key)).or_insert(child).state = State::Away;
+    }
+
+    /// A parent wants something of the process that runs a subtree here, if it does.
     pub fn process(&self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
-        let child = self.0.get(&place(caller, key))?;
-        child.answer.is_none().then(|| child.process.clone())
+        let child = self.children.get(&place(caller, key)).filter(|child| child.caller == *caller)?;
+        matches!(child.state, State::Running).then(|| child.process.clone())
+    }
+
+    /// A parent wants a subtree to stop: gives the process, if it runs here.
+    pub fn cancel(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+        let found = self.process(caller, key);
+        let place = place(caller, key);
+        if self.children.get(&place).is_some_and(|it| it.caller == *caller && matches!(it.state, State::Away)) {
+            self.children.remove(&place);
+        }
+        found
     }
 
     /// It is over: gives who is to hear of it, unless nobody wants the answer any more.
     pub fn finish(&mut self, caller: &Caller, key: &Key, answer: v1::Answer) -> Option<Caller> {
-        let child = self.0.get_mut(&place(caller, key))?;
-        child.answer = Some(Box::new(answer));
+        let child = self.children.get_mut(&place(caller, key))?;
+        child.state = State::Over(Box::new(answer));
         Some(child.caller.clone())
     }
 
-    /// Who hears of it now.
+    /// Who hears of it now, if it runs here, or is over and the answer was not acknowledged.
     pub fn caller(&self, caller: &Caller, key: &Key) -> Option<Caller> {
-        self.0.get(&place(caller, key)).map(|child| child.caller.clone())
+        let child = self.children.get(&place(caller, key))?;
+        (!matches!(child.state, State::Away)).then(|| child.caller.clone())
     }
 
-    /// It leaves no trace, and may come again.
-    pub fn remove(&mut self, caller: &Caller, key: &Key) {
-        self.0.remove(&place(caller, key));
+    /// It leaves no trace, and may come again. Gives the process that is over.
+    pub fn remove(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+        let child = self.children.remove(&place(caller, key))?;
+        matches!(child.state, State::Over(_)).then_some(child.process)
     }
 
     /// The parent has an answer: gives the process, which nobody needs any more.
     pub fn acknowledge(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
-        let place = place(caller, key);
-        self.0.get(&place).filter(|child| child.answer.is_some())?;
-        self.0.remove(&place).map(|child| child.process)
+        let child = self.children.get(&place(caller, key))?;
+        if child.caller != *caller || !matches!(child.state, State::Over(_)) {
+            return None;
+        }
+        self.remove(caller, key)
     }
 }
 

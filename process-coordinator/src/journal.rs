@@ -48,6 +48,8 @@ pub struct Placement {
     pub node: String,
     /// Where it is reached.
     pub address: String,
+    /// The epoch of the subtree there, as far as is known: of two places the one with the later epoch is right.
+    pub epoch: u64,
 }
 
 /// Activities of subtrees that ended elsewhere.
@@ -116,18 +118,13 @@ impl Kept {
 pub struct Summary {
     status: Vec<u8>,
     results: Vec<u8>,
-    answer: Option<Vec<u8>>,
 }
 
 impl Summary {
-    /// The status, the results, and the answer to the parent.
-    pub fn new(status: &v1::ProcessStatus, results: Vec<v1::Parameter>, answer: Option<&v1::Answer>) -> Self {
+    /// The status and the results.
+    pub fn new(status: &v1::ProcessStatus, results: Vec<v1::Parameter>) -> Self {
         let results = v1::ResultsResponse { status: None, results };
-        Self {
-            status: status.encode_to_vec(),
-            results: results.encode_to_vec(),
-            answer: answer.map(Message::encode_to_vec),
-        }
+        Self { status: status.encode_to_vec(), results: results.encode_to_vec() }
     }
 
     /// How it ended.
@@ -139,12 +136,6 @@ impl Summary {
     pub fn results(&self) -> Result<Vec<v1::Parameter>, Unreadable> {
         let results = v1::ResultsResponse::decode(&*self.results).map_err(|_| Unreadable("summary"))?;
         Ok(results.results)
-    }
-
-    /// What its parent is to hear.
-    pub fn answer(&self) -> Result<Option<v1::Answer>, Unreadable> {
-        let answer = self.answer.as_deref().map(v1::Answer::decode).transpose();
-        answer.map_err(|_| Unreadable("summary"))
     }
 }
 

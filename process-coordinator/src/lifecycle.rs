@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{oneshot, watch};
 use tonic::Status;
 use tracing::{error, info, warn};
 use xavantes_engine::{Engine, Output, Root, Start, Time};
@@ -13,17 +14,17 @@ use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1, value_from};
-use xavantes_repository::{Entry, Error, Store};
+use xavantes_repository::{Claimed, Entry, Error, Journal, Store};
 
 use crate::convert::start_from;
 use crate::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
 use crate::driver::{Driver, Incoming};
-use crate::foster::Caller;
-use crate::journal::{self, Head, Origin, Summary};
+use crate::foster::{self, Caller};
+use crate::journal::{self, Head, Origin, Placement, Summary};
 use crate::link::{Context, Orders};
 use crate::parents::{Parent, Parents};
-use crate::pool::{Key, Share, key_of};
-use crate::process::{Handle, Processes, Runner, Verdict, mailbox, unix_ms};
+use crate::pool::{Key, Moved, Order, Share, key_of, wire_id};
+use crate::process::{Handle, Mail, Processes, Runner, Verdict, discard, mailbox, unix_ms};
 use crate::programs::{Loaded, Programs};
 use crate::service::Options;
 
@@ -33,6 +34,20 @@ const TAKE_OVER: Duration = Duration::from_secs(2);
 const SWEEP: Duration = Duration::from_secs(60);
 /// A parent that cannot be told where a subtree is now is told again after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(2);
+/// A parent that is not connected is asked so often whether it still waits for a subtree.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Documents under this kind are [`Word`]s for whoever has the parents of subtrees.
+const MOVED: &str = "moved";
+
+/// Where a subtree is; or that nobody waits for it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Word {
+    process: String,
+    element: u64,
+    attempt: u32,
+    place: Option<Placement>,
+}
 
 /// All that a coordinator has.
 pub(crate) struct Coordinator {
@@ -85,9 +100,6 @@ impl Coordinator {
             number: AtomicU64::new(0),
             repository,
         });
-        for entry in coordinator.repository.list().await? {
-            coordinator.restore_answer(&entry);
-        }
         for (name, address) in coordinator.repository.documents(BORROWED).await? {
             let address = String::from_utf8_lossy(&address).into_owned();
             let _ = coordinator.pool.send(PoolMail::Recall(name.into(), address));
@@ -96,7 +108,7 @@ impl Coordinator {
         for entry in coordinator.repository.list().await? {
             // Their answers are for those who run them.
             if entry.summary.is_none() && coordinator.processes.find(&entry.process).is_none() {
-                coordinator.processes.give_up(entry.process.into());
+                coordinator.give_up(&entry);
             }
         }
         tokio::spawn(dispatcher.run(mail));
@@ -107,6 +119,12 @@ impl Coordinator {
                 let Some(coordinator) = taking.upgrade() else { return };
                 if let Err(error) = coordinator.take_over().await {
                     warn!(%error, "cannot look for processes of others");
+                }
+                if let Err(error) = coordinator.hear_of_moves().await {
+                    warn!(%error, "cannot look for where subtrees are");
+                }
+                if let Err(error) = coordinator.answer_late().await {
+                    warn!(%error, "cannot look for what others have");
                 }
             }
         });
@@ -124,32 +142,48 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// A subtree that ended, and whose parent did not say yet that it knows.
-    fn restore_answer(&self, entry: &Entry) {
-        let Some(summary) = &entry.summary else { return };
-        let read = || {
-            let head: Head = journal::read("head", &entry.head)?;
-            let summary: Summary = journal::read("summary", summary)?;
-            Ok::<_, journal::Unreadable>((head.parent, summary.answer()?))
-        };
-        match read() {
-            Ok((Some(origin), Some(answer))) => {
-                let process = entry.process.as_str().into();
-                if let Some((caller, key)) = origin.names() {
-                    self.parents.restore(&caller, &key, &process, Some(answer));
-                }
-            }
-            Ok(_) => {}
-            Err(error) => warn!(process = entry.process, %error, "an ended process cannot be read"),
+    /// Another coordinator has taken a process over that ran here.
+    async fn lose(self: &Arc<Self>, process: &str) -> Result<(), Error> {
+        let Some(handle) = self.processes.find(process) else { return Ok(()) };
+        if handle.mail.send(Mail::Taken).await.is_ok() {
+            return Ok(());
         }
+        // It is over, and its parent did not hear of that here.
+        match self.repository.find(process).await? {
+            Some(entry) => self.give_up(&entry),
+            None => self.processes.remove(process),
+        }
+        Ok(())
+    }
+
+    /// A process that another coordinator has, or that cannot be read.
+    fn give_up(self: &Arc<Self>, entry: &Entry) {
+        let process: Arc<str> = entry.process.as_str().into();
+        let head = journal::read::<Head>("head", &entry.head).ok();
+        if let Some(parent) = head.and_then(|head| self.parent(&head)) {
+            parent.leave(&process);
+        }
+        self.processes.give_up(process.clone());
+        let _ = self.pool.send(PoolMail::Lost(process));
+    }
+
+    fn parent(&self, head: &Head) -> Option<Parent> {
+        let (caller, key) = head.parent.as_ref()?.names()?;
+        Some(Parent { caller, key, parents: self.parents.clone() })
     }
 
     /// Goes on with processes that this coordinator had before it died, or that another one had.
     async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
-        for process in self.repository.claim().await? {
+        let Claimed { gained, lost } = self.repository.claim().await?;
+        for process in lost {
+            self.lose(&process).await?;
+        }
+        for process in gained {
             if let Err(problem) = self.recover(&process).await {
                 error!(process, problem, "the process cannot be continued");
-                self.processes.give_up(process.into());
+                let process: Arc<str> = process.into();
+                self.processes.give_up(process.clone());
+                let _ = self.pool.send(PoolMail::Lost(process));
             }
         }
         Ok(())
@@ -163,7 +197,7 @@ impl Coordinator {
         let (program, wire) = loaded.ok_or("its program is not there, or not valid in this version")?;
         let restored =
             journal::restore(&program, &head, kept.snapshot.as_deref(), &kept.records).map_err(unreadable)?;
-        drop(kept);
+        let kept = Journal { snapshot: None, records: Vec::new(), ..kept };
         let id: Arc<str> = process.into();
         let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
         let process_type = program.processes.get(root.process);
@@ -172,42 +206,129 @@ impl Coordinator {
         }
         let at_least = Time(restored.at);
         let (driver, out) = Driver::recover(id.clone(), program, wire, root, restored);
-        let parent = head.parent.as_ref().and_then(Origin::names).map(|(caller, key)| {
-            self.parents.restore(&caller, &key, &id, None);
-            Parent { caller, key, parents: self.parents.clone() }
-        });
-        if let Some(origin) = head.parent.clone() {
-            self.tell_parent(&id, origin);
+        let parent = self.parent(&head);
+        if let (Some(parent), Some(origin)) = (&parent, &head.parent) {
+            parent.restore(&id);
+            self.tell_parent(parent.clone(), origin.address.clone(), kept.epoch, false);
         }
         info!(process, out = out.len(), "process continued");
-        let _ = self.pool.send(PoolMail::Recovered(id.clone(), out));
+        let _ = self.pool.send(PoolMail::Recovered(id.clone(), kept.epoch, out));
         self.run(&id, driver, &head, at_least, parent);
         Ok(())
     }
 
-    /// The parent of a subtree hears where it is now, until it has.
-    fn tell_parent(self: &Arc<Self>, process: &Arc<str>, origin: Origin) {
+    /// The parent of a subtree hears where it is, until it has recorded that, and then as long as it is not connected: it
+    /// may have given up the subtree, and crashed before it could say so.
+    fn tell_parent(self: &Arc<Self>, parent: Parent, address: String, epoch: u64, mut told: bool) {
         let request = v1::MovedRequest {
-            attempts: vec![v1::AttemptId { process: origin.process, element: origin.element, attempt: origin.attempt }],
+            attempt: Some(wire_id(parent.key())),
             node: self.options.node.clone(),
             address: self.options.address.clone(),
-            realm: self.repository.realm().to_owned(),
+            epoch,
         };
-        let (coordinator, process) = (Arc::downgrade(self), process.clone());
+        let coordinator = Arc::downgrade(self);
         tokio::spawn(async move {
-            loop {
-                if let Ok(channel) = connect(&origin.address).await
-                    && question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await.is_ok()
+            while parent.waits() {
+                if !(told && parent.is_connected())
+                    && let Ok(channel) = connect(&address).await
+                    && let Ok(moved) = question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
                 {
-                    return;
+                    told = moved.settled;
+                    if moved.unwanted {
+                        let Some(coordinator) = coordinator.upgrade() else { return };
+                        return coordinator.stop_unwanted(&parent).await;
+                    }
                 }
-                tokio::time::sleep(TELL_AGAIN).await;
-                let here = coordinator.upgrade().and_then(|coordinator| coordinator.processes.find(&process));
-                if here.is_none() {
-                    return;
-                }
+                tokio::time::sleep(if told { ASK_AGAIN } else { TELL_AGAIN }).await;
             }
         });
+    }
+
+    /// Nobody waits for a subtree that runs here, or ran.
+    async fn stop_unwanted(&self, parent: &Parent) {
+        let process = parent.process();
+        info!(?process, "nobody waits for this subtree any more");
+        match parent.forget() {
+            Some(over) => self.discard(&over),
+            None => self.tell_foster(process, Incoming::Stopped).await,
+        }
+    }
+
+    /// Removes a subtree that is over.
+    pub fn discard(&self, process: &Arc<str>) {
+        discard(&self.repository, &self.processes, process);
+    }
+
+    /// A subtree is at another coordinator now. If its parent is not here, whoever has that finds word of it in the
+    /// repository, and leaves word there if nobody waits for the subtree.
+    pub async fn moved(&self, key: Key, place: Placement) -> Result<Moved, Error> {
+        if let Some(process) = self.processes.find(&key.0) {
+            return Ok(self.note_move(&process, key, place).await);
+        }
+        if self.repository.find(&key.0).await?.is_none_or(|entry| entry.summary.is_some()) {
+            return Ok(Moved::Unwanted);
+        }
+        let name = format!("{}/{}/{}", key.1, key.2, key.0);
+        for (other, word) in self.repository.documents(MOVED).await? {
+            if other == name && matches!(journal::read("word of a move", &word), Ok(Word { place: None, .. })) {
+                self.repository.remove(MOVED, &name).await?;
+                return Ok(Moved::Unwanted);
+            }
+        }
+        let word = Word { process: key.0.to_string(), element: key.1, attempt: key.2, place: Some(place) };
+        self.repository.put(MOVED, &name, journal::write(&word)).await?;
+        Ok(Moved::Noted)
+    }
+
+    async fn note_move(&self, parent: &Handle, key: Key, place: Placement) -> Moved {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.pool.send(PoolMail::Moved(key.clone(), place, answer));
+        let moved = answered.await.unwrap_or(Moved::Noted);
+        if moved != Moved::Unwanted {
+            return moved;
+        }
+        // An answer that has come may not be recorded yet.
+        let (verdict, decided) = oneshot::channel();
+        let _ = parent.mail.send(Incoming::Asked { key, verdict }.into()).await;
+        if let Ok(Err(_)) = decided.await { Moved::Unwanted } else { Moved::Noted }
+    }
+
+    /// Word of moves that others heard of. Whoever has moved tells it again until it is recorded.
+    async fn hear_of_moves(&self) -> Result<(), Error> {
+        for (name, word) in self.repository.documents(MOVED).await? {
+            if let Ok(Word { process, element, attempt, place }) = journal::read("word of a move", &word) {
+                let key: Key = (process.as_str().into(), element, attempt);
+                match (self.processes.find(&process), place) {
+                    (Some(parent), Some(place)) => {
+                        if self.note_move(&parent, key, place).await == Moved::Unwanted {
+                            let word = Word { process, element, attempt, place: None };
+                            self.repository.put(MOVED, &name, journal::write(&word)).await?;
+                            continue;
+                        }
+                    }
+                    (Some(_), None) => continue,
+                    (None, _) => {
+                        if self.repository.find(&process).await?.is_some_and(|entry| entry.summary.is_none()) {
+                            continue;
+                        }
+                    }
+                }
+            }
+            self.repository.remove(MOVED, &name).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers that came for processes of others are acknowledged when those are over: nobody else will.
+    async fn answer_late(&self) -> Result<(), Error> {
+        for process in self.processes.answered() {
+            if self.repository.find(&process).await?.is_none_or(|entry| entry.summary.is_some()) {
+                for (key, orders) in self.processes.forget_foreign(&process) {
+                    let _ = orders.send(Order::Acknowledge(key));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Starts the task of a process.
@@ -225,7 +346,8 @@ impl Coordinator {
             paused: driver.engine().state().counts().paused > 0,
             ..self.status(id, head, &self.options.node)
         });
-        self.processes.add(id.clone(), Handle { mail, status: reader });
+        let path = driver.engine().id().clone();
+        self.processes.add(id.clone(), Handle { path, mail, status: reader });
         // The engine's clock goes on while nobody runs it.
         let passed = Duration::from_millis(unix_ms().saturating_sub(head.submitted_ms));
         let now = Instant::now();
@@ -285,8 +407,8 @@ impl Coordinator {
             let mask = u64::MAX >> (64 - 4 * digits);
             let id: Arc<str> = format!("{process_type}-{:0digits$x}", random & mask).into();
             let start = Start::new(id.clone(), process, parameters.clone());
-            match self.start(loaded.clone(), start, &request.request_id, None).await {
-                Ok(()) => return Ok(id),
+            match self.start(id.clone(), loaded.clone(), start, &request.request_id, None).await {
+                Ok(_) => return Ok(id),
                 Err(Unstarted::Taken) if request.request_id.is_empty() => {}
                 Err(Unstarted::Taken) => {
                     let known = self.repository.find(&id).await.map_err(|error| unavailable(&error))?;
@@ -302,15 +424,16 @@ impl Coordinator {
         Err(Status::resource_exhausted("there is no free id for the process"))
     }
 
-    /// Keeps a process and starts it. Bad parameters leave nothing behind.
+    /// Keeps a process and starts it; gives its epoch. Bad parameters leave nothing behind.
     async fn start(
         self: &Arc<Self>,
+        id: Arc<str>,
         (program, wire): Loaded,
         start: Start,
         request: &str,
         origin: Option<(Origin, Parent)>,
-    ) -> Result<(), Unstarted> {
-        let (id, root) = (start.id.clone(), start.root);
+    ) -> Result<u64, Unstarted> {
+        let root = start.root;
         let process_type = program.processes[root.process].name.to_string();
         let mut output = Output::default();
         let engine = Engine::start(program, start, Time(0), &mut output)
@@ -327,22 +450,23 @@ impl Coordinator {
             parent: origin,
             first: driver.first().into(),
         };
-        self.repository.create(&id, journal::write(&head)).await.map_err(|error| match error {
+        let epoch = self.repository.create(&id, journal::write(&head)).await.map_err(|error| match error {
             Error::Exists(_) => Unstarted::Taken,
             error => Unstarted::NotKept(error),
         })?;
         info!(process = %id, "process started");
-        let _ = self.pool.send(PoolMail::Began(id.clone()));
+        let _ = self.pool.send(PoolMail::Began(id.clone(), epoch));
         self.run(&id, driver, &head, Time(0), parent);
-        Ok(())
+        Ok(epoch)
     }
 
     /// A subtree of another coordinator's process arrives.
-    pub async fn foster(self: &Arc<Self>, caller: &Caller, hello: &v1::CoordinatorHello, job: v1::Job) {
+    pub async fn foster(self: &Arc<Self>, caller: &Caller, stream: u64, hello: &v1::CoordinatorHello, job: v1::Job) {
         let parents = &self.parents;
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
-        if !parents.arrive(caller, &key, &path) {
+        let name = foster::name(caller, &key, &path);
+        if !parents.arrive(caller, stream, &key, &name, job.epoch) {
             return;
         }
         let allowed = &self.options.foreign_groups;
@@ -365,9 +489,10 @@ impl Coordinator {
             attempt: id.attempt,
         };
         let parent = Parent { caller: caller.clone(), key: key.clone(), parents: parents.clone() };
-        match self.start(loaded, start, "", Some((origin, parent))).await {
-            Ok(()) => {}
-            Err(Unstarted::Taken) => parents.refuse(caller, &key, "another attempt of this element is here"),
+        let (address, asking) = (origin.address.clone(), parent.clone());
+        match self.start(name, loaded, start, "", Some((origin, parent))).await {
+            Ok(epoch) => self.tell_parent(asking, address, epoch, true),
+            Err(Unstarted::Taken) => parents.refuse(caller, &key, "another coordinator has it"),
             Err(Unstarted::Bad(problems)) => parents.refuse(caller, &key, &problems),
             Err(Unstarted::NotKept(error)) => parents.refuse(caller, &key, &error.to_string()),
         }
@@ -410,16 +535,15 @@ impl Coordinator {
         })
     }
 
-    /// Removes what is too old, and the oldest of what is too much. Subtrees stay until their parents know their ends.
+    /// Removes what is too old, and the oldest of what is too much.
     async fn sweep(&self) -> Result<(), Error> {
         let (age, size) = (self.options.retention_age, self.options.retention_size);
         let mut ended: Vec<(u64, u64, String)> = Vec::new();
         for entry in self.repository.list().await? {
             let Some(summary) = &entry.summary else { continue };
-            let status = journal::read("summary", summary)
-                .and_then(|summary: Summary| Ok((summary.status()?.ended_ms, summary.answer()?.is_some())));
-            if let Ok((ended_ms, false)) = status {
-                ended.push((ended_ms, entry.size, entry.process));
+            let status = journal::read("summary", summary).and_then(|summary: Summary| summary.status());
+            if let Ok(status) = status {
+                ended.push((status.ended_ms, entry.size, entry.process));
             }
         }
         ended.sort_by(|a, b| b.cmp(a));

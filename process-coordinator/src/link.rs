@@ -27,7 +27,7 @@ impl Order {
             Self::Job(job) => job.encoded_len(),
             Self::Reply(reply) => reply.encoded_len(),
             Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.0.len() + 32,
-            Self::Claim(processes) => processes.iter().map(|process| process.len() + 4).sum(),
+            Self::Claim(claims) => claims.iter().map(|claim| claim.encoded_len() + 4).sum(),
         }
     }
 }
@@ -154,7 +154,7 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
             Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
             Order::Reply(reply) => message.replies.push(sendable(reply)),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
-            Order::Claim(processes) => message.claims.extend(processes.iter().map(|process| process.to_string())),
+            Order::Claim(claims) => message.claims.extend(claims),
         }
     }
     message
@@ -224,20 +224,22 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             None => answers,
         };
         // Of a process that is over: nobody wants them any more. Of one that another coordinator has, that one will.
-        for answer in late.into_iter().filter(|_| !context.processes.is_foreign(&process)) {
-            if let Incoming::Answered { key, .. } = answer {
+        for answer in late {
+            if let Incoming::Answered { key, .. } = answer
+                && !context.processes.note_answer(orders, &key)
+            {
                 let _ = orders.send(Order::Acknowledge(key));
             }
         }
     }
     for call in report.calls {
-        let ticket = call.ticket;
-        let process = call.id.as_ref().and_then(|id| context.processes.find(&id.process));
-        let sent = match process {
+        let (ticket, process) = (call.ticket, call.id.as_ref().map_or("", |id| &id.process).to_owned());
+        let sent = match context.processes.find(&process) {
             Some(process) => process.mail.send(Mail::Called(call, orders.clone())).await.is_ok(),
             None => false,
         };
-        if !sent {
+        // Whoever has the process now hears of the call when it asks for the attempt.
+        if !sent && !context.processes.is_foreign(&process) {
             let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
             let _ = orders.send(Order::Reply(v1::SharedReply { ticket, result }));
         }

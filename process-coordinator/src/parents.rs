@@ -102,9 +102,9 @@ impl Parents {
     }
 
     /// A coordinator has taken processes over, or asks for them after a new start.
-    pub fn claim(&self, caller: &Caller, processes: Vec<String>) {
+    pub fn claim(&self, caller: &Caller, claims: Vec<v1::Claim>) {
         let mut desk = self.desk();
-        let (running, answers) = desk.books.claim(caller, &processes);
+        let (processes, running, answers) = desk.books.claim(caller, claims);
         for pending in desk.calls.values_mut() {
             if pending.parent.realm == caller.realm && processes.iter().any(|process| **process == *pending.key.0) {
                 pending.parent = caller.clone();
@@ -125,10 +125,14 @@ impl Parents {
         desk.books.retire(caller)
     }
 
-    /// Notes a subtree; false if it is known, in which case it was answered again if it is over.
-    pub fn arrive(&self, caller: &Caller, key: &Key, process: &Arc<str>) -> bool {
+    /// Notes a subtree that came by the stream with that number. False if it is known, in which case it was answered again
+    /// if it is over; and if the coordinator has connected again, for then it was told that the subtree is not here.
+    pub fn arrive(&self, caller: &Caller, number: u64, key: &Key, process: &Arc<str>, epoch: u64) -> bool {
         let mut desk = self.desk();
-        match desk.books.arrive(caller, key, process) {
+        if desk.streams.get(caller).is_none_or(|(newest, _)| *newest != number) {
+            return false;
+        }
+        match desk.books.arrive(caller, key, process, epoch) {
             Arrival::New => true,
             Arrival::Runs => false,
             Arrival::Over(answer) => {
@@ -138,14 +142,14 @@ impl Parents {
         }
     }
 
-    /// One that was kept.
-    pub fn restore(&self, caller: &Caller, key: &Key, process: &Arc<str>, answer: Option<v1::Answer>) {
-        self.desk().books.restore(caller, key, process, answer);
-    }
-
-    /// The process that runs a subtree here.
+    /// See [`Books::process`].
     pub fn process(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
         self.desk().books.process(caller, &key_of(id))
+    }
+
+    /// See [`Books::cancel`].
+    pub fn cancel(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
+        self.desk().books.cancel(caller, &key_of(id))
     }
 
     /// Refuses a subtree: it leaves no trace, and may come again.
@@ -175,19 +179,45 @@ impl Parent {
         &self.key
     }
 
-    /// The process is over, and that is kept.
-    pub fn finish(&self, process: &Arc<str>, answer: v1::Answer) {
+    /// The process goes on here.
+    pub fn restore(&self, process: &Arc<str>) {
+        self.parents.desk().books.restore(&self.caller, &self.key, process);
+    }
+
+    /// The process is over, and that is kept; false if nobody waits for it.
+    pub fn finish(&self, answer: v1::Answer) -> bool {
         let mut desk = self.parents.desk();
         desk.calls.retain(|_, pending| pending.key != self.key || pending.parent.realm != self.caller.realm);
-        match desk.books.finish(&self.caller, &self.key, answer.clone()) {
-            Some(caller) => desk.tell(&caller, Report::Answer(answer)),
-            None => tracing::debug!(%process, "nobody waits for its end"),
-        }
+        let caller = desk.books.finish(&self.caller, &self.key, answer.clone());
+        caller.map(|caller| desk.tell(&caller, Report::Answer(answer))).is_some()
     }
 
     /// The process is another coordinator's now.
-    pub fn leave(&self) {
-        self.parents.desk().books.remove(&self.caller, &self.key);
+    pub fn leave(&self, process: &Arc<str>) {
+        self.parents.desk().books.leave(&self.caller, &self.key, process);
+    }
+
+    /// The process that runs it here.
+    pub fn process(&self) -> Option<Arc<str>> {
+        let desk = self.parents.desk();
+        let caller = desk.books.caller(&self.caller, &self.key)?;
+        desk.books.process(&caller, &self.key)
+    }
+
+    /// Is it to hear something still?
+    pub fn waits(&self) -> bool {
+        self.parents.desk().books.caller(&self.caller, &self.key).is_some()
+    }
+
+    pub fn is_connected(&self) -> bool {
+        let desk = self.parents.desk();
+        let caller = desk.books.caller(&self.caller, &self.key);
+        caller.and_then(|caller| desk.streams.get(&caller)).is_some_and(|(_, stream)| !stream.is_closed())
+    }
+
+    /// It wants to hear nothing. Gives the process, if that is over.
+    pub fn forget(&self) -> Option<Arc<str>> {
+        self.parents.desk().books.remove(&self.caller, &self.key)
     }
 
     /// A call of an object that lives further up.

@@ -82,7 +82,7 @@ pub enum Order {
     /// An answer was recorded.
     Acknowledge(Key),
     /// What is known of these processes?
-    Claim(Vec<Arc<str>>),
+    Claim(Vec<v1::Claim>),
 }
 
 /// Something for a process.
@@ -117,6 +117,17 @@ pub enum Effect {
     Forget(Arc<str>),
 }
 
+/// What a subtree hears that tells where it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// Nobody waits for it.
+    Unwanted,
+    /// It is being recorded.
+    Noted,
+    /// That, or better, is recorded.
+    Known,
+}
+
 /// Where an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whereabouts {
@@ -128,6 +139,8 @@ pub struct Whereabouts {
 
 /// A worker that is silent for so long is taken for lost, and its attempts are handed out again.
 pub const LOST_AFTER: Duration = Duration::from_secs(10);
+/// Whoever does not look for so long has stood still.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 /// A subtree waits so long for a connection to the coordinator that is to take it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that had no room is not asked again for so long.
@@ -151,6 +164,10 @@ struct Out {
     /// Of a subtree: the last that was said.
     paused: Option<bool>,
     ask: Ask,
+    /// It was handed out by a former coordinator, or in a former life.
+    adopted: bool,
+    /// Of a subtree: the epoch of it where it is noted.
+    epoch: u64,
 }
 
 /// Of a subtree: whether it is known to be where it is noted.
@@ -167,7 +184,7 @@ enum Ask {
 
 impl Out {
     fn new(task: Task) -> Self {
-        Self { task, stop: false, paused: None, ask: Ask::No }
+        Self { task, stop: false, paused: None, ask: Ask::No, adopted: false, epoch: 0 }
     }
 }
 
@@ -249,13 +266,17 @@ pub struct Pool {
     unsettled: BTreeMap<Arc<str>, Unsettled>,
     /// Processes with something in their queue, in the order of their turns.
     turns: VecDeque<Arc<str>>,
-    active: HashSet<Arc<str>>,
+    /// The processes that run here, and their epochs.
+    active: HashMap<Arc<str>, u64>,
+    /// Those that another coordinator has.
+    foreign: HashSet<Arc<str>>,
     roster: v1::Roster,
     /// Since when the group is known.
     grouped: Option<Duration>,
     share: Share,
     /// Since when work waits that nobody has room for.
     waits_since: Option<Duration>,
+    looked: Duration,
     effects: Vec<Effect>,
 }
 
@@ -270,14 +291,15 @@ impl Pool {
         self.share
     }
 
-    /// A process begins.
-    pub fn began(&mut self, process: Arc<str>) {
-        self.active.insert(process);
+    /// A process begins, in that epoch.
+    pub fn began(&mut self, process: Arc<str>, epoch: u64) {
+        self.foreign.remove(&process);
+        self.active.insert(process, epoch);
     }
 
     /// A process that was kept goes on, and these attempts of it were out.
-    pub fn recover(&mut self, process: &Arc<str>, attempts: Vec<Recovered>, now: Duration) {
-        self.active.insert(process.clone());
+    pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<Recovered>, now: Duration) {
+        self.began(process.clone(), epoch);
         let mut unsettled = BTreeMap::new();
         for Recovered { task, place, stop, paused } in attempts {
             let out = Out { stop, paused, ..Out::new(task) };
@@ -285,34 +307,44 @@ impl Pool {
                 _ if out.task.job.subtree.is_none() => drop(unsettled.insert(out.task.key.clone(), out)),
                 Some(place) => {
                     let name = self.coordinator(&place, now);
-                    self.note(&name, out, Ask::Yes);
+                    self.note(&name, Out { epoch: place.epoch, ..out }, Ask::Yes);
                 }
                 // It never went anywhere.
                 None => self.find_place(out),
             }
         }
-        if unsettled.is_empty() {
-            return;
-        }
+        // Also if nothing is out: they hear that a former coordinator does not count any more, and tell answers once more
+        // that were recorded and not acknowledged.
         for (name, worker) in &self.workers {
             if worker.connected && worker.peer == Peer::Worker {
-                self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![process.clone()])));
+                let claim = Order::Claim(vec![v1::Claim { process: process.to_string(), epoch }]);
+                self.effects.push(Effect::Order(name.clone(), claim));
             }
         }
-        let unsettled = Unsettled { attempts: unsettled, heard: HashSet::new(), since: now };
-        self.unsettled.insert(process.clone(), unsettled);
+        if !unsettled.is_empty() {
+            let unsettled = Unsettled { attempts: unsettled, heard: HashSet::new(), since: now };
+            self.unsettled.insert(process.clone(), unsettled);
+        }
     }
 
     /// A subtree is at a coordinator, as far as is known.
     fn note(&mut self, name: &Arc<str>, mut out: Out, ask: Ask) {
+        let claim = self.claim(&out.task.key.0);
         let Some(worker) = self.workers.get_mut(name) else { return };
         out.ask = ask;
         worker.owes = true;
         if worker.connected && ask == Ask::Yes {
-            let claim = Order::Claim(vec![out.task.key.0.clone()]);
-            self.effects.push(Effect::Order(name.clone(), claim));
+            self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![claim])));
         }
         worker.has.insert(out.task.key.clone(), out);
+    }
+
+    fn claim(&self, process: &Arc<str>) -> v1::Claim {
+        v1::Claim { process: process.to_string(), epoch: self.epoch(process) }
+    }
+
+    fn epoch(&self, process: &str) -> u64 {
+        self.active.get(process).copied().unwrap_or_default()
     }
 
     /// A borrowed worker of a former life, which may still have something of ours.
@@ -323,7 +355,13 @@ impl Pool {
         worker.remembered = true;
     }
 
-    /// A process is over, or another coordinator has it.
+    /// Another coordinator has a process: what it has out is none of our business.
+    pub fn lose(&mut self, process: Arc<str>) {
+        self.over(&process);
+        self.foreign.insert(process);
+    }
+
+    /// A process is over.
     pub fn over(&mut self, process: &str) {
         self.active.remove(process);
         self.queues.remove(process);
@@ -372,7 +410,7 @@ impl Pool {
             self.placing.remove(&key);
             return self.refuse(key, "there is no other coordinator");
         };
-        let found = Placement { node: node.name, address: node.address };
+        let found = Placement { node: node.name, address: node.address, epoch: 0 };
         *place = Some(found.clone());
         self.tell(key, Told::Placed(found));
     }
@@ -389,33 +427,33 @@ impl Pool {
     }
 
     fn ask(&mut self, key: &Key) {
+        let claim = self.claim(&key.0);
         for (name, worker) in &mut self.workers {
             if let Some(out) = worker.has.get_mut(key).filter(|out| out.ask == Ask::WhenRecorded) {
                 out.ask = Ask::Yes;
                 if worker.connected {
-                    self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![key.0.clone()])));
+                    self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![claim.clone()])));
                 }
             }
         }
     }
 
-    /// Subtrees are somewhere else now. Where they were may be connected still, and not know yet that it has lost them.
-    pub fn moved(&mut self, keys: &[Key], place: &Placement, now: Duration) {
-        let mut found = Vec::new();
+    /// A subtree is somewhere else now. Where it was may be connected still, and not know yet that it has lost it. This is
+    /// told again until the place is recorded.
+    pub fn moved(&mut self, key: &Key, place: &Placement, now: Duration) -> Moved {
         let there = peer_name(place);
-        for (name, worker) in &mut self.workers {
-            if worker.peer == Peer::Coordinator && !(worker.connected && *name == there) {
-                found.extend(keys.iter().filter_map(|key| worker.has.remove(key)));
-            }
+        let Some((name, worker)) = self.workers.iter_mut().find(|(_, worker)| worker.has.contains_key(key)) else {
+            return Moved::Unwanted;
+        };
+        let Some(out) = worker.has.get_mut(key) else { return Moved::Unwanted };
+        if out.epoch > place.epoch || (out.epoch == place.epoch && *name == there) {
+            return if out.ask == Ask::WhenRecorded { Moved::Noted } else { Moved::Known };
         }
-        if found.is_empty() {
-            return;
-        }
+        let Some(out) = worker.give_back(key) else { return Moved::Unwanted };
         let name = self.coordinator(place, now);
-        for out in found {
-            self.tell(out.task.key.clone(), Told::Placed(place.clone()));
-            self.note(&name, out, Ask::WhenRecorded);
-        }
+        self.tell(key.clone(), Told::Placed(place.clone()));
+        self.note(&name, Out { epoch: place.epoch, ..out }, Ask::WhenRecorded);
+        Moved::Noted
     }
 
     /// The peer that a subtree goes to. A node may be both a worker and a coordinator; they are reached by different
@@ -521,7 +559,7 @@ impl Pool {
     }
 
     /// A peer is connected and says what it has.
-    pub fn connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello) {
+    pub fn connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello, now: Duration) {
         let Some(worker) = self.workers.get_mut(name) else { return };
         worker.connected = true;
         worker.slots = hello.slots;
@@ -535,19 +573,25 @@ impl Pool {
         // A coordinator that began anew may take it for a former coordinator's: it is asked.
         if worker.peer == Peer::Coordinator {
             let (node, address) = (name.strip_suffix(&*format!("@{}", worker.address)), worker.address.clone());
-            let place = Placement { node: node.unwrap_or(name).to_owned(), address };
+            let node = node.unwrap_or(name).to_owned();
             for (key, out) in worker.has.iter_mut().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No) {
                 out.ask = Ask::WhenRecorded;
-                self.effects.push(Effect::Tell(key.clone(), Told::Placed(place.clone())));
+                let place = Placement { node: node.clone(), address: address.clone(), epoch: out.epoch };
+                self.effects.push(Effect::Tell(key.clone(), Told::Placed(place)));
             }
         }
+        worker.adopt(name, known.iter().cloned(), &mut self.unsettled, &mut self.effects);
         worker.owes = !worker.has.is_empty() || !known.is_empty();
         // What it knows nothing of never arrived, or was lost with it.
         let lost = worker.has.iter().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No);
         let lost: Vec<Key> = lost.map(|(key, _)| key.clone()).collect();
+        let mut unsure = Vec::new();
         for key in lost {
-            worker.give_back(&key);
-            self.effects.push(Effect::Tell(key, Told::Lost));
+            match worker.give_back(&key) {
+                // It may have crashed before it noted whose this is now: it is asked once more.
+                Some(out) if out.adopted => unsure.push(Out { adopted: false, ..out }),
+                _ => self.effects.push(Effect::Tell(key, Told::Lost)),
+            }
         }
         // What was said since may have been lost with the connection.
         for (key, out) in &worker.has {
@@ -559,6 +603,17 @@ impl Pool {
             }
         }
         self.stop_unwanted(name, running);
+        for out in unsure {
+            let others = self.workers.keys().filter(|other| *other != name).cloned();
+            let process = out.task.key.0.clone();
+            let unsettled = self.unsettled.entry(process).or_insert_with(|| Unsettled {
+                attempts: BTreeMap::new(),
+                heard: others.collect(),
+                since: now,
+            });
+            unsettled.heard.remove(name);
+            unsettled.attempts.insert(out.task.key.clone(), out);
+        }
         let Some(worker) = self.workers.get(name) else { return };
         let processes: BTreeSet<Arc<str>> = match worker.peer {
             Peer::Worker => self.unsettled.keys().cloned().collect(),
@@ -567,16 +622,18 @@ impl Pool {
             }
         };
         if !processes.is_empty() {
-            let claim = Order::Claim(processes.into_iter().collect());
-            self.effects.push(Effect::Order(name.clone(), claim));
+            let claims = processes.iter().map(|process| self.claim(process)).collect();
+            self.effects.push(Effect::Order(name.clone(), Order::Claim(claims)));
         }
         self.begin_pending(name);
     }
 
-    /// What a worker runs that was given up meanwhile is stopped. A subtree that has moved there is still noted where it was.
+    /// What a worker runs that was given up meanwhile is stopped. A subtree that has moved there is still noted where it
+    /// was, and what another coordinator has out is for that one to stop.
     fn stop_unwanted(&mut self, name: &Arc<str>, running: Vec<Key>) {
         for key in running {
-            let wanted = self.workers.values().any(|worker| worker.has.contains_key(&key))
+            let wanted = self.foreign.contains(&key.0)
+                || self.workers.values().any(|worker| worker.has.contains_key(&key))
                 || self.unsettled.get(&key.0).is_some_and(|unsettled| unsettled.attempts.contains_key(&key));
             if !wanted {
                 self.effects.push(Effect::Order(name.clone(), Order::Cancel(key)));
@@ -589,15 +646,8 @@ impl Pool {
         let Some(worker) = self.workers.get_mut(name) else { return };
         let running: Vec<Key> = known.running.iter().map(key_of).collect();
         let mut lost = Vec::new();
-        for key in running.iter().cloned().chain(known.answered.iter().map(key_of)) {
-            let unsettled = self.unsettled.get_mut(&key.0);
-            let Some(out) = unsettled.and_then(|unsettled| unsettled.attempts.remove(&key)) else { continue };
-            if out.stop {
-                self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone())));
-            }
-            worker.used += out.task.cpus;
-            worker.has.insert(key, out);
-        }
+        let all = running.iter().cloned().chain(known.answered.iter().map(key_of));
+        worker.adopt(name, all, &mut self.unsettled, &mut self.effects);
         let asked: HashSet<&str> = known.processes.iter().map(String::as_str).collect();
         let answered: HashSet<Key> = known.answered.iter().map(key_of).collect();
         for (key, out) in &mut worker.has {
@@ -747,7 +797,7 @@ impl Pool {
 
     fn enqueue(&mut self, task: Task, first: bool) {
         let process = task.key.0.clone();
-        if !self.active.contains(&process) {
+        if !self.active.contains_key(&process) {
             return;
         }
         let queue = self.queues.entry(process.clone()).or_default();
@@ -774,7 +824,8 @@ impl Pool {
                 .max_by_key(|(_, worker)| (worker.lease.is_none(), i64::from(worker.room()) - i64::from(worker.used)));
             match best {
                 Some((name, worker)) => {
-                    worker.begin(name, Out::new(task), &mut self.effects);
+                    let epoch = self.active.get(&process).copied().unwrap_or_default();
+                    worker.begin(name, Out::new(task), epoch, &mut self.effects);
                     stuck = 0;
                 }
                 None => {
@@ -794,11 +845,15 @@ impl Pool {
         let (wait, begin): (Vec<_>, Vec<_>) =
             std::mem::take(&mut worker.pending).into_iter().partition(|(out, _)| out.paused == Some(true));
         worker.pending = wait;
-        begin.into_iter().for_each(|(out, _)| worker.begin(name, out, &mut self.effects));
+        for (out, _) in begin {
+            let epoch = self.active.get(&out.task.key.0).copied().unwrap_or_default();
+            worker.begin(name, out, epoch, &mut self.effects);
+        }
     }
 
     /// Looks after what time changes; to be called several times a second.
     pub fn look(&mut self, now: Duration) {
+        self.excuse(now);
         self.settle(now);
         self.borrow(now);
         let mut refused = Vec::new();
@@ -821,6 +876,20 @@ impl Pool {
                     .into_keys()
                     .for_each(|key| self.effects.push(Effect::Tell(key, Told::Lost)));
             }
+        }
+    }
+
+    /// While this coordinator itself stood still, nobody could be heard: that is no silence of theirs.
+    fn excuse(&mut self, now: Duration) {
+        let gap = now.saturating_sub(std::mem::replace(&mut self.looked, now));
+        if gap < STOOD_STILL {
+            return;
+        }
+        for since in self.workers.values_mut().filter_map(|worker| worker.silent_since.as_mut()) {
+            *since = (*since + gap).min(now);
+        }
+        for unsettled in self.unsettled.values_mut() {
+            unsettled.since = (unsettled.since + gap).min(now);
         }
     }
 
@@ -935,14 +1004,34 @@ impl Worker {
             && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.job.activity)))
     }
 
-    fn begin(&mut self, name: &Arc<str>, out: Out, effects: &mut Vec<Effect>) {
+    fn begin(&mut self, name: &Arc<str>, out: Out, epoch: u64, effects: &mut Vec<Effect>) {
         let task = &out.task;
         // A link that broke in this moment tells so; then the attempt is not known to the worker, and lost.
         effects.push(Effect::Order(name.clone(), Order::Program(task.program.clone())));
-        effects.push(Effect::Order(name.clone(), Order::Job(Box::new(task.job.clone()))));
+        let job = v1::Job { epoch, ..task.job.clone() };
+        effects.push(Effect::Order(name.clone(), Order::Job(Box::new(job))));
         self.used += task.cpus;
         self.owes = true;
         self.has.insert(task.key.clone(), out);
+    }
+
+    /// It has these: what was looked for is found.
+    fn adopt(
+        &mut self,
+        name: &Arc<str>,
+        keys: impl Iterator<Item = Key>,
+        unsettled: &mut BTreeMap<Arc<str>, Unsettled>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for key in keys {
+            let found = unsettled.get_mut(&key.0).and_then(|unsettled| unsettled.attempts.remove(&key));
+            let Some(out) = found else { continue };
+            if out.stop {
+                effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone())));
+            }
+            self.used += out.task.cpus;
+            self.has.insert(key, Out { adopted: true, ..out });
+        }
     }
 
     fn give_back(&mut self, key: &Key) -> Option<Out> {

@@ -1,7 +1,7 @@
 //! One process in the world: its mail, its clock, its journal, and whoever watches it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -54,7 +54,13 @@ pub(crate) enum Mail {
     Happened(Vec<Happened>),
     Called(v1::SharedCall, Orders),
     Printed(u64, String),
-    Show { path: String, depth: u32, answer: oneshot::Sender<Result<v1::Element, Rejection>> },
+    Show {
+        path: String,
+        depth: u32,
+        answer: oneshot::Sender<Result<v1::Element, Rejection>>,
+    },
+    /// Another coordinator has the process.
+    Taken,
 }
 
 impl From<Happened> for Mail {
@@ -66,6 +72,8 @@ impl From<Happened> for Mail {
 /// A process that runs, as others in the coordinator know it.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
+    /// What begins the paths of its elements: its id, or of a subtree the path there.
+    pub path: Arc<str>,
     pub mail: mpsc::Sender<Mail>,
     pub status: watch::Receiver<v1::ProcessStatus>,
 }
@@ -77,8 +85,22 @@ pub(crate) struct Processes(Arc<RwLock<Table>>);
 #[derive(Debug, Default)]
 struct Table {
     here: HashMap<Arc<str>, Handle>,
-    /// Those that another coordinator has, or that cannot be read.
-    foreign: HashSet<Arc<str>>,
+    /// Subtrees by path, the newest of each last.
+    paths: HashMap<Arc<str>, Vec<Arc<str>>>,
+    /// Those that another coordinator has, or that cannot be read, and answers that came for them.
+    foreign: HashMap<Arc<str>, HashMap<Key, Orders>>,
+}
+
+impl Table {
+    fn remove(&mut self, id: &str) {
+        let Some(handle) = self.here.remove(id) else { return };
+        if let Some(ids) = self.paths.get_mut(&handle.path) {
+            ids.retain(|other| **other != *id);
+            if ids.is_empty() {
+                self.paths.remove(&handle.path);
+            }
+        }
+    }
 }
 
 impl Processes {
@@ -86,9 +108,18 @@ impl Processes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).here.get(id).cloned()
     }
 
+    /// The process whose elements' paths begin so.
+    pub fn at(&self, path: &str) -> Option<(Arc<str>, Handle)> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let id = table.paths.get(path)?.last()?;
+        Some((id.clone(), table.here.get(id)?.clone()))
+    }
+
     pub fn add(&self, id: Arc<str>, handle: Handle) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        table.remove(&id);
         table.foreign.remove(&id);
+        table.paths.entry(handle.path.clone()).or_default().push(id.clone());
         table.here.insert(id, handle);
     }
 
@@ -97,18 +128,36 @@ impl Processes {
     }
 
     pub fn remove(&self, id: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).here.remove(id);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// It is not ours, for now: its attempts are none of our business.
     pub fn give_up(&self, id: Arc<str>) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        table.here.remove(&id);
-        table.foreign.insert(id);
+        table.remove(&id);
+        table.foreign.entry(id).or_default();
     }
 
     pub fn is_foreign(&self, id: &str) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).foreign.contains(id)
+        self.0.read().unwrap_or_else(PoisonError::into_inner).foreign.contains_key(id)
+    }
+
+    /// Notes an answer to an attempt of a process that another coordinator has; false if none has.
+    pub fn note_answer(&self, orders: &Orders, key: &Key) -> bool {
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let answers = table.foreign.get_mut(&key.0);
+        answers.map(|answers| answers.insert(key.clone(), orders.clone())).is_some()
+    }
+
+    /// Processes of others for which answers came here.
+    pub fn answered(&self) -> Vec<Arc<str>> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        table.foreign.iter().filter(|(_, answers)| !answers.is_empty()).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// It is over: gives the answers that came for it.
+    pub fn forget_foreign(&self, id: &str) -> HashMap<Key, Orders> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).foreign.remove(id).unwrap_or_default()
     }
 }
 
@@ -193,16 +242,19 @@ impl Runner {
                 let _ = self.pool.send(PoolMail::Over(self.id.clone()));
                 self.end().await;
             }
-            Stopped::Taken => {
-                warn!(process = %self.id, "another coordinator has this process now");
-                self.processes.give_up(self.id.clone());
-                if let Some(parent) = &self.parent {
-                    parent.leave();
-                }
-                let _ = self.pool.send(PoolMail::Over(self.id.clone()));
-            }
+            Stopped::Taken => self.leave(),
             Stopped::Halted => {}
         }
+    }
+
+    /// Another coordinator has it.
+    fn leave(&self) {
+        warn!(process = %self.id, "another coordinator has this process now");
+        self.processes.give_up(self.id.clone());
+        if let Some(parent) = &self.parent {
+            parent.leave(&self.id);
+        }
+        let _ = self.pool.send(PoolMail::Lost(self.id.clone()));
     }
 
     async fn work(&mut self) -> Stopped {
@@ -270,6 +322,9 @@ impl Runner {
                         return Stopped::Halted;
                     }
                     for mail in batch.drain(..) {
+                        if matches!(mail, Mail::Taken) {
+                            return Stopped::Taken;
+                        }
                         self.on_mail(mail);
                     }
                 }
@@ -337,7 +392,7 @@ impl Runner {
         match mail {
             Mail::Happened(happened) => happened.into_iter().for_each(|happened| self.take(happened)),
             Mail::Called(call, orders) => {
-                let home = call.object.as_ref().is_none_or(|object| *object.home == *self.id);
+                let home = call.object.as_ref().is_none_or(|object| *object.home == **self.driver.engine().id());
                 match self.parent.as_ref().filter(|_| !home) {
                     Some(parent) => parent.forward(call, &orders),
                     None => self.take(Incoming::Called(call, orders)),
@@ -351,6 +406,7 @@ impl Runner {
                 }
             }
             Mail::Show { path, depth, answer } => self.on_show(&path, depth, answer),
+            Mail::Taken => {}
         }
     }
 
@@ -366,26 +422,29 @@ impl Runner {
     async fn end(mut self) {
         let mut status = self.status.borrow().clone();
         self.bring_up_to_date(&mut status);
-        let ended = self.driver.engine().state().ended();
-        let results = match ended {
-            Some((Outcome::Completed, results)) => results
+        let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
+        if let Some(parent) = &self.parent {
+            // It is kept as it is until its parent has the answer. After a crash it ends once more.
+            let answer = foster::answer(self.driver.engine().program(), self.driver.root(), outcome, results);
+            let answer = foster::sendable(parent.key(), &self.id, answer, self.driver.counts());
+            self.status.send_replace(status);
+            if !parent.finish(answer) {
+                discard(&self.repository, &self.processes, &self.id);
+            }
+            return self.late().await;
+        }
+        let results = match outcome {
+            Outcome::Completed => results
                 .iter()
                 .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
                 .collect(),
             _ => Vec::new(),
         };
-        let answer = match (&self.parent, ended) {
-            (Some(parent), Some((outcome, results))) => {
-                let answer = foster::answer(self.driver.engine().program(), self.driver.root(), outcome, results);
-                Some(foster::sendable(parent.key(), &self.id, answer, self.driver.counts()))
-            }
-            _ => None,
-        };
-        let summary = journal::write(&Summary::new(&status, results, answer.as_ref()));
+        let summary = journal::write(&Summary::new(&status, results));
         loop {
             match self.repository.close(&self.id, summary.clone()).await {
                 Ok(()) => break,
-                Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.processes.give_up(self.id.clone()),
+                Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(),
                 Err(error) => {
                     warn!(process = %self.id, %error, "the process waits for its repository");
                     if self.mail.is_closed() {
@@ -395,9 +454,6 @@ impl Runner {
                     tokio::time::sleep(TRY_AGAIN).await;
                 }
             }
-        }
-        if let (Some(parent), Some(answer)) = (&self.parent, answer) {
-            parent.finish(&self.id, answer);
         }
         self.processes.remove(&self.id);
         self.status.send_replace(status);
@@ -417,7 +473,9 @@ impl Runner {
                 Mail::Happened(happened) => {
                     for happened in happened {
                         match happened {
-                            Incoming::Steered { verdict, .. } => drop(verdict.send(Err(Rejection::Ended))),
+                            Incoming::Steered { verdict, .. } | Incoming::Asked { verdict, .. } => {
+                                let _ = verdict.send(Err(Rejection::Ended));
+                            }
                             Incoming::Answered { key, from: Some(orders), .. } => {
                                 let _ = orders.send(Order::Acknowledge(key));
                             }
@@ -425,7 +483,7 @@ impl Runner {
                         }
                     }
                 }
-                Mail::Printed(..) => {}
+                Mail::Printed(..) | Mail::Taken => {}
             }
         }
     }
@@ -500,6 +558,27 @@ impl Runner {
         }
         element
     }
+}
+
+/// Removes a subtree that is over, and that nobody needs any more.
+pub(crate) fn discard(repository: &Store, processes: &Processes, id: &Arc<str>) {
+    let Some(handle) = processes.find(id) else { return };
+    let summary = journal::write(&Summary::new(&handle.status.borrow(), Vec::new()));
+    processes.remove(id);
+    let (repository, id) = (repository.clone(), id.clone());
+    tokio::spawn(async move {
+        loop {
+            let removed = match repository.close(&id, summary.clone()).await {
+                Ok(()) | Err(Error::Unknown(_)) => repository.forget(&[id.to_string()]).await,
+                Err(error) => Err(error),
+            };
+            match removed {
+                Err(Error::Unavailable(_)) => tokio::time::sleep(TRY_AGAIN).await,
+                Err(error) => return info!(process = %id, %error, "a subtree that nobody needs is kept"),
+                Ok(()) => return,
+            }
+        }
+    });
 }
 
 fn attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, Key)> {

@@ -22,7 +22,7 @@ use crate::foster::Caller;
 use crate::journal::{self, Placement, Summary};
 use crate::lifecycle::{Coordinator, unavailable};
 use crate::parents::Report;
-use crate::pool::key_of;
+use crate::pool::{Moved, key_of};
 use crate::process::{Handle, Mail};
 
 /// How a coordinator is set up.
@@ -86,30 +86,26 @@ impl Service {
     }
 
     /// Carries out a parent's orders.
-    async fn take(&self, caller: &Caller, hello: &v1::CoordinatorHello, order: v1::WorkOrder) {
+    async fn take(&self, caller: &Caller, stream: u64, hello: &v1::CoordinatorHello, order: v1::WorkOrder) {
         let coordinator = &self.coordinator;
         let parents = &coordinator.parents;
         for program in order.programs {
             // One that is not valid is not known afterwards, and its subtrees are refused.
             let _ = coordinator.programs.add(program.documents);
         }
-        let mut over = Vec::new();
         for id in &order.acknowledged {
-            over.extend(parents.acknowledge(caller, id).map(|process| process.to_string()));
-        }
-        if !over.is_empty()
-            && let Err(error) = coordinator.repository.forget(&over).await
-        {
-            info!(%error, "what a parent needs no more is kept");
+            if let Some(process) = parents.acknowledge(caller, id) {
+                coordinator.discard(&process);
+            }
         }
         if !order.claims.is_empty() {
             parents.claim(caller, order.claims);
         }
         for job in order.jobs {
-            coordinator.foster(caller, hello, job).await;
+            coordinator.foster(caller, stream, hello, job).await;
         }
         for id in &order.cancels {
-            coordinator.tell_foster(parents.process(caller, id), Incoming::Stopped).await;
+            coordinator.tell_foster(parents.cancel(caller, id), Incoming::Stopped).await;
         }
         for pause in order.pauses {
             let process = parents.process(caller, &pause.id.unwrap_or_default());
@@ -126,6 +122,9 @@ impl Service {
         loop {
             if let Some(process) = self.coordinator.processes.find(id) {
                 return Ok(Found::Running(id.into(), process));
+            }
+            if let Some((process, handle)) = self.coordinator.processes.at(id) {
+                return Ok(Found::Running(process, handle));
             }
             let kept = self.coordinator.repository.find(id).await.map_err(|error| unavailable(&error))?;
             if let Some(entry) = kept {
@@ -353,15 +352,13 @@ impl ProcessCoordinator for Service {
         let caller = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
         let coordinator =
             Caller { node: format!("{}/{}", caller.group, caller.node).into(), realm: caller.realm.as_str().into() };
-        let mut over = Vec::new();
         for (process, runs) in self.coordinator.parents.retire(&coordinator) {
             if runs {
                 self.coordinator.tell_foster(Some(process), Incoming::Stopped).await;
             } else {
-                over.push(process.to_string());
+                self.coordinator.discard(&process);
             }
         }
-        self.coordinator.repository.forget(&over).await.map_err(|error| unavailable(&error))?;
         info!(%coordinator, "a coordinator hands over subtrees");
         let (number, mut hello, mut reports) = self.coordinator.parents.connect(&coordinator);
         hello.node.clone_from(&self.coordinator.options.node);
@@ -386,7 +383,7 @@ impl ProcessCoordinator for Service {
         });
         let service = self.clone();
         tokio::spawn(async move {
-            service.take(&coordinator, &caller, first).await;
+            service.take(&coordinator, number, &caller, first).await;
             let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
             // When the stream breaks the subtrees go on; the parent will ask for them.
             while let Some(Ok(order)) = orders.next().await {
@@ -395,7 +392,7 @@ impl ProcessCoordinator for Service {
                     return;
                 }
                 if let Some(order) = order {
-                    service.take(&coordinator, &caller, order).await;
+                    service.take(&coordinator, number, &caller, order).await;
                 }
             }
         });
@@ -403,10 +400,12 @@ impl ProcessCoordinator for Service {
     }
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {
-        let v1::MovedRequest { attempts, node, address, .. } = request.into_inner();
-        let keys = attempts.iter().map(key_of).collect();
-        let _ = self.coordinator.pool.send(PoolMail::Moved(keys, Placement { node, address }));
-        Ok(Response::new(v1::MovedResponse {}))
+        let v1::MovedRequest { attempt, node, address, epoch } = request.into_inner();
+        let key = key_of(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
+        let place = Placement { node, address, epoch };
+        let moved = self.coordinator.moved(key, place).await.map_err(|error| unavailable(&error))?;
+        let (unwanted, settled) = (moved == Moved::Unwanted, moved == Moved::Known);
+        Ok(Response::new(v1::MovedResponse { unwanted, settled }))
     }
 }
 

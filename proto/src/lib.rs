@@ -3,6 +3,7 @@
 
 mod connect;
 mod convert;
+mod epochs;
 mod parts;
 
 /// Version 1 of the protocol.
@@ -15,6 +16,7 @@ pub mod v1 {
 pub use prost::Message;
 
 pub use connect::{connect, question};
+pub use epochs::Epochs;
 pub use parts::{Assembler, Parted, pack, split};
 
 pub use convert::{Unfit, method_name, value, value_from};

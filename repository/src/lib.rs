@@ -30,8 +30,9 @@ pub trait Repository: Send + Sync + 'static {
     /// whoever opens it again, or shares it, is to others the same.
     fn realm(&self) -> &str;
 
-    /// Begins a process, which is this node's from now on. [`Error::Exists`] if the id is taken, also by one that ended.
-    async fn create(&self, process: &str, head: Bytes) -> Result<(), Error>;
+    /// Begins a process, which is this node's from now on; gives its epoch. [`Error::Exists`] if the id is taken, also by
+    /// one that ended.
+    async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error>;
 
     /// Adds a record to a journal.
     async fn append(&self, process: &str, record: Bytes) -> Result<(), Error>;
@@ -42,9 +43,9 @@ pub trait Repository: Send + Sync + 'static {
     /// Ends a process: of it are kept the head and this.
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error>;
 
-    /// Makes processes this node's that were its own before it died, or whose node is silent for too long; not those
-    /// that it has already. One that cannot be read is in it too, and stays as it is.
-    async fn claim(&self) -> Result<Vec<String>, Error>;
+    /// Makes processes this node's that were its own before it died, or whose node is silent for too long. One that cannot
+    /// be read is among them too, and stays as it is.
+    async fn claim(&self) -> Result<Claimed, Error>;
 
     /// All that is known of a process of this node.
     async fn load(&self, process: &str) -> Result<Journal, Error>;
@@ -75,9 +76,21 @@ pub trait Repository: Send + Sync + 'static {
 /// Any store.
 pub type Store = Arc<dyn Repository>;
 
+/// What has changed hands since the last time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// What this node has now and did not have before, in the order of ids.
+    pub gained: Vec<String>,
+    /// What it had, and another one has now, or has brought to its end.
+    pub lost: Vec<String>,
+}
+
 /// A process of this node, as it is to be continued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
+    /// Larger whenever the process has changed hands, and than that of any former process of the same id. The same for
+    /// all where nothing ever changes hands.
+    pub epoch: u64,
     /// As created.
     pub head: Bytes,
     /// The last one.
@@ -156,6 +169,9 @@ pub async fn shared(url: &str, node: &str) -> Result<Store, Error> {
 pub async fn migrate(url: &str) -> Result<Vec<String>, Error> {
     shared::migrate(url).await
 }
+
+/// The epoch of processes that never change hands.
+const EPOCH: u64 = 1;
 
 /// The longest id, kind or key, in bytes.
 pub const MAX_NAME: usize = 1024;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Entry, Error, Journal, Repository, check_name, random_name};
+use crate::{Claimed, EPOCH, Entry, Error, Journal, Repository, check_name, random_name};
 
 /// Everything in two maps.
 pub(crate) struct Memory {
@@ -55,7 +55,7 @@ impl State {
 
 impl Process {
     fn entry(&self, process: &str) -> Entry {
-        let Journal { head, snapshot, records } = &self.journal;
+        let Journal { head, snapshot, records, .. } = &self.journal;
         let parts = records.iter().chain(snapshot).chain(&self.summary).chain([head]);
         Entry {
             process: process.into(),
@@ -73,15 +73,15 @@ impl Repository for Memory {
         &self.realm
     }
 
-    async fn create(&self, process: &str, head: Bytes) -> Result<(), Error> {
+    async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
         check_name(process)?;
         self.with(|state| {
             if state.processes.contains_key(process) {
                 return Err(Error::Exists(process.into()));
             }
-            let journal = Journal { head, snapshot: None, records: Vec::new() };
+            let journal = Journal { epoch: EPOCH, head, snapshot: None, records: Vec::new() };
             state.processes.insert(process.into(), Process { journal, summary: None });
-            Ok(())
+            Ok(EPOCH)
         })
     }
 
@@ -111,8 +111,8 @@ impl Repository for Memory {
         })
     }
 
-    async fn claim(&self) -> Result<Vec<String>, Error> {
-        self.with(|_| Ok(Vec::new()))
+    async fn claim(&self) -> Result<Claimed, Error> {
+        self.with(|_| Ok(Claimed::default()))
     }
 
     async fn load(&self, process: &str) -> Result<Journal, Error> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Error, Journal};
+use crate::{Claimed, Error, Journal};
 
 /// How many calls may wait in the queue. Whoever makes more waits for a place in it.
 const QUEUE: usize = 4096;
@@ -13,8 +13,9 @@ pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What a store is asked for.
 pub(crate) enum Request {
-    Change(Change, Answer<()>),
-    Claim(Answer<Vec<String>>),
+    /// Gives the epoch of a process that begins; otherwise 0.
+    Change(Change, Answer<u64>),
+    Claim(Answer<Claimed>),
     Load(String, Answer<Journal>),
     Documents(String, Answer<Vec<(String, Bytes)>>),
     ShutDown(oneshot::Sender<()>),
@@ -69,8 +70,13 @@ impl Queue {
         answered.await.map_err(|_| ended())?
     }
 
+    /// Gives the epoch.
+    pub(crate) async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
+        self.ask(|answer| Request::Change(Change::Create(process.into(), head), answer)).await
+    }
+
     pub(crate) async fn change(&self, change: Change) -> Result<(), Error> {
-        self.ask(|answer| Request::Change(change, answer)).await
+        self.ask(|answer| Request::Change(change, answer)).await.map(drop)
     }
 
     pub(crate) async fn shut_down(&self) {

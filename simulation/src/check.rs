@@ -50,8 +50,6 @@ pub struct Check {
     recorded: BTreeSet<Name>,
     /// Paths that somebody wanted to run again.
     pub asked: Vec<String>,
-    /// Processes that were taken over from a coordinator that lived, and did not know it.
-    disputed: BTreeSet<String>,
     /// Since when coordinators are not connected to workers.
     gaps: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// Workers that do not run, and since when.
@@ -60,8 +58,6 @@ pub struct Check {
     silent: BTreeMap<Arc<str>, u64>,
     called: BTreeSet<u64>,
     logged: BTreeSet<u64>,
-    /// Some coordinator has crashed, or did not reach its store.
-    pub forgetful: bool,
 }
 
 impl Check {
@@ -84,19 +80,7 @@ impl Check {
     }
 
     fn was_asked(&self, path: &str) -> bool {
-        let mut asked = self.asked.iter().chain(&self.disputed);
-        asked.any(|asked| path.starts_with(&**asked))
-    }
-
-    /// A process is taken over from a coordinator that lives: until that one knows, it may hand out what is handed out
-    /// again, and answer calls with errors.
-    pub fn disputed(&mut self, process: &str) {
-        let root = process.split('/').next().unwrap_or(process);
-        self.disputed.insert(root.to_owned());
-    }
-
-    pub fn is_disputed(&self) -> bool {
-        !self.disputed.is_empty()
+        self.asked.iter().any(|asked| path.starts_with(&**asked))
     }
 
     pub fn began(&mut self, number: u64, job: &Job, node: usize, creation: u64, now: u64) -> Option<String> {
@@ -168,7 +152,12 @@ impl Check {
             }
             name != coordinator
         });
-        self.forgetful = true;
+    }
+
+    pub fn frozen(&mut self, worker: &Arc<str>, now: u64, long: u64) {
+        if long > SILENT {
+            self.silent.insert(worker.clone(), now + long);
+        }
     }
 
     pub fn worker_started(&mut self, worker: &Arc<str>, now: u64) {

@@ -39,7 +39,7 @@ pub enum Step {
     /// Only if the stream is the newest.
     Check,
     Acknowledged(Vec<v1::AttemptId>),
-    Claims(Vec<String>),
+    Claims(Vec<v1::Claim>),
     Job(Box<v1::Job>),
     Cancel(v1::AttemptId),
     Pause(v1::PauseOrder),
@@ -276,7 +276,7 @@ fn order_message(orders: Vec<Order>) -> v1::WorkOrder {
             Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
             Order::Reply(reply) => message.replies.push(reply),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
-            Order::Claim(processes) => message.claims.extend(processes.iter().map(|process| process.to_string())),
+            Order::Claim(claims) => message.claims.extend(claims),
         }
     }
     message

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use xavantes_process_coordinator::journal::Placement;
+use xavantes_process_coordinator::pool::Key;
 
 /// Whoever does not renew for so long may lose what it has.
 pub const LEASE: u64 = 10_000;
@@ -24,7 +26,7 @@ pub struct Stored {
     pub snapshot: Option<Bytes>,
     pub records: Vec<Bytes>,
     pub summary: Option<Bytes>,
-    /// The session that has it, and how often it changed hands.
+    /// The session that has it, and since which change of hands.
     pub owner: u64,
     pub epoch: u64,
 }
@@ -48,6 +50,10 @@ pub struct Store {
     pub leases: BTreeMap<u64, u64>,
     /// Of each process the number of its creation; the same id may be used again.
     pub creations: BTreeMap<Arc<str>, u64>,
+    /// Epochs never come again.
+    pub last_epoch: u64,
+    /// Word of subtrees that have moved, for whoever has their parents; or that nobody waits for them.
+    pub moved: BTreeMap<Key, Option<Placement>>,
 }
 
 /// What a coordinator believes to have: session, and the epoch of each process.
@@ -66,9 +72,11 @@ impl Store {
                     return Err(Refused::Exists);
                 }
                 self.creations.insert(process.clone(), number);
-                held.epochs.insert(process.clone(), 1);
+                self.last_epoch += 1;
+                let epoch = self.last_epoch;
+                held.epochs.insert(process.clone(), epoch);
                 let (snapshot, records, summary) = (None, Vec::new(), None);
-                let stored = Stored { head, snapshot, records, summary, owner: held.session, epoch: 1 };
+                let stored = Stored { head, snapshot, records, summary, owner: held.session, epoch };
                 self.processes.insert(process, stored);
             }
             Change::Append(process, record) => self.owned(&process, held, fenced)?.records.push(record),
@@ -82,6 +90,7 @@ impl Store {
                 stored.summary = Some(summary);
                 stored.snapshot = None;
                 stored.records.clear();
+                held.epochs.remove(&process);
             }
             Change::Forget(processes) => {
                 for process in processes {
@@ -112,29 +121,41 @@ impl Store {
         self.leases.get_mut(&session).map(|until| *until = now + LEASE).is_some()
     }
 
+    /// Has it not ended?
+    pub fn runs(&self, process: &str) -> bool {
+        self.processes.get(process).is_some_and(|stored| stored.summary.is_none())
+    }
+
     /// Is whoever has a process alive, as far as is known?
     pub fn is_held(&self, process: &str, now: u64) -> bool {
         let stored = self.processes.get(process);
         stored.and_then(|stored| self.leases.get(&stored.owner)).is_some_and(|until| *until >= now)
     }
 
-    /// Takes what belongs to nobody who lives, and gives that and what was taken and never heard of.
-    pub fn claim(&mut self, held: &mut Held, now: u64, all: bool) -> Vec<Arc<str>> {
+    /// Takes what belongs to nobody who lives, and gives that and what was taken and never heard of; and what was lost.
+    pub fn claim(&mut self, held: &mut Held, now: u64) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let mut claimed = Vec::new();
+        let (mine, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut held.epochs).into_iter().partition(|(process, epoch)| {
+                let stored = self.processes.get(process).filter(|stored| stored.summary.is_none());
+                stored.is_some_and(|stored| stored.owner == held.session && stored.epoch == *epoch)
+            });
+        held.epochs = mine;
         let leases = &self.leases;
         for (process, stored) in self.processes.iter_mut().filter(|(_, stored)| stored.summary.is_none()) {
             if stored.owner != held.session {
                 let lives = leases.get(&stored.owner).is_some_and(|until| *until >= now);
-                if lives && !all {
+                if lives {
                     continue;
                 }
                 stored.owner = held.session;
-                stored.epoch += 1;
+                self.last_epoch += 1;
+                stored.epoch = self.last_epoch;
             }
-            if held.epochs.insert(process.clone(), stored.epoch) != Some(stored.epoch) {
+            if !lost.contains_key(process) && held.epochs.insert(process.clone(), stored.epoch).is_none() {
                 claimed.push(process.clone());
             }
         }
-        claimed
+        (claimed, lost.into_keys().collect())
     }
 }

@@ -26,6 +26,8 @@ pub enum Request {
 pub enum ReplyTo {
     User(u64),
     Moved(Box<Moved>),
+    /// Word of it is left in that store if nobody waits for the subtree.
+    Word(usize, Box<Key>),
 }
 
 /// A coordinator that tells a parent where a subtree is now.
@@ -33,14 +35,18 @@ pub enum ReplyTo {
 pub struct Moved {
     pub c: usize,
     pub life: u32,
-    pub process: Arc<str>,
     pub origin: Origin,
+    pub epoch: u64,
 }
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Done,
+    /// It is not recorded yet where a subtree is.
+    Noted,
+    /// Nobody waits for a subtree.
+    Unwanted,
     Rejected,
     /// Somebody else is to be asked.
     There(String),
@@ -61,7 +67,7 @@ enum Asked {
     Submit,
     Pause,
     Resume,
-    Cancel,
+    Cancel(Belief),
     /// With the attempt that ran then.
     Again(Arc<str>, Wanted, u32),
 }
@@ -155,12 +161,20 @@ impl World<'_> {
     fn reply_later(&mut self, reply: ReplyTo, answer: Answer, delay: u64) {
         match reply {
             ReplyTo::User(ticket) => self.at(self.now + delay, Event::User(UserTask::Answered(ticket, answer))),
-            ReplyTo::Moved(moved) if answer != Answer::Done => {
-                let Moved { c, life, process, origin } = *moved;
-                let again = Event::Node(Who::Coordinator(c), life, Task::TellParent(process, origin));
-                self.at(self.now + delay + 2000, again);
+            ReplyTo::Word(store, key) => {
+                if answer == Answer::Unwanted {
+                    self.stores[store].moved.insert(*key, None);
+                }
             }
-            ReplyTo::Moved(_) => {}
+            ReplyTo::Moved(moved) => {
+                let Moved { c, life, origin, epoch } = *moved;
+                let (delay, task) = match answer {
+                    Answer::Done => (delay + 10_000, Task::TellParent(origin, epoch, true)),
+                    Answer::Unwanted => (delay, Task::StopUnwanted(origin)),
+                    _ => (delay + 2000, Task::TellParent(origin, epoch, false)),
+                };
+                self.at(self.now + delay, Event::Node(Who::Coordinator(c), life, task));
+            }
         }
     }
 
@@ -217,8 +231,8 @@ impl World<'_> {
             0..5 => self.ask(number, Asked::Pause, to, ask(Action::Pause)),
             5 => {
                 let request = ask(Action::Cancel);
-                self.users.cases[number].cancelled = Belief::Maybe;
-                self.ask(number, Asked::Cancel, to, request);
+                let before = std::mem::replace(&mut self.users.cases[number].cancelled, Belief::Maybe);
+                self.ask(number, Asked::Cancel(before), to, request);
             }
             choice @ 6..12 => {
                 // Something that is out, here or in a subtree.
@@ -256,8 +270,8 @@ impl World<'_> {
             (Asked::Pause, Answer::Done) => case.paused = Belief::Yes,
             (Asked::Pause, Answer::Nothing) => case.paused = Belief::Maybe,
             (Asked::Resume, Answer::Done) => case.paused = Belief::No,
-            (Asked::Cancel, Answer::Done) => case.cancelled = Belief::Yes,
-            (Asked::Cancel, Answer::Rejected) => case.cancelled = Belief::No,
+            (Asked::Cancel(_), Answer::Done) => case.cancelled = Belief::Yes,
+            (Asked::Cancel(before), Answer::Rejected) => case.cancelled = before,
             (Asked::Again(path, _, attempt), Answer::Done) if attempt > 0 => case.again.push((path, attempt)),
             (Asked::Again(path, action, _), Answer::There(address)) => {
                 let request = Request::Steer { path: path.clone(), action: action.clone() };

@@ -169,7 +169,7 @@ impl World<'_> {
             let Some(id) = &job.id else { continue };
             let key = books.key(id);
             let ready = ready(&key, &job, &self.workers[w].memory.programs);
-            let deeds = self.workers[w].memory.books.arrive(&books, key, job.again, ready);
+            let deeds = self.workers[w].memory.books.arrive(&books, key, job.epoch, ready);
             self.perform(w, deeds);
         }
         for id in &order.cancels {

@@ -88,7 +88,9 @@ pub enum Task {
     Timer(Arc<str>, u64),
     Stored(Done, Result<(), Refused>),
     Again(Arc<str>, u64),
-    TellParent(Arc<str>, Origin),
+    TellParent(Origin, u64, bool),
+    StopUnwanted(Origin),
+    Discard(Arc<str>),
 }
 
 /// Something that happens.
@@ -360,14 +362,11 @@ impl<'a> World<'a> {
         Err("nothing happens any more".into())
     }
 
-    /// Is nothing left that nobody needs? Subtrees stay when their parent crashes between recording and acknowledging their
-    /// ends, when they were given up while they were taken over, and when the store does not answer while they are to be
-    /// forgotten. What a coordinator hands out that does not know that it has lost a process may stay too.
+    /// Is nothing left that nobody needs? A subtree that was closed and not forgotten goes with age.
     fn is_clean(&self) -> bool {
-        let mut processes = self.stores.iter().flat_map(|store| store.processes.iter());
-        let forgotten = self.check.is_disputed() || self.check.forgetful;
-        let left = !forgotten && processes.any(|(process, _)| process.contains('/'));
-        !left && (self.check.is_disputed() || self.workers.iter().all(|worker| worker.disk.is_empty()))
+        let mut processes = self.stores.iter().flat_map(|store| &store.processes);
+        !processes.any(|(process, stored)| process.contains('/') && stored.summary.is_none())
+            && self.workers.iter().all(|worker| worker.disk.is_empty())
     }
 
     fn left(&self) -> String {
@@ -375,8 +374,11 @@ impl<'a> World<'a> {
         let subtrees = subtrees.filter(|(process, _)| process.contains('/'));
         let subtrees: Vec<String> =
             subtrees.map(|(process, stored)| format!("{process} (ended: {})", stored.summary.is_some())).collect();
-        let answers: usize = self.workers.iter().map(|worker| worker.disk.len()).sum();
-        format!("left behind: {answers} answers of workers, subtrees {subtrees:?}")
+        let answers = self.workers.iter().flat_map(|worker| &worker.disk);
+        let answers: Vec<String> = answers
+            .map(|(key, (owner, _))| format!("{}, {}, {} for {owner}", key.process, key.element, key.attempt))
+            .collect();
+        format!("left behind: answers {answers:?}, subtrees {subtrees:?}")
     }
 
     /// It is not there to see this now: gives when it will be.
@@ -448,7 +450,9 @@ impl<'a> World<'a> {
                 Task::Timer(id, number) => self.on_timer(c, &id, number),
                 Task::Stored(done, result) => self.on_stored(c, done, result),
                 Task::Again(id, number) => self.write_again(c, &id, number),
-                Task::TellParent(process, origin) => self.tell_parent_again(c, process, origin),
+                Task::TellParent(origin, epoch, told) => self.tell_parent(c, origin, epoch, told),
+                Task::StopUnwanted(origin) => self.stop_unwanted(c, &origin),
+                Task::Discard(process) => self.discard(c, &process),
                 Task::Flush(..) | Task::Kept | Task::Step(_) => {}
             },
         }
@@ -530,6 +534,10 @@ impl<'a> World<'a> {
                 }
                 machine.frozen_until = now + long;
                 machine.lag += if stands { long } else { 0 };
+                if let Who::Worker(_) = who {
+                    let name = machine.name.clone();
+                    self.check.frozen(&name, now, long);
+                }
                 self.trace(|| format!("{who:?} is frozen for {long}"));
                 if long > 4000 && self.random.one_in(2) {
                     self.break_streams(|stream| stream.ends.iter().any(|end| end.0 == who), false);
@@ -556,7 +564,6 @@ impl<'a> World<'a> {
             }
             Fault::CutStore => {
                 let c = self.random.below(self.coordinators.len() as u64) as usize;
-                self.check.forgetful = true;
                 self.coordinators[c].store_cut_until = self.now + long.min(LONGEST_CUT);
             }
         }

@@ -1,5 +1,7 @@
 //! What a monitor sees of a live element.
 
+use std::sync::Arc;
+
 use xavantes_model::definition::Kind;
 
 use crate::engine::Engine;
@@ -60,6 +62,11 @@ impl Engine {
             Found::Live(id) => Ok(Some(id)),
             Found::Absent { .. } => Ok(None),
         }
+    }
+
+    /// The id that begins every path.
+    pub fn id(&self) -> &Arc<str> {
+        &self.state.process
     }
 
     /// The root element, while the process runs.

@@ -16,7 +16,7 @@ use super::index::{Damage, Slot};
 use super::record::{Digest, Entry, Payload, Process, decode, document_key, encode, journal_key, journal_numbers};
 use super::{Blobs, Files, Folder, Index, Opened};
 use crate::requests::{Change, Request, send};
-use crate::{Error, Journal};
+use crate::{Claimed, EPOCH, Error, Journal};
 
 /// After so many bytes of payloads a group is committed even if more requests wait.
 const GROUP: u64 = 16 * 1024 * 1024;
@@ -128,7 +128,7 @@ impl Committer {
                     broken = fatal(&result);
                     changes.push((answer, result));
                 }
-                Request::Claim(answer) => send(answer, Ok(self.claim())),
+                Request::Claim(answer) => send(answer, Ok(Claimed { gained: self.claim(), lost: Vec::new() })),
                 Request::Load(process, answer) => {
                     let result = self.load(&process);
                     broken = fatal(&result);
@@ -142,7 +142,7 @@ impl Committer {
         }
         let committed = broken.map_or_else(|| self.commit(), Err);
         for (answer, result) in changes {
-            send(answer, result.and_then(|()| committed.clone()));
+            send(answer, result.and_then(|()| committed.clone()).map(|()| EPOCH));
         }
         committed?;
         self.clean()?;

@@ -24,7 +24,7 @@ use self::folder::{Folder, sync_folder};
 use self::index::{Damage, Index};
 use self::record::{Digest, Entry as Record, Payload, Process, decode, journal_key};
 use crate::requests::{Change, Queue, Request, ended};
-use crate::{Entry, Error, Journal, Repository, check_name};
+use crate::{Claimed, EPOCH, Entry, Error, Journal, Repository, check_name};
 
 /// sled lets go of a database some time after it was dropped, at the latest.
 const UNLOCKED_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
@@ -181,7 +181,7 @@ impl Files {
             None => return Err(Error::Unknown(id.into())),
         };
         let mut journal = match head {
-            Ok(head) => Journal { head, snapshot: None, records: Vec::new() },
+            Ok(head) => Journal { epoch: EPOCH, head, snapshot: None, records: Vec::new() },
             Err(damage) => return Ok(Err(damage)),
         };
         let mut entries = Vec::new();
@@ -251,9 +251,9 @@ impl Repository for Embedded {
         &self.realm
     }
 
-    async fn create(&self, process: &str, head: Bytes) -> Result<(), Error> {
+    async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
         check_name(process)?;
-        self.queue.change(Change::Create(process.into(), head)).await
+        self.queue.create(process, head).await
     }
 
     async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
@@ -268,7 +268,7 @@ impl Repository for Embedded {
         self.queue.change(Change::Close(process.into(), summary)).await
     }
 
-    async fn claim(&self) -> Result<Vec<String>, Error> {
+    async fn claim(&self) -> Result<Claimed, Error> {
         self.queue.ask(Request::Claim).await
     }
 

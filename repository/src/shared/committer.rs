@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::lease::{LEASE, Session};
 use super::{Patience, SILENCE, in_time, persist};
 use crate::requests::{Change, Request, send};
-use crate::{Error, Journal};
+use crate::{Claimed, Error, Journal};
 
 /// After so many bytes of payloads a group is committed even if more requests wait.
 const GROUP: u64 = 16 * 1024 * 1024;
@@ -86,7 +86,8 @@ struct Plan<'a> {
 
 /// What a transaction that was committed has done.
 struct Done {
-    verdicts: Vec<Result<(), Error>>,
+    /// With the epochs of processes that were created.
+    verdicts: Vec<Result<u64, Error>>,
     held: HashMap<String, Held>,
     closed: Vec<String>,
     garbage: Garbage,
@@ -160,7 +161,7 @@ impl Committer {
         }
     }
 
-    async fn commit(&mut self, changes: &[Change]) -> (Vec<Result<(), Error>>, Garbage) {
+    async fn commit(&mut self, changes: &[Change]) -> (Vec<Result<u64, Error>>, Garbage) {
         let patience = Patience::new();
         loop {
             match in_time(SILENCE, self.try_commit(changes)).await {
@@ -181,16 +182,28 @@ impl Committer {
         }
     }
 
-    async fn claim(&mut self) -> Result<Vec<String>, Error> {
+    async fn claim(&mut self) -> Result<Claimed, Error> {
         let patience = Patience::new();
         loop {
             match in_time(SILENCE, self.try_claim()).await {
-                Ok(claimed) => {
+                Ok(mut now) => {
                     self.state.resolve_doubts();
-                    let mut ids: Vec<_> = claimed.keys().cloned().collect();
-                    self.state.held.extend(claimed);
-                    ids.sort();
-                    return Ok(ids);
+                    let before = std::mem::take(&mut self.state.held);
+                    let (mut kept, mut lost) = (HashMap::new(), Vec::new());
+                    for (process, held) in before {
+                        // What was lost to another node and came back is lost first, and gained the next time.
+                        let found = now.remove(&process);
+                        if found.is_some_and(|now| now.session == held.session && now.epoch == held.epoch) {
+                            kept.insert(process, held);
+                        } else {
+                            lost.push(process);
+                        }
+                    }
+                    let mut gained: Vec<String> = now.keys().cloned().collect();
+                    gained.sort();
+                    kept.extend(now);
+                    self.state.held = kept;
+                    return Ok(Claimed { gained, lost });
                 }
                 Err(error) => patience.after(error).await?,
             }
@@ -271,35 +284,40 @@ impl State {
         let mut documents: HashMap<(&str, &str), Option<&Bytes>> = HashMap::new();
         for change in changes {
             verdicts.push(match change {
-                Change::Create(process, _) if created.contains(process) && !plans.contains_key(&process[..]) => {
-                    let held = Held { session: session.clone(), epoch: 1, next: 0, in_doubt: false };
-                    plans.insert(process, Plan { held, records: Vec::new(), has_snapshot: false, summary: None });
-                    Ok(())
-                }
-                Change::Create(process, _) => Err(Error::Exists(process.clone())),
+                Change::Create(process, _) => match created.get(process) {
+                    Some(epoch) if !plans.contains_key(&process[..]) => {
+                        let held = Held { session: session.clone(), epoch: *epoch, next: 0, in_doubt: false };
+                        plans.insert(process, Plan { held, records: Vec::new(), has_snapshot: false, summary: None });
+                        Ok(epoch.unsigned_abs())
+                    }
+                    _ => Err(Error::Exists(process.clone())),
+                },
                 Change::Append(process, record) => self.plan(&mut plans, &rows, process).map(|plan| {
                     plan.records.push(record);
+                    0
                 }),
                 Change::Compact(process, snapshot) => self.plan(&mut plans, &rows, process).map(|plan| {
                     plan.records = vec![snapshot];
                     plan.has_snapshot = true;
+                    0
                 }),
                 Change::Close(process, summary) => self.plan(&mut plans, &rows, process).map(|plan| {
                     plan.records = Vec::new();
                     plan.has_snapshot = false;
                     plan.summary = Some(summary);
+                    0
                 }),
                 Change::Forget(processes) => {
                     forget(&mut transaction, processes).await?;
-                    Ok(())
+                    Ok(0)
                 }
                 Change::Put(kind, key, document) => {
                     documents.insert((kind, key), Some(document));
-                    Ok(())
+                    Ok(0)
                 }
                 Change::Remove(kind, key) => {
                     documents.insert((kind, key), None);
-                    Ok(())
+                    Ok(0)
                 }
             });
         }
@@ -308,7 +326,7 @@ impl State {
         write_documents(&mut transaction, &documents).await?;
 
         // From here on nobody knows what took place unless the database says so.
-        self.doubtful.extend(created.iter().map(|process| (process.clone(), session.clone())));
+        self.doubtful.extend(created.keys().map(|process| (process.clone(), session.clone())));
         for process in plans.keys() {
             if let Some(held) = self.held.get_mut(*process) {
                 held.in_doubt = true;
@@ -357,7 +375,7 @@ impl State {
             let undo = sqlx::query(
                 "WITH mine AS (
                      DELETE FROM xavantes.processes p USING unnest($1::text[], $2::text[]) AS d (process, owner)
-                     WHERE p.process = d.process AND p.owner = d.owner AND p.epoch = 1
+                     WHERE p.process = d.process AND p.owner = d.owner AND p.epoch = p.created
                      RETURNING p.process)
                  DELETE FROM xavantes.records r USING mine WHERE r.process = mine.process",
             );
@@ -372,13 +390,14 @@ impl State {
         self.held.values_mut().for_each(|held| held.in_doubt = false);
     }
 
-    /// Gives those that were not there yet. The lease is renewed with it: after a silence the new ones are safe too.
+    /// Gives those that were not there yet, with their epochs. The lease is renewed with it: after a silence the new ones
+    /// are safe too.
     async fn create(
         &self,
         transaction: &mut PgConnection,
         session: &str,
         changes: &[Change],
-    ) -> sqlx::Result<HashSet<String>> {
+    ) -> sqlx::Result<HashMap<String, i64>> {
         let mut heads: HashMap<&str, &Bytes> = HashMap::new();
         for change in changes {
             if let Change::Create(process, head) = change {
@@ -386,16 +405,18 @@ impl State {
             }
         }
         if heads.is_empty() {
-            return Ok(HashSet::new());
+            return Ok(HashMap::new());
         }
         let (processes, heads): (Vec<_>, Vec<_>) =
             heads.into_iter().map(|(process, head)| (process, &head[..])).unzip();
-        let created = sqlx::query_scalar(
+        let created = sqlx::query_as(
             "WITH renewed AS (
                  UPDATE xavantes.owners SET lease_until = clock_timestamp() + $5::text::interval WHERE session = $3)
-             INSERT INTO xavantes.processes (process, owner, node, epoch, head)
-             SELECT process, $3, $4, 1, head FROM unnest($1::text[], $2::bytea[]) AS c (process, head) ORDER BY process
-             ON CONFLICT DO NOTHING RETURNING process",
+             INSERT INTO xavantes.processes (process, owner, node, epoch, created, head)
+             SELECT process, $3, $4, epoch, epoch, head FROM (
+                 SELECT process, head, nextval('xavantes.epochs') AS epoch
+                 FROM unnest($1::text[], $2::bytea[]) AS c (process, head)) AS c ORDER BY process
+             ON CONFLICT DO NOTHING RETURNING process, epoch",
         );
         let created = created.bind(processes).bind(heads).bind(session).bind(&self.node[..]).bind(LEASE);
         Ok(created.fetch_all(transaction).await?.into_iter().collect())
@@ -419,7 +440,8 @@ impl State {
         plan.ok_or_else(|| Error::Unknown(process.into()))
     }
 
-    /// Takes what belongs to nobody who lives. What this session got by a claim that it never heard of is in it too.
+    /// Takes what belongs to nobody who lives. Gives all that is this session's now, also what it got by a claim that it
+    /// never heard of.
     async fn claim(&mut self, connection: &mut PgConnection) -> sqlx::Result<HashMap<String, Held>> {
         let session = self.session.id();
         let mut transaction = connection.begin().await?;
@@ -433,7 +455,7 @@ impl State {
         .await?;
         if !silent.is_empty() {
             let take = sqlx::query(
-                "UPDATE xavantes.processes SET owner = $1, node = $2, epoch = epoch + 1
+                "UPDATE xavantes.processes SET owner = $1, node = $2, epoch = nextval('xavantes.epochs')
                  WHERE process IN (
                      SELECT process FROM xavantes.processes WHERE summary IS NULL AND owner = ANY ($3)
                      FOR UPDATE SKIP LOCKED)",
@@ -458,10 +480,7 @@ impl State {
                 next: row.try_get("next")?,
                 in_doubt: false,
             };
-            // One of an older epoch was lost to another node, and came back.
-            if self.held.get(&process).is_none_or(|known| known.session != session || known.epoch != held.epoch) {
-                claimed.insert(process, held);
-            }
+            claimed.insert(process, held);
         }
         Ok(claimed)
     }
@@ -613,7 +632,8 @@ async fn load(pool: &PgPool, process: &str, held: Option<Held>) -> Result<Journa
     })
     .await?;
     let first = records.first().filter(|(_, is_snapshot, _)| *is_snapshot).map_or(0, |(number, ..)| *number);
-    let mut journal = Journal { head: head.into(), snapshot: None, records: Vec::new() };
+    let epoch = held.epoch.unsigned_abs();
+    let mut journal = Journal { epoch, head: head.into(), snapshot: None, records: Vec::new() };
     let mut expected = first;
     for (number, is_snapshot, content) in records {
         if number != expected {

@@ -1,7 +1,7 @@
 //! The store in a PostgreSQL database, which several nodes share.
 //!
 //! A process belongs to a session, which is a store that a node has open. Others may claim it when the session's lease is
-//! over, by the clock of the database; every claim counts the process's epoch up. All changes of a process are made on
+//! over, by the clock of the database; every claim gives the process a new epoch. All changes of a process are made on
 //! the condition that session and epoch are still the same, so whoever was taken for dead cannot do harm.
 
 mod committer;
@@ -18,7 +18,7 @@ use sqlx::{Connection, PgConnection, PgPool, Row};
 
 use self::lease::Session;
 use crate::requests::{Change, Queue, Request, ended};
-use crate::{Entry, Error, Journal, Repository, check_name};
+use crate::{Claimed, Entry, Error, Journal, Repository, check_name};
 
 /// For so long something is tried again that failed because the database does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -160,9 +160,9 @@ impl Repository for Shared {
         &self.realm
     }
 
-    async fn create(&self, process: &str, head: Bytes) -> Result<(), Error> {
+    async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
         check_name(process)?;
-        self.queue.change(Change::Create(process.into(), head)).await
+        self.queue.create(process, head).await
     }
 
     async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
@@ -180,7 +180,7 @@ impl Repository for Shared {
         self.queue.change(Change::Close(process.into(), summary)).await
     }
 
-    async fn claim(&self) -> Result<Vec<String>, Error> {
+    async fn claim(&self) -> Result<Claimed, Error> {
         self.queue.ask(Request::Claim).await
     }
 

@@ -6,9 +6,10 @@ use super::failed;
 use crate::{Error, random_name};
 
 /// Each step is taken once, in this order, and never changed afterwards.
-const STEPS: &[(&str, &str)] = &[(
-    "processes, journals and documents",
-    r#"
+const STEPS: &[(&str, &str)] = &[
+    (
+        "processes, journals and documents",
+        r#"
     CREATE TABLE xavantes.repository (realm text NOT NULL);
 
     -- A session is a store that a node has open. It has what it has as long as it renews its lease.
@@ -44,7 +45,17 @@ const STEPS: &[(&str, &str)] = &[(
         PRIMARY KEY (kind, key)
     );
     "#,
-)];
+    ),
+    (
+        "epochs that never come again",
+        r#"
+    -- An id may be used again when its process is forgotten; then too the epoch is larger than before.
+    CREATE SEQUENCE xavantes.epochs;
+    SELECT setval('xavantes.epochs', coalesce(max(epoch), 0) + 1) FROM xavantes.processes;
+    ALTER TABLE xavantes.processes ADD COLUMN created bigint NOT NULL DEFAULT 1;
+    "#,
+    ),
+];
 
 /// Any number that other programs in the same database are not likely to use for their locks.
 const LOCK: i64 = 0x7861_7661_6e74_6573;

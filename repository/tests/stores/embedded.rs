@@ -30,8 +30,8 @@ async fn embedded_keeps_every_promise() {
     assert_eq!(store.list().await.unwrap(), listed);
     assert!(matches!(store.load("life").await, Err(Error::NotOwned(_))), "nobody has claimed it");
     let expected: Vec<_> = suite::running_after_run().into_iter().collect();
-    assert_eq!(store.claim().await.unwrap(), expected);
-    assert_eq!(store.claim().await.unwrap(), [""; 0]);
+    assert_eq!(store.claim().await.unwrap().gained, expected);
+    assert_eq!(store.claim().await.unwrap().gained, [""; 0]);
     assert_eq!(store.load("life").await.unwrap(), life);
     assert_eq!(store.find("life").await.unwrap().unwrap().owner, "renamed");
     assert_eq!(store.find("compacted").await.unwrap().unwrap().owner, "node");
@@ -148,7 +148,7 @@ async fn an_unfinished_end_is_cut_off() {
     });
     for _ in 0..2 {
         let store = open(folder.path()).await;
-        assert_eq!(store.claim().await.unwrap(), ["a", "b", "c"]);
+        assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c"]);
         for (id, length) in [("a", 5), ("b", 4), ("c", 3)] {
             let records = store.load(id).await.unwrap().records;
             let expected: Vec<_> = (0..length).map(|number| text(number.to_string())).collect();
@@ -157,7 +157,7 @@ async fn an_unfinished_end_is_cut_off() {
         store.shut_down().await;
     }
     let store = open(folder.path()).await;
-    store.claim().await.unwrap();
+    store.claim().await.unwrap().gained;
     store.append("c", text("new")).await.unwrap();
     assert_eq!(store.load("c").await.unwrap().records.last(), Some(&text("new")));
 }
@@ -174,7 +174,7 @@ async fn damage_concerns_one_process() {
         });
         for _ in 0..2 {
             let store = open(folder.path()).await;
-            assert_eq!(store.claim().await.unwrap(), ["a", "b", "c"]);
+            assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c"]);
             assert_eq!(store.load("a").await.unwrap().records.len(), 5);
             assert_eq!(store.load("c").await.unwrap().records.len(), 5);
             let error = store.load("b").await.unwrap_err();
@@ -186,7 +186,7 @@ async fn damage_concerns_one_process() {
         }
         let store = open(folder.path()).await;
         store.forget(&["a".into(), "b".into()]).await.unwrap();
-        assert_eq!(store.claim().await.unwrap(), ["a", "c"]);
+        assert_eq!(store.claim().await.unwrap().gained, ["a", "c"]);
         store.create("b", text("again")).await.unwrap();
         assert_eq!(store.load("b").await.unwrap().records, [""; 0]);
     }
@@ -206,7 +206,7 @@ async fn a_damaged_head_or_blob_concerns_one_process() {
     fs::write(&blob, "something else").unwrap();
 
     let store = open(folder.path()).await;
-    assert_eq!(store.claim().await.unwrap(), ["a", "b", "blob", "c"]);
+    assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "blob", "c"]);
     assert_eq!(store.load("a").await.unwrap().records.len(), 5);
     assert!(matches!(store.load("b").await, Err(Error::Damaged { .. })));
     assert!(matches!(store.find("b").await, Err(Error::Damaged { .. })));
@@ -220,7 +220,7 @@ async fn a_damaged_head_or_blob_concerns_one_process() {
     store.shut_down().await;
 
     let store = open(folder.path()).await;
-    assert_eq!(store.claim().await.unwrap(), ["a", "c"]);
+    assert_eq!(store.claim().await.unwrap().gained, ["a", "c"]);
     assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
 }
 
@@ -245,7 +245,7 @@ fn killed() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let store = open(folder.as_ref()).await;
         let mut writers = tokio::task::JoinSet::new();
-        for id in store.claim().await.unwrap() {
+        for id in store.claim().await.unwrap().gained {
             let store = store.clone();
             writers.spawn(async move {
                 let Journal { snapshot, records, .. } = store.load(&id).await.unwrap();
@@ -311,7 +311,7 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
         assert!(left <= 0, "the child ended by itself");
 
         let store = open(folder.path()).await;
-        assert_eq!(store.claim().await.unwrap(), ids);
+        assert_eq!(store.claim().await.unwrap().gained, ids);
         for id in &ids {
             let Journal { snapshot, records, .. } = store.load(id).await.unwrap();
             let numbers: Vec<_> = snapshot.iter().chain(&records).map(number).collect();
@@ -380,7 +380,7 @@ async fn a_full_disk_refuses_what_adds_and_recovers() {
     store.append("p", noise(1 << 20, kept)).await.unwrap();
     store.shut_down().await;
     let store = open(&folder).await;
-    store.claim().await.unwrap();
+    store.claim().await.unwrap().gained;
     let records = store.load("p").await.unwrap().records;
     assert!(records.iter().enumerate().all(|(number, record)| *record == noise(1 << 20, number as u64)));
     assert_eq!(records.len() as u64, kept + 1);

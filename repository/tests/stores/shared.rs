@@ -4,13 +4,16 @@ use std::time::{Duration, Instant};
 
 use sqlx::Connection;
 use xavantes_repository::testing::Postgres;
-use xavantes_repository::{Error, Journal, Store, migrate, shared};
+use xavantes_repository::{Error, Store, migrate, shared};
 
 use crate::suite::{self, text};
 
 async fn prepared(postgres: &Postgres) -> String {
     let url = postgres.url();
-    assert_eq!(migrate(&url).await.unwrap(), ["step 1: processes, journals and documents"]);
+    assert_eq!(
+        migrate(&url).await.unwrap(),
+        ["step 1: processes, journals and documents", "step 2: epochs that never come again"]
+    );
     url
 }
 
@@ -18,7 +21,7 @@ async fn prepared(postgres: &Postgres) -> String {
 async fn claimed(store: &Store) -> Vec<String> {
     let begun = Instant::now();
     loop {
-        let claimed = store.claim().await.unwrap();
+        let claimed = store.claim().await.unwrap().gained;
         if !claimed.is_empty() {
             return claimed;
         }
@@ -40,7 +43,7 @@ async fn shared_keeps_every_promise() {
     assert_eq!(other.documents("k").await.unwrap(), documents);
     assert_eq!(other.list().await.unwrap(), store.list().await.unwrap());
     assert_eq!(other.find("life").await.unwrap().unwrap().owner, "node");
-    assert_eq!(other.claim().await.unwrap(), [""; 0]);
+    assert_eq!(other.claim().await.unwrap().gained, [""; 0]);
     assert!(matches!(other.load("life").await, Err(Error::NotOwned(_))));
     assert!(matches!(other.append("life", text("x")).await, Err(Error::NotOwned(_))));
     assert!(matches!(other.close("life", text("x")).await, Err(Error::NotOwned(_))));
@@ -49,9 +52,11 @@ async fn shared_keeps_every_promise() {
     // Who shuts down gives away at once what it has.
     suite::nothing_works_after_the_end(&store).await;
     let expected: Vec<_> = suite::running_after_run().into_iter().collect();
-    assert_eq!(other.claim().await.unwrap(), expected);
-    assert_eq!(other.claim().await.unwrap(), [""; 0]);
-    assert_eq!(other.load("life").await.unwrap(), life);
+    assert_eq!(other.claim().await.unwrap().gained, expected);
+    assert_eq!(other.claim().await.unwrap().gained, [""; 0]);
+    let journal = other.load("life").await.unwrap();
+    assert!(journal.epoch > life.epoch);
+    assert_eq!((journal.head, journal.records), (life.head, life.records));
     assert_eq!(other.find("life").await.unwrap().unwrap().owner, "other");
     other.append("life", text("more")).await.unwrap();
     assert_eq!(other.load("life").await.unwrap().records, [text("more")]);
@@ -63,15 +68,16 @@ async fn a_node_that_starts_again_gets_its_own_at_once() {
     let Some(postgres) = Postgres::start() else { return };
     let url = prepared(&postgres).await;
     let former = shared(&url, "node").await.unwrap();
-    former.create("p", text("head")).await.unwrap();
+    let epoch = former.create("p", text("head")).await.unwrap();
     former.append("p", text("one")).await.unwrap();
     // Without an end: the former one lives on, and does not know.
     let store = shared(&url, "node").await.unwrap();
-    assert_eq!(store.claim().await.unwrap(), ["p"]);
+    assert_eq!(store.claim().await.unwrap().gained, ["p"]);
     assert!(matches!(former.append("p", text("two")).await, Err(Error::NotOwned(_))));
     store.append("p", text("two")).await.unwrap();
     let journal = store.load("p").await.unwrap();
-    assert_eq!(journal, Journal { head: text("head"), snapshot: None, records: vec![text("one"), text("two")] });
+    assert!(journal.epoch > epoch);
+    assert_eq!((journal.head, journal.records), (text("head"), vec![text("one"), text("two")]));
 }
 
 #[test]
@@ -101,6 +107,8 @@ fn who_is_silent_for_too_long_is_fenced_off() {
         assert!(matches!(a.compact("p", text("late")).await, Err(Error::NotOwned(_))));
         assert!(matches!(a.close("p", text("late")).await, Err(Error::NotOwned(_))));
         assert!(matches!(a.load("p").await, Err(Error::NotOwned(_))));
+        assert_eq!(a.claim().await.unwrap().lost, ["p"]);
+        assert_eq!(a.claim().await.unwrap().lost, [""; 0]);
         // It goes on with others.
         a.create("r", text("head")).await.unwrap();
         a.append("r", text("by a")).await.unwrap();
@@ -143,9 +151,10 @@ async fn two_that_claim_at_once_share_without_overlap() {
         gone.create(&format!("{number}"), text("head")).await.unwrap();
     }
     gone.shut_down().await;
-    let (mut of_b, mut of_c) = tokio::try_join!(b.claim(), c.claim()).unwrap();
-    of_b.extend(b.claim().await.unwrap());
-    of_c.extend(c.claim().await.unwrap());
+    let (of_b, of_c) = tokio::try_join!(b.claim(), c.claim()).unwrap();
+    let (mut of_b, mut of_c) = (of_b.gained, of_c.gained);
+    of_b.extend(b.claim().await.unwrap().gained);
+    of_c.extend(c.claim().await.unwrap().gained);
     for id in &of_b {
         b.append(id, text("b")).await.unwrap();
         assert!(matches!(c.append(id, text("c")).await, Err(Error::NotOwned(_))));
@@ -163,7 +172,7 @@ async fn tables_are_made_once_and_checked() {
     let error = shared(&url, "node").await.err().unwrap().to_string();
     assert!(error.contains("xavantes repository migrate --repository URL"), "{error}");
     let (first, second) = tokio::try_join!(migrate(&url), migrate(&url)).unwrap();
-    assert_eq!(first.len() + second.len(), 1, "{first:?} {second:?}");
+    assert_eq!(first.len() + second.len(), 2, "{first:?} {second:?}");
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
     shared(&url, "node").await.unwrap().shut_down().await;
 

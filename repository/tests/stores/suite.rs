@@ -36,11 +36,11 @@ pub fn noise(length: usize, seed: u64) -> Bytes {
 }
 
 async fn a_process_from_creation_to_oblivion(store: &Store) {
-    store.create("life", text("head")).await.unwrap();
+    let epoch = store.create("life", text("head")).await.unwrap();
     store.append("life", text("one")).await.unwrap();
     store.append("life", text("")).await.unwrap();
     let journal = store.load("life").await.unwrap();
-    assert_eq!(journal, Journal { head: text("head"), snapshot: None, records: vec![text("one"), text("")] });
+    assert_eq!(journal, Journal { epoch, head: text("head"), snapshot: None, records: vec![text("one"), text("")] });
 
     let entry = store.find("life").await.unwrap().unwrap();
     assert_eq!((&entry.process[..], &entry.head[..], entry.summary), ("life", &b"head"[..], None));
@@ -59,9 +59,10 @@ async fn a_process_from_creation_to_oblivion(store: &Store) {
 
     store.forget(&["life".into(), "nobody".into()]).await.unwrap();
     assert_eq!(store.find("life").await.unwrap(), None);
-    store.create("life", text("second")).await.unwrap();
+    let later = store.create("life", text("second")).await.unwrap();
+    assert!(later >= epoch);
     let journal = store.load("life").await.unwrap();
-    assert_eq!(journal, Journal { head: text("second"), snapshot: None, records: vec![] });
+    assert_eq!(journal, Journal { epoch: later, head: text("second"), snapshot: None, records: vec![] });
 }
 
 async fn an_id_is_taken_once(store: &Store) {
@@ -89,8 +90,9 @@ async fn calls_keep_their_order_without_being_awaited(store: &Store) {
         let store = store.clone();
         calls.spawn(async move {
             let id = format!("order {process}");
-            let mut waiting: Vec<_> = vec![store.create(&id, text("head"))];
-            waiting.extend((0..700).map(|number| store.append(&id, text(number.to_string()))));
+            let mut waiting = vec![store.append(&id, text("0"))];
+            waiting.extend((1..700).map(|number| store.append(&id, text(number.to_string()))));
+            waiting.insert(0, Box::pin(async { store.create(&id, text("head")).await.map(drop) }));
             for result in in_order(waiting).await {
                 result.unwrap();
             }
@@ -114,14 +116,14 @@ async fn calls_keep_their_order_without_being_awaited(store: &Store) {
                 store.close(&id, text("end")),
                 store.append(&id, text("e")),
                 store.forget(&ids),
-                store.create(&id, text("again")),
+                Box::pin(async { store.create(&id, text("again")).await.map(drop) }),
                 store.append(&id, text("f")),
             ];
             let results = in_order(waiting).await;
             let good: Vec<_> = results.iter().map(Result::is_ok).collect();
             assert_eq!(good, [true, true, false, true, true, true], "{results:?}");
             let journal = store.load(&id).await.unwrap();
-            assert_eq!(journal, Journal { head: text("again"), snapshot: None, records: vec![text("f")] });
+            assert_eq!((journal.head, journal.snapshot, journal.records), (text("again"), None, vec![text("f")]));
         });
     }
     while let Some(done) = calls.join_next().await {
@@ -266,7 +268,7 @@ async fn large_payloads_come_back(store: &Store) {
 }
 
 async fn own_processes_are_not_claimed_again(store: &Store) {
-    assert_eq!(store.claim().await.unwrap(), [""; 0]);
+    assert_eq!(store.claim().await.unwrap().gained, [""; 0]);
 }
 
 /// What is left at the end of [`run`].

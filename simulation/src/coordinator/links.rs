@@ -18,6 +18,7 @@ impl World<'_> {
         memory.pool_awake = false;
         let name = &self.coordinators[c].machine.name.clone();
         let memory = &mut self.coordinators[c].memory;
+        let mut replies = Vec::new();
         for mail in std::mem::take(&mut memory.pool_mail) {
             let pool = &mut memory.pool;
             match mail {
@@ -30,14 +31,18 @@ impl World<'_> {
                 PoolMail::Do(Effect::Abandon(key)) => pool.abandon(&key),
                 PoolMail::Do(_) => {}
                 PoolMail::Placed(key, node) => pool.placed(key, node),
-                PoolMail::Moved(keys, place) => pool.moved(&keys, &place, now),
-                PoolMail::Began(process) => pool.began(process),
-                PoolMail::Recovered(process, attempts) => pool.recover(&process, attempts, now),
+                PoolMail::Moved(key, place, reply) => {
+                    let moved = pool.moved(&key, &place, now);
+                    replies.push((key, reply, moved));
+                }
+                PoolMail::Began(process, epoch) => pool.began(process, epoch),
+                PoolMail::Recovered(process, epoch, attempts) => pool.recover(&process, epoch, attempts, now),
                 PoolMail::Over(process) => pool.over(&process),
+                PoolMail::Lost(process) => pool.lose(process),
                 PoolMail::Connected(peer, hello, stream) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = Some(stream);
-                        pool.connected(&peer, hello);
+                        pool.connected(&peer, hello, now);
                         self.check.connected(name, &peer, self.now);
                     }
                 }
@@ -51,6 +56,19 @@ impl World<'_> {
                 }
                 PoolMail::Answered(peer, keys) => pool.answered(&peer, &keys, now),
                 PoolMail::Refused(peer, key, refusal) => pool.refused(&peer, &key, refusal, now),
+            }
+        }
+        for (key, reply, moved) in replies {
+            match moved {
+                pool::Moved::Noted => self.reply(reply, Answer::Noted),
+                pool::Moved::Known => self.reply(reply, Answer::Done),
+                pool::Moved::Unwanted => {
+                    let process = key.0.clone();
+                    let asked = Incoming::Asked { key, verdict: reply.clone() };
+                    if !self.mail(c, &process, Mail::Happened(asked)) {
+                        self.reply(reply, Answer::Noted);
+                    }
+                }
             }
         }
         self.after_pool(c, now);
@@ -235,15 +253,19 @@ impl World<'_> {
             }
             let process = key.0.clone();
             let answer = Incoming::Answered { key: key.clone(), outcome, counts, from: Some(stream) };
-            let known = self.mail(c, &process, Mail::Happened(answer));
-            if !known && !self.coordinators[c].memory.foreign.contains(&process) {
-                self.order(stream, Order::Acknowledge(key));
+            if !self.mail(c, &process, Mail::Happened(answer)) {
+                match self.coordinators[c].memory.foreign.get_mut(&process) {
+                    Some(late) => late.push((stream, key)),
+                    None => self.order(stream, Order::Acknowledge(key)),
+                }
             }
         }
         for call in report.calls {
             let ticket = call.ticket;
             let process: Arc<str> = call.id.as_ref().map_or("", |id| &id.process).into();
-            if !self.mail(c, &process, Mail::Called(call, stream)) {
+            if !self.mail(c, &process, Mail::Called(call, stream))
+                && !self.coordinators[c].memory.foreign.contains_key(&process)
+            {
                 self.no_such_process(stream, ticket);
             }
         }

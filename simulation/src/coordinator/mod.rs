@@ -4,11 +4,12 @@ mod links;
 mod parents;
 mod process;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use xavantes_engine::{ElementId, Engine, Outcome, Output, Rejection, Root, Start, Time};
 use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
@@ -37,10 +38,11 @@ pub enum PoolMail {
     Roster(v1::Roster),
     Do(Effect<usize, ReplyTo>),
     Placed(Key, Option<v1::NodeDescription>),
-    Moved(Vec<Key>, Placement),
-    Began(Arc<str>),
-    Recovered(Arc<str>, Vec<xavantes_process_coordinator::driver::Recovered>),
+    Moved(Key, Placement, ReplyTo),
+    Began(Arc<str>, u64),
+    Recovered(Arc<str>, u64, Vec<xavantes_process_coordinator::driver::Recovered>),
     Over(Arc<str>),
+    Lost(Arc<str>),
     Connected(Arc<str>, v1::WorkerHello, usize),
     Known(Arc<str>, v1::Known),
     Disconnected(Arc<str>),
@@ -81,7 +83,6 @@ struct Runner {
     taken: Vec<Key>,
     writing: Option<(Batch<usize, ReplyTo>, Vec<Key>)>,
     ending: Option<Summary>,
-    answer: Option<v1::Answer>,
     timer: u64,
 }
 
@@ -112,7 +113,8 @@ struct Memory {
     share: Share,
     links: BTreeMap<Arc<str>, Link>,
     runners: BTreeMap<Arc<str>, Runner>,
-    foreign: BTreeSet<Arc<str>>,
+    /// Processes of others, and answers that came for them.
+    foreign: BTreeMap<Arc<str>, Vec<(usize, Key)>>,
     parents: Parents,
 }
 
@@ -129,8 +131,9 @@ pub enum Done {
     Started(Box<Started>),
     Recorded(Arc<str>, u64),
     Closed(Arc<str>, u64),
-    /// Of a parent's stream, which waits for it.
-    Forgotten(usize),
+    /// Of a subtree that nobody needs any more, which is forgotten then.
+    Discarded(Arc<str>),
+    Forgotten(Arc<str>),
 }
 
 /// A process that begins when it is kept.
@@ -194,19 +197,16 @@ impl World<'_> {
         let store = &mut self.stores[it.store];
         store.begin(it.held.session, session, self.now);
         it.held = Held { session, ..Held::default() };
-        for (process, stored) in &store.processes {
-            let Some(summary) = &stored.summary else { continue };
-            let read = || {
-                let head: Head = journal::read("head", &stored.head).ok()?;
-                let answer = journal::read::<Summary>("summary", summary).ok()?.answer().ok()??;
-                let (caller, key) = names(&head.parent?)?;
-                Some((caller, key, answer))
-            };
-            if let Some((caller, key, answer)) = read() {
-                it.memory.parents.books.restore(&caller, &key, process, Some(answer));
-            }
-        }
         self.take_over(c);
+        let it = &mut self.coordinators[c];
+        let others = self.stores[it.store]
+            .processes
+            .iter()
+            .filter(|(process, stored)| stored.summary.is_none() && !it.memory.runners.contains_key(*process));
+        let others: Vec<(Arc<str>, Bytes)> = others.map(|(id, stored)| (id.clone(), stored.head.clone())).collect();
+        for (process, head) in others {
+            self.leave(c, &process, &head);
+        }
         for (delay, task) in [(0, Task::Look), (2000, Task::TakeOver), (3000, Task::Renew), (0, Task::Roster)] {
             let delay = delay + self.random.below(300);
             self.later(Who::Coordinator(c), delay, task);
@@ -256,17 +256,53 @@ impl World<'_> {
             }
         }
         let it = &mut self.coordinators[c];
-        let (store, own) = (it.store, it.held.session);
-        let before: BTreeMap<Arc<str>, u64> =
-            self.stores[store].processes.iter().map(|(process, stored)| (process.clone(), stored.owner)).collect();
-        for process in self.stores[store].claim(&mut it.held, self.now, false) {
-            let lives = |it: &Coordinator| it.machine.alive && it.held.session != own;
-            let former = |it: &Coordinator| before.get(&process) == Some(&it.held.session);
-            if self.coordinators.iter().any(|it| lives(it) && former(it)) {
-                self.check.disputed(&process);
-            }
+        let (gained, lost) = self.stores[it.store].claim(&mut it.held, self.now);
+        for process in lost {
+            self.lose(c, &process);
+        }
+        for process in gained {
             self.recover(c, &process);
         }
+        self.hear_of_moves(c);
+        self.answer_late(c);
+    }
+
+    /// Answers that came for processes of others, and that nobody wants any more.
+    fn answer_late(&mut self, c: usize) {
+        let it = &mut self.coordinators[c];
+        let store = &self.stores[it.store];
+        let mut late = Vec::new();
+        it.memory.foreign.retain(|process, answers| {
+            let over = !answers.is_empty() && !store.runs(process);
+            if over {
+                late.append(answers);
+            }
+            !over
+        });
+        late.into_iter().for_each(|(stream, key)| self.order(stream, Order::Acknowledge(key)));
+    }
+
+    /// Another coordinator has it, or had.
+    fn lose(&mut self, c: usize, process: &Arc<str>) {
+        let it = &self.coordinators[c];
+        if it.memory.runners.contains_key(process) {
+            return self.taken(c, process);
+        }
+        let head = self.stores[it.store].processes.get(process).map(|stored| stored.head.clone());
+        if let Some(head) = head {
+            self.leave(c, process, &head);
+        }
+    }
+
+    /// Another coordinator has it.
+    fn leave(&mut self, c: usize, process: &Arc<str>, head: &[u8]) {
+        let memory = &mut self.coordinators[c].memory;
+        let head = journal::read::<Head>("head", head).ok();
+        if let Some((caller, key)) = head.and_then(|head| names(&head.parent?)) {
+            memory.parents.books.leave(&caller, &key, process);
+        }
+        memory.foreign.entry(process.clone()).or_default();
+        self.pool_mail(c, PoolMail::Lost(process.clone()));
     }
 
     fn recover(&mut self, c: usize, process: &Arc<str>) {
@@ -293,16 +329,16 @@ impl World<'_> {
         self.broken(problem);
         let parent = head.parent.as_ref().and_then(names);
         if let Some((caller, key)) = &parent {
-            self.coordinators[c].memory.parents.books.restore(caller, key, process, None);
+            self.coordinators[c].memory.parents.books.restore(caller, key, process);
         }
         if let Some(origin) = head.parent.clone() {
-            self.tell_parent(c, process.clone(), origin);
+            self.tell_parent(c, origin, stored.epoch, false);
         }
         let lost: Vec<Key> = match self.mutation {
             Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
             _ => Vec::new(),
         };
-        self.pool_mail(c, PoolMail::Recovered(process.clone(), out));
+        self.pool_mail(c, PoolMail::Recovered(process.clone(), stored.epoch, out));
         self.run_process(c, process, driver, head, at, parent);
         for key in lost {
             self.mail(c, process, Mail::Happened(Incoming::Lost(key)));
@@ -313,20 +349,54 @@ impl World<'_> {
         self.creation(&self.stores[self.coordinators[c].store].realm, process)
     }
 
-    /// The parent could not be told where a subtree is; if it is still here, it is told again.
-    pub fn tell_parent_again(&mut self, c: usize, process: Arc<str>, origin: Origin) {
-        if self.coordinators[c].memory.runners.contains_key(&process) {
-            self.tell_parent(c, process, origin);
+    /// A parent is told where a subtree is, as long as it waits for it; when it knows that, only if it is not connected.
+    pub fn tell_parent(&mut self, c: usize, origin: Origin, epoch: u64, told: bool) {
+        let it = &self.coordinators[c];
+        let Some((caller, key)) = names(&origin) else { return };
+        let Some(caller) = it.memory.parents.books.caller(&caller, &key) else { return };
+        let stream = it.memory.parents.streams.get(&caller.to_string());
+        let connected = stream.is_some_and(|(_, stream)| !self.streams[*stream].closed[Side::Server as usize]);
+        if told && connected {
+            return self.later(Who::Coordinator(c), 10_000, Task::TellParent(origin, epoch, told));
+        }
+        let name = it.machine.name.to_string();
+        let place = Placement { node: name.clone(), address: name, epoch };
+        let (life, to) = (it.machine.life, self.address(&origin.address));
+        let reply = ReplyTo::Moved(Box::new(Moved { c, life, origin, epoch }));
+        self.call(Some(Who::Coordinator(c)), to, Request::Moved(key, place), reply);
+    }
+
+    /// Nobody waits for a subtree.
+    pub fn stop_unwanted(&mut self, c: usize, origin: &Origin) {
+        let Some((caller, key)) = names(origin) else { return };
+        let books = &mut self.coordinators[c].memory.parents.books;
+        let Some(caller) = books.caller(&caller, &key) else { return };
+        let process = books.process(&caller, &key);
+        self.trace(|| format!("c{c}: nobody waits for {key:?}"));
+        match self.coordinators[c].memory.parents.books.remove(&caller, &key) {
+            Some(over) => self.discard(c, &over),
+            None => {
+                if let Some(process) = process {
+                    self.mail(c, &process, Mail::Happened(Incoming::Stopped));
+                }
+            }
         }
     }
 
-    fn tell_parent(&mut self, c: usize, process: Arc<str>, origin: Origin) {
-        let it = &self.coordinators[c].machine;
-        let place = Placement { node: it.name.to_string(), address: it.name.to_string() };
-        let (life, to) = (it.life, self.address(&origin.address));
-        let key = (origin.process.as_str().into(), origin.element, origin.attempt);
-        let reply = ReplyTo::Moved(Box::new(Moved { c, life, process, origin }));
-        self.call(Some(Who::Coordinator(c)), to, Request::Moved(key, place), reply);
+    /// Word of moves that others heard of.
+    fn hear_of_moves(&mut self, c: usize) {
+        let store = self.coordinators[c].store;
+        for (key, place) in self.stores[store].moved.clone() {
+            if !self.stores[store].runs(&key.0) {
+                self.stores[store].moved.remove(&key);
+            } else if let Some(place) = place
+                && self.coordinators[c].memory.runners.contains_key(&key.0)
+            {
+                self.stores[store].moved.remove(&key);
+                let reply = ReplyTo::Word(store, Box::new(key.clone()));
+                self.pool_mail(c, PoolMail::Moved(key, place, reply));
+            }
+        }
     }
 
     /// Starts to run a process.
@@ -358,7 +428,6 @@ impl World<'_> {
             taken: Vec::new(),
             writing: None,
             ending: None,
-            answer: None,
             timer: u64::MAX,
         };
         let memory = &mut self.coordinators[c].memory;

@@ -12,29 +12,43 @@ impl World<'_> {
                 }
                 let Ok(process) = self.tools.program.entry(Some(process_type)) else { return };
                 let start = Start::new(id, process, vec![("n".into(), Value::Int(n))]);
-                if let Err(reply) = self.start(c, start, None, Some(reply)) {
+                if let Err(reply) = self.start(c, start.id.clone(), start, None, Some(reply)) {
                     reply.into_iter().for_each(|reply| self.reply(reply, Answer::Rejected));
                 }
             }
             Request::Steer { path, action } => {
-                let mut id = &*path;
-                loop {
-                    if self.coordinators[c].memory.runners.contains_key(id) {
-                        break;
+                let mut at = &*path;
+                let id = loop {
+                    let runners = self.coordinators[c].memory.runners.iter();
+                    let here = runners.filter(|(_, runner)| **runner.driver.engine().id() == *at);
+                    if let Some((id, _)) = here.max_by_key(|(_, runner)| runner.number) {
+                        break id.clone();
                     }
-                    let known = self.stores[self.coordinators[c].store].processes.contains_key(id);
-                    match id.rsplit_once('/').filter(|_| !known) {
-                        Some((shorter, _)) => id = shorter,
+                    let known = self.stores[self.coordinators[c].store].processes.contains_key(at);
+                    match at.rsplit_once('/').filter(|_| !known) {
+                        Some((shorter, _)) => at = shorter,
                         None => return self.reply(reply, Answer::Rejected),
                     }
-                }
-                let id: Arc<str> = id.into();
+                };
                 let steered = Incoming::Steered { path: path.to_string(), action, verdict: reply };
                 self.mail(c, &id, Mail::Happened(steered));
             }
             Request::Moved(key, place) => {
-                self.pool_mail(c, PoolMail::Moved(vec![key], place));
-                self.reply(reply, Answer::Done);
+                let it = &mut self.coordinators[c];
+                if it.memory.runners.contains_key(&key.0) {
+                    return self.pool_mail(c, PoolMail::Moved(key, place, reply));
+                }
+                let store = &mut self.stores[it.store];
+                let answer = if it.store_cut_until > self.now {
+                    Answer::Rejected
+                } else if store.runs(&key.0) && store.moved.get(&key) != Some(&None) {
+                    store.moved.insert(key, Some(place));
+                    Answer::Noted
+                } else {
+                    store.moved.remove(&key);
+                    Answer::Unwanted
+                };
+                self.reply(reply, answer);
             }
         }
     }
@@ -43,11 +57,12 @@ impl World<'_> {
     pub(super) fn start(
         &mut self,
         c: usize,
+        id: Arc<str>,
         start: Start,
         parent: Option<(Caller, Key, usize, Origin)>,
         reply: Option<ReplyTo>,
     ) -> Result<(), Option<ReplyTo>> {
-        let (id, root) = (start.id.clone(), start.root);
+        let root = start.root;
         let program = self.tools.program.clone();
         let process_type = program.processes[root.process].name.to_string();
         let mut output = Output::default();
@@ -85,7 +100,11 @@ impl World<'_> {
         match result {
             Ok(()) => {
                 self.trace(|| format!("c{c} starts {id}"));
-                self.pool_mail(c, PoolMail::Began(id.clone()));
+                let epoch = self.coordinators[c].held.epochs.get(&id).copied().unwrap_or_default();
+                self.pool_mail(c, PoolMail::Began(id.clone(), epoch));
+                if let Some(origin) = head.parent.clone() {
+                    self.later(Who::Coordinator(c), 10_000, Task::TellParent(origin, epoch, true));
+                }
                 self.run_process(c, &id, driver, head, 0, parent.map(|(caller, key, _)| (caller, key)));
                 reply.into_iter().for_each(|reply| self.reply(reply, Answer::Done));
             }
@@ -170,13 +189,10 @@ impl World<'_> {
                 Step::Acknowledged(ids) => {
                     let over: Vec<Arc<str>> =
                         ids.iter().filter_map(|id| parents.books.acknowledge(&caller, &key_of(id))).collect();
-                    if !over.is_empty() {
-                        self.streams[stream].busy = true;
-                        self.write(c, Change::Forget(over), Done::Forgotten(stream));
-                    }
+                    over.iter().for_each(|process| self.discard(c, process));
                 }
-                Step::Claims(processes) => {
-                    let (running, answers) = parents.books.claim(&caller, &processes);
+                Step::Claims(claims) => {
+                    let (processes, running, answers) = parents.books.claim(&caller, claims);
                     for pending in parents.calls.values_mut() {
                         let claimed = processes.iter().any(|process| **process == *pending.key.0);
                         if pending.parent.realm == caller.realm && claimed {
@@ -190,9 +206,14 @@ impl World<'_> {
                     answers.into_iter().for_each(|answer| self.tell(c, &caller, Report::Answer(Arc::new(answer))));
                     calls.into_iter().for_each(|call| self.tell(c, &caller, Report::Call(Arc::new(call))));
                 }
-                Step::Job(job) => self.foster(c, &caller, &hello, stream, *job),
+                Step::Job(job) => {
+                    let newest = parents.streams.get(&caller.to_string()).map(|(newest, _)| *newest);
+                    if newest == Some(number) {
+                        self.foster(c, &caller, &hello, stream, *job);
+                    }
+                }
                 Step::Cancel(id) => {
-                    let process = parents.books.process(&caller, &key_of(&id));
+                    let process = parents.books.cancel(&caller, &key_of(&id));
                     if let Some(process) = process {
                         self.mail(c, &process, Mail::Happened(Incoming::Stopped));
                     }
@@ -213,6 +234,13 @@ impl World<'_> {
         }
     }
 
+    /// A subtree that is over leaves the store.
+    pub fn discard(&mut self, c: usize, process: &Arc<str>) {
+        let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new());
+        let change = Change::Close(process.clone(), journal::write(&summary));
+        self.write(c, change, Done::Discarded(process.clone()));
+    }
+
     /// A subtree of another coordinator's process arrives.
     pub(super) fn foster(
         &mut self,
@@ -224,7 +252,8 @@ impl World<'_> {
     ) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
-        match self.coordinators[c].memory.parents.books.arrive(caller, &key, &path) {
+        let name = foster::name(caller, &key, &path);
+        match self.coordinators[c].memory.parents.books.arrive(caller, &key, &name, job.epoch) {
             Arrival::New => {}
             Arrival::Runs => return,
             Arrival::Over(answer) => return self.tell(c, caller, Report::Answer(Arc::new(*answer))),
@@ -242,7 +271,7 @@ impl World<'_> {
         };
         self.streams[stream].busy = true;
         let parent = (caller.clone(), key, stream, origin);
-        if self.start(c, start, Some(parent), None).is_err() {
+        if self.start(c, name, start, Some(parent), None).is_err() {
             self.broken(Some("a subtree does not start".into()));
         }
     }

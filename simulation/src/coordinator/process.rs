@@ -45,9 +45,10 @@ impl World<'_> {
                 Mail::Happened(happened) => self.take(c, id, happened),
                 Mail::Called(call, stream) => {
                     self.trace(|| format!("c{c}: {id} is called: {call:?}"));
-                    let home = call.object.as_ref().is_none_or(|object| *object.home == **id);
-                    let parent = self.runner(c, id, number).and_then(|runner| runner.parent.clone());
-                    match parent.filter(|_| !home) {
+                    let Some(runner) = self.runner(c, id, number) else { continue };
+                    let path = runner.driver.engine().id();
+                    let home = call.object.as_ref().is_none_or(|object| *object.home == **path);
+                    match runner.parent.clone().filter(|_| !home) {
                         Some(parent) => self.forward(c, parent, call, stream),
                         None => self.take(c, id, Incoming::Called(call, stream)),
                     }
@@ -221,9 +222,17 @@ impl World<'_> {
     pub fn on_stored(&mut self, c: usize, done: Done, result: Result<(), Refused>) {
         match done {
             Done::Started(started) => self.on_started(c, *started, result),
-            Done::Forgotten(stream) => {
-                self.streams[stream].busy = false;
-                self.serve(c, stream);
+            Done::Discarded(id) => match result {
+                Ok(()) | Err(Refused::Unknown) => {
+                    self.write(c, Change::Forget(vec![id.clone()]), Done::Forgotten(id));
+                }
+                Err(Refused::Unavailable) => self.later(Who::Coordinator(c), 1000, Task::Discard(id)),
+                Err(_) => {}
+            },
+            Done::Forgotten(id) => {
+                if result == Err(Refused::Unavailable) {
+                    self.later(Who::Coordinator(c), 1000, Task::Discard(id));
+                }
             }
             Done::Recorded(id, number) => {
                 let Some(runner) = self.runner(c, &id, number) else { return };
@@ -249,15 +258,11 @@ impl World<'_> {
                     return;
                 }
                 match result {
-                    Ok(()) => self.closed(c, &id),
+                    Ok(()) => self.leave_mail(c, &id),
                     Err(Refused::Unavailable) => {
                         self.later(Who::Coordinator(c), 1000, Task::Again(id, number));
                     }
-                    Err(_) => {
-                        let memory = &mut self.coordinators[c].memory;
-                        memory.runners.remove(&id);
-                        memory.foreign.insert(id);
-                    }
+                    Err(_) => self.taken(c, &id),
                 }
             }
         }
@@ -283,11 +288,11 @@ impl World<'_> {
         self.trace(|| format!("c{c} has lost {id}"));
         let memory = &mut self.coordinators[c].memory;
         let runner = memory.runners.remove(id);
-        memory.foreign.insert(id.clone());
+        memory.foreign.entry(id.clone()).or_default();
         if let Some((caller, key)) = runner.and_then(|runner| runner.parent) {
-            memory.parents.books.remove(&caller, &key);
+            memory.parents.books.leave(&caller, &key, id);
         }
-        self.pool_mail(c, PoolMail::Over(id.clone()));
+        self.pool_mail(c, PoolMail::Lost(id.clone()));
     }
 
     /// What the journal tells is how the process is.
@@ -317,7 +322,10 @@ impl World<'_> {
                 Effect::Acknowledge(stream, key) => self.order(stream, Order::Acknowledge(key)),
                 Effect::Reply(stream, reply) => self.order(stream, Order::Reply(reply)),
                 Effect::Decide(verdict, decided) => {
+                    let asked = !matches!(verdict, ReplyTo::User(_));
                     let answer = match decided {
+                        Ok(()) if asked => Answer::Noted,
+                        Err(_) if asked => Answer::Unwanted,
                         Ok(()) => Answer::Done,
                         Err(Rejection::Delegated { element, attempt }) => {
                             let key = (id.clone(), element.bits(), attempt);
@@ -356,32 +364,34 @@ impl World<'_> {
             .iter()
             .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
             .collect();
-        let answer = runner.parent.as_ref().map(|(_, key)| {
+        if let Some((caller, key)) = runner.parent.clone() {
             let answer = foster::answer(runner.driver.engine().program(), runner.driver.root(), outcome, results);
-            foster::sendable(key, id, answer, runner.driver.counts())
-        });
-        let summary = Summary::new(&status, parameters, answer.as_ref());
-        runner.answer = answer;
+            let answer = foster::sendable(&key, id, answer, runner.driver.counts());
+            self.trace(|| format!("c{c}: {id} has ended {state:?}"));
+            self.leave_mail(c, id);
+            let parents = &mut self.coordinators[c].memory.parents;
+            parents.calls.retain(|_, pending| pending.key != key || pending.parent.realm != caller.realm);
+            return match parents.books.finish(&caller, &key, answer.clone()) {
+                Some(caller) => self.tell(c, &caller, Report::Answer(Arc::new(answer))),
+                None => self.discard(c, id),
+            };
+        }
+        let summary = Summary::new(&status, parameters);
         let (change, number) = (Change::Close(id.clone(), journal::write(&summary)), runner.number);
         runner.ending = Some(summary);
         self.trace(|| format!("c{c}: {id} has ended {state:?}"));
         self.write(c, change, Done::Closed(id.clone(), number));
     }
 
-    pub(super) fn closed(&mut self, c: usize, id: &Arc<str>) {
-        let memory = &mut self.coordinators[c].memory;
-        let Some(runner) = memory.runners.remove(id) else { return };
-        if let (Some((caller, key)), Some(answer)) = (runner.parent, runner.answer) {
-            let parents = &mut memory.parents;
-            parents.calls.retain(|_, pending| pending.key != key || pending.parent.realm != caller.realm);
-            if let Some(caller) = parents.books.finish(&caller, &key, answer.clone()) {
-                self.tell(c, &caller, Report::Answer(Arc::new(answer)));
-            }
-        }
+    /// A process is over; whoever still writes gets a last answer.
+    pub(super) fn leave_mail(&mut self, c: usize, id: &Arc<str>) {
+        let Some(runner) = self.coordinators[c].memory.runners.remove(id) else { return };
         for mail in runner.mail {
             match mail {
                 Mail::Called(call, stream) => self.no_such_process(stream, call.ticket),
-                Mail::Happened(Incoming::Steered { verdict, .. }) => self.reply(verdict, Answer::Rejected),
+                Mail::Happened(Incoming::Steered { verdict, .. } | Incoming::Asked { verdict, .. }) => {
+                    self.reply(verdict, Answer::Rejected);
+                }
                 Mail::Happened(Incoming::Answered { key, from: Some(stream), .. }) => {
                     self.order(stream, Order::Acknowledge(key));
                 }
