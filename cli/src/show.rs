@@ -61,6 +61,7 @@ pub(crate) fn status_json(status: &v1::ProcessStatus) -> Json {
     let counts = status.counts.unwrap_or_default();
     let mut shown = json!({
         "process": status.process,
+        "path": status.path,
         "type": status.process_type,
         "state": state(status),
         "activities": {

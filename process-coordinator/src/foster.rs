@@ -83,6 +83,11 @@ pub fn name(caller: &Caller, (process, element, attempt): &Key, path: &str) -> A
     format!("{path}@{}", &hasher.finalize().to_hex()[..12]).into()
 }
 
+/// The path in the name of a process that runs a subtree; any other process begins its paths with its id.
+pub(crate) fn path(process: &str, is_subtree: bool) -> &str {
+    process.rsplit_once('@').filter(|_| is_subtree).map_or(process, |(path, _)| path)
+}
+
 fn place(caller: &Caller, key: &Key) -> (Arc<str>, Key) {
     (caller.realm.clone(), key.clone())
 }

@@ -373,6 +373,7 @@ impl Coordinator {
     fn status(&self, id: &str, head: &Head, node: &str) -> v1::ProcessStatus {
         v1::ProcessStatus {
             process: id.to_owned(),
+            path: foster::path(id, head.parent.is_some()).to_owned(),
             process_type: head.process_type.clone(),
             state: v1::ProcessState::Running.into(),
             submitted_ms: head.submitted_ms,

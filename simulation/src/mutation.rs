@@ -13,7 +13,7 @@ pub enum Mutation {
     AdoptTwice,
     /// Workers are not asked what they have of a process that was recovered.
     SkipClaims,
-    /// The repository takes what anybody writes.
+    /// The repository takes what anybody writes, and tells nobody what was lost.
     NoFencing,
     /// Workers keep no answers.
     AnswersNotKept,

@@ -215,10 +215,10 @@ impl Grid {
         self.cli(address, &arguments).ok().json()["process"].as_str().expect("it has an id").to_owned()
     }
 
-    /// The line of `list` about a process.
-    pub fn status(&self, address: &str, process: &str) -> Json {
+    /// The line of `list` about a process, or about the subtree with that path.
+    pub fn status(&self, address: &str, path: &str) -> Json {
         let list = self.cli(address, &["list"]).ok().json();
-        let found = list["processes"].as_array().into_iter().flatten().find(|it| it["process"] == process);
+        let found = list["processes"].as_array().into_iter().flatten().find(|it| it["path"] == path);
         found.cloned().unwrap_or(Json::Null)
     }
 

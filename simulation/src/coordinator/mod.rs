@@ -257,8 +257,8 @@ impl World<'_> {
         }
         let it = &mut self.coordinators[c];
         let (gained, lost) = self.stores[it.store].claim(&mut it.held, self.now);
-        for process in lost {
-            self.lose(c, &process);
+        if self.mutation != Some(Mutation::NoFencing) {
+            lost.iter().for_each(|process| self.lose(c, process));
         }
         for process in gained {
             self.recover(c, &process);

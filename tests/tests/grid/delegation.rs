@@ -267,8 +267,7 @@ fn a_subtree_of_a_subtree_goes_on_to_a_third_group_and_reaches_the_objects_of_th
     let gate = Gate::new(&mut grid);
     let process = delegated(&grid, &a, &file, &["count=8", &gate.parameter()], "part/both/each");
     let inside = format!("{process}/part/both/each");
-    let there = grid.cli(&c, &["list"]).ok().json();
-    assert!(there["processes"].as_array().is_some_and(|all| all.iter().any(|it| it["process"] == inside)), "{there}");
+    until("it is there", PATIENCE, || (!grid.status(&c, &inside).is_null()).then_some(()));
     pause_and_resume(&grid, &a, &process, &inside, &gate);
     gate.open();
     let ended = grid.end(&a, &process);
