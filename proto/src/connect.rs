@@ -10,7 +10,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// A peer that does not answer a sign of life for so long is gone.
 const ALIVE: Duration = Duration::from_secs(5);
 /// How long a question may take to be answered.
-const QUESTION: Duration = Duration::from_secs(10);
+const QUESTION: Duration = Duration::from_secs(30);
 
 /// Connects to a node, `host:port`. The connection breaks when the other side is silent.
 pub async fn connect(address: &str) -> Result<Channel, Error> {
