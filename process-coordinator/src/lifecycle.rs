@@ -265,7 +265,7 @@ impl Coordinator {
         if let Some(process) = self.processes.find(&key.0) {
             return Ok(self.note_move(&process, key, place).await);
         }
-        if self.repository.find(&key.0).await?.is_none_or(|entry| entry.summary.is_some()) {
+        if !self.is_kept_running(&key.0).await? {
             return Ok(Moved::Unwanted);
         }
         let name = format!("{}/{}/{}", key.1, key.2, key.0);
@@ -307,11 +307,8 @@ impl Coordinator {
                         }
                     }
                     (Some(_), None) => continue,
-                    (None, _) => {
-                        if self.repository.find(&process).await?.is_some_and(|entry| entry.summary.is_none()) {
-                            continue;
-                        }
-                    }
+                    (None, _) if self.is_kept_running(&process).await? => continue,
+                    (None, _) => {}
                 }
             }
             self.repository.remove(MOVED, &name).await?;
@@ -319,10 +316,19 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Is there a process that has not ended, whoever has it? One that is damaged has not.
+    async fn is_kept_running(&self, process: &str) -> Result<bool, Error> {
+        match self.repository.find(process).await {
+            Ok(entry) => Ok(entry.is_some_and(|entry| entry.summary.is_none())),
+            Err(Error::Damaged { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Answers that came for processes of others are acknowledged when those are over: nobody else will.
     async fn answer_late(&self) -> Result<(), Error> {
         for process in self.processes.answered() {
-            if self.repository.find(&process).await?.is_none_or(|entry| entry.summary.is_some()) {
+            if !self.is_kept_running(&process).await? {
                 for (key, orders) in self.processes.forget_foreign(&process) {
                     let _ = orders.send(Order::Acknowledge(key));
                 }
