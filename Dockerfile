@@ -19,9 +19,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 RUN strip --strip-debug /out/xavantes
 
 FROM debian:bookworm-slim
-# procps has the kill with which a worker ends command activities.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libstdc++6 procps \
+    && apt-get install -y --no-install-recommends libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --user-group --no-create-home --shell /usr/sbin/nologin xavantes \
     && install -d -o xavantes -g xavantes -m 0700 /var/lib/xavantes

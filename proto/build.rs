@@ -7,10 +7,11 @@ use prost::Message as _;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=xavantes");
-    let files = ["value", "activity", "coordinator", "group"].map(|name| format!("xavantes/v1/{name}.proto"));
+    let files = ["value", "activity", "coordinator", "group", "files"].map(|name| format!("xavantes/v1/{name}.proto"));
     let descriptors = protox::compile(files, ["."])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().build_transport(true).compile_fds(descriptors)?;
+    // Chunks of files are not copied when they are taken apart.
+    tonic_prost_build::configure().build_transport(true).bytes(".xavantes.v1.Chunk").compile_fds(descriptors)?;
     Ok(())
 }

@@ -15,31 +15,76 @@ pub enum Verdict {
     Never(&'static str),
 }
 
-/// Slots, and a short queue so that a slot that becomes free never waits for the wire.
+/// What a manager has, or an attempt takes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Slots: activities of one CPU.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Graphics processors.
+    pub gpus: u32,
+}
+
+impl Room {
+    /// So many slots, and nothing else.
+    pub fn slots(cpus: u32) -> Self {
+        Self { cpus, ..Self::default() }
+    }
+
+    fn holds(&self, used: Self, more: Self) -> bool {
+        used.cpus.saturating_add(more.cpus) <= self.cpus
+            && used.memory.saturating_add(more.memory) <= self.memory
+            && used.gpus.saturating_add(more.gpus) <= self.gpus
+    }
+
+    fn add(&mut self, more: Self) {
+        self.cpus += more.cpus;
+        self.memory += more.memory;
+        self.gpus += more.gpus;
+    }
+
+    fn subtract(&mut self, less: Self) {
+        self.cpus = self.cpus.saturating_sub(less.cpus);
+        self.memory = self.memory.saturating_sub(less.memory);
+        self.gpus = self.gpus.saturating_sub(less.gpus);
+    }
+
+    /// Whoever runs takes a slot.
+    fn at_least_one(self) -> Self {
+        Self { cpus: self.cpus.max(1), ..self }
+    }
+}
+
+/// Room, and a short queue so that what becomes free never waits for the wire.
 #[derive(Debug, Clone)]
 pub struct Admission<T> {
-    slots: u32,
-    used: u32,
+    whole: Room,
+    used: Room,
     most_waiting: usize,
-    waiting: VecDeque<(T, u32)>,
+    waiting: VecDeque<(T, Room)>,
     draining: bool,
 }
 
 impl<T> Admission<T> {
-    /// So many slots, and so many that may wait.
-    pub fn new(slots: u32, most_waiting: usize) -> Self {
-        Self { slots, used: 0, most_waiting, waiting: VecDeque::new(), draining: false }
+    /// So much room, and so many that may wait.
+    pub fn new(whole: Room, most_waiting: usize) -> Self {
+        Self { whole, used: Room::default(), most_waiting, waiting: VecDeque::new(), draining: false }
     }
 
-    /// An attempt that needs so many slots arrives.
-    pub fn arrive(&mut self, attempt: T, needs: u32) -> Verdict {
-        let needs = needs.max(1);
+    /// An attempt that takes so much arrives.
+    pub fn arrive(&mut self, attempt: T, needs: Room) -> Verdict {
+        let needs = needs.at_least_one();
         if self.draining {
             Verdict::Refuse("this node is draining")
-        } else if needs > self.slots {
+        } else if needs.cpus > self.whole.cpus {
             Verdict::Never("this node has fewer slots than the activity requires")
-        } else if self.waiting.is_empty() && self.used + needs <= self.slots {
-            self.used += needs;
+        } else if needs.memory > self.whole.memory {
+            Verdict::Never("this node has less memory than the activity requires")
+        } else if needs.gpus > self.whole.gpus {
+            Verdict::Never("this node has fewer GPUs than the activity requires")
+        } else if self.waiting.is_empty() && self.whole.holds(self.used, needs) {
+            self.used.add(needs);
             Verdict::Run
         } else if self.waiting.len() < self.most_waiting {
             self.waiting.push_back((attempt, needs));
@@ -50,8 +95,8 @@ impl<T> Admission<T> {
     }
 
     /// An attempt that ran is over: gives those that may begin now.
-    pub fn leave(&mut self, needs: u32) -> Vec<T> {
-        self.used = self.used.saturating_sub(needs.max(1));
+    pub fn leave(&mut self, needs: Room) -> Vec<T> {
+        self.used.subtract(needs.at_least_one());
         self.admit()
     }
 
@@ -60,10 +105,10 @@ impl<T> Admission<T> {
         let mut next = Vec::new();
         // In order: a large one is not overtaken for ever by small ones.
         while let Some((_, needs)) = self.waiting.front()
-            && self.used + needs <= self.slots
+            && self.whole.holds(self.used, *needs)
         {
             if let Some((attempt, needs)) = self.waiting.pop_front() {
-                self.used += needs;
+                self.used.add(needs);
                 next.push(attempt);
             }
         }
@@ -90,7 +135,7 @@ impl<T> Admission<T> {
 
     /// Slots in use, and attempts that wait.
     pub fn load(&self) -> (u32, usize) {
-        (self.used, self.waiting.len())
+        (self.used.cpus, self.waiting.len())
     }
 }
 
@@ -100,35 +145,49 @@ mod tests {
 
     #[test]
     fn attempts_run_wait_and_are_refused_in_this_order() {
-        let mut admission = Admission::new(2, 1);
-        assert_eq!(admission.arrive("a", 1), Verdict::Run);
-        assert_eq!(admission.arrive("b", 0), Verdict::Run);
-        assert_eq!(admission.arrive("c", 1), Verdict::Wait);
-        assert!(matches!(admission.arrive("d", 1), Verdict::Refuse(_)));
-        assert_eq!(admission.leave(1), ["c"]);
+        let mut admission = Admission::new(Room::slots(2), 1);
+        assert_eq!(admission.arrive("a", Room::slots(1)), Verdict::Run);
+        assert_eq!(admission.arrive("b", Room::slots(0)), Verdict::Run);
+        assert_eq!(admission.arrive("c", Room::slots(1)), Verdict::Wait);
+        assert!(matches!(admission.arrive("d", Room::slots(1)), Verdict::Refuse(_)));
+        assert_eq!(admission.leave(Room::slots(1)), ["c"]);
         assert_eq!(admission.load(), (2, 0));
     }
 
     #[test]
     fn a_large_attempt_is_not_overtaken() {
-        let mut admission = Admission::new(4, 10);
-        assert_eq!(admission.arrive("small", 1), Verdict::Run);
-        assert_eq!(admission.arrive("large", 4), Verdict::Wait);
-        assert_eq!(admission.arrive("late", 1), Verdict::Wait);
-        assert_eq!(admission.leave(1), ["large"]);
-        assert_eq!(admission.leave(4), ["late"]);
-        assert!(matches!(admission.arrive("huge", 5), Verdict::Never(_)));
+        let mut admission = Admission::new(Room::slots(4), 10);
+        assert_eq!(admission.arrive("small", Room::slots(1)), Verdict::Run);
+        assert_eq!(admission.arrive("large", Room::slots(4)), Verdict::Wait);
+        assert_eq!(admission.arrive("late", Room::slots(1)), Verdict::Wait);
+        assert_eq!(admission.leave(Room::slots(1)), ["large"]);
+        assert_eq!(admission.leave(Room::slots(4)), ["late"]);
+        assert!(matches!(admission.arrive("huge", Room::slots(5)), Verdict::Never(_)));
     }
 
     #[test]
     fn a_draining_node_hands_back_what_waits() {
-        let mut admission = Admission::new(1, 10);
-        admission.arrive(1, 1);
-        admission.arrive(2, 1);
-        admission.arrive(3, 1);
+        let mut admission = Admission::new(Room::slots(1), 10);
+        admission.arrive(1, Room::slots(1));
+        admission.arrive(2, Room::slots(1));
+        admission.arrive(3, Room::slots(1));
         assert!(admission.withdraw(|attempt| *attempt == 2));
         assert_eq!(admission.drain(), [3]);
-        assert!(matches!(admission.arrive(4, 1), Verdict::Refuse(_)));
-        assert_eq!(admission.leave(1), Vec::<i32>::new());
+        assert!(matches!(admission.arrive(4, Room::slots(1)), Verdict::Refuse(_)));
+        assert_eq!(admission.leave(Room::slots(1)), Vec::<i32>::new());
+    }
+
+    #[test]
+    fn memory_and_gpus_count_as_slots_do() {
+        let mut admission = Admission::new(Room { cpus: 8, memory: 100, gpus: 1 }, 10);
+        let needs = |memory, gpus| Room { cpus: 1, memory, gpus };
+        assert_eq!(admission.arrive("a", needs(60, 0)), Verdict::Run);
+        assert_eq!(admission.arrive("b", needs(60, 0)), Verdict::Wait);
+        assert_eq!(admission.leave(needs(60, 0)), ["b"]);
+        assert_eq!(admission.arrive("c", needs(40, 1)), Verdict::Run);
+        assert_eq!(admission.arrive("d", needs(0, 1)), Verdict::Wait);
+        assert!(matches!(admission.arrive("e", needs(101, 0)), Verdict::Never(_)));
+        assert!(matches!(admission.arrive("f", needs(0, 2)), Verdict::Never(_)));
+        assert_eq!(admission.leave(needs(40, 1)), ["d"]);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::{Epochs, v1};
 
-use crate::admission::{Admission, Verdict};
+use crate::admission::{Admission, Room, Verdict};
 
 /// What an attempt is called. Realms know nothing of each other's processes, so only with the realm is it unique.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,7 @@ impl Key {
 
     /// An answer to it.
     pub fn answer(&self, outcome: Outcome) -> v1::Answer {
-        v1::Answer { id: Some(self.id()), outcome: Some(outcome), counts: None }
+        v1::Answer { id: Some(self.id()), outcome: Some(outcome), ..v1::Answer::default() }
     }
 }
 
@@ -97,8 +97,8 @@ pub enum Deed<J> {
 /// An attempt that could run here.
 #[derive(Debug, Clone)]
 pub struct Ready<J> {
-    /// The slots that it needs.
-    pub needs: u32,
+    /// What it takes.
+    pub needs: Room,
     /// What is given back when it shall begin or stop.
     pub job: J,
 }
@@ -119,7 +119,7 @@ enum State<J> {
 struct Attempt<J> {
     /// The coordinator that handed it out, or spoke for its process last.
     owner: Arc<str>,
-    needs: u32,
+    needs: Room,
     state: State<J>,
 }
 
@@ -141,10 +141,10 @@ pub struct Books<J> {
 }
 
 impl<J: Clone> Books<J> {
-    /// Of a manager with so many slots, and so many attempts that may wait for one.
-    pub fn new(slots: u32, queue: usize) -> Self {
+    /// Of a manager with so much room, and so many attempts that may wait for it.
+    pub fn new(room: Room, queue: usize) -> Self {
         Self {
-            admission: Admission::new(slots, queue),
+            admission: Admission::new(room, queue),
             attempts: BTreeMap::new(),
             streams: BTreeMap::new(),
             epochs: Epochs::default(),
@@ -156,7 +156,7 @@ impl<J: Clone> Books<J> {
 
     /// An answer that was kept before these books were begun.
     pub fn restore(&mut self, key: Key, owner: Arc<str>, answer: Arc<v1::Answer>) {
-        self.attempts.insert(key, Attempt { owner, needs: 0, state: State::Answered(answer) });
+        self.attempts.insert(key, Attempt { owner, needs: Room::default(), state: State::Answered(answer) });
     }
 
     /// A coordinator connects; the deeds are done after it was welcomed. What it handed out in another realm is stopped
@@ -488,7 +488,7 @@ mod tests {
 
     /// A job of process `p` that needs one slot.
     fn arrive(books: &mut Books<&'static str>, stream: &Stream, element: u64, job: &'static str) -> Deeds {
-        books.arrive(stream, stream.key(&id("p", element)), 1, Ok(Ready { needs: 1, job }))
+        books.arrive(stream, stream.key(&id("p", element)), 1, Ok(Ready { needs: Room::slots(1), job }))
     }
 
     fn claim(epoch: u64) -> Vec<v1::Claim> {
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_when_it_is_kept_and_forgotten_when_it_is_acknowledged() {
-        let mut books = Books::new(1, 1);
+        let mut books = Books::new(Room::slots(1), 1);
         let (a, welcome, deeds) = connect(&mut books, "g/a", "r");
         assert_eq!((welcome, deeds), (Welcome::default(), vec![]));
         assert_eq!(arrive(&mut books, &a, 1, "one"), [Deed::Begin("one")]);
@@ -549,7 +549,7 @@ mod tests {
 
     #[test]
     fn who_has_lost_a_process_has_no_say_in_it() {
-        let mut books = Books::new(2, 1);
+        let mut books = Books::new(Room::slots(2), 1);
         let (a, ..) = connect(&mut books, "g/a", "r");
         let (b, ..) = connect(&mut books, "g/b", "r");
         arrive(&mut books, &a, 1, "one");
@@ -562,12 +562,12 @@ mod tests {
         assert_eq!(books.cancel(&b, &id("p", 1)), [Deed::Stop("one")]);
         assert_eq!(books.load(), (1, 0));
         let two = key("r", "p", 2);
-        assert_eq!(books.arrive(&b, two, 2, Ok(Ready { needs: 1, job: "two" })), [Deed::Begin("two")]);
+        assert_eq!(books.arrive(&b, two, 2, Ok(Ready { needs: Room::slots(1), job: "two" })), [Deed::Begin("two")]);
     }
 
     #[test]
     fn a_refused_attempt_leaves_no_trace() {
-        let mut books = Books::new(1, 0);
+        let mut books = Books::new(Room::slots(1), 0);
         let (a, ..) = connect(&mut books, "g/a", "r");
         arrive(&mut books, &a, 1, "one");
         for _ in 0..2 {
@@ -583,7 +583,7 @@ mod tests {
 
     #[test]
     fn who_connects_again_hears_what_it_missed() {
-        let mut books = Books::new(3, 0);
+        let mut books = Books::new(Room::slots(3), 0);
         let (a, ..) = connect(&mut books, "g/a", "r");
         let (b, ..) = connect(&mut books, "g/b", "r");
         let one = answered(&mut books, &a, 1);
@@ -609,7 +609,7 @@ mod tests {
 
     #[test]
     fn nothing_counts_that_comes_by_a_former_stream() {
-        let mut books = Books::new(2, 2);
+        let mut books = Books::new(Room::slots(2), 2);
         let (former, ..) = connect(&mut books, "g/a", "r");
         let one = answered(&mut books, &former, 1);
         arrive(&mut books, &former, 2, "two");
@@ -630,7 +630,7 @@ mod tests {
 
     #[test]
     fn who_claims_a_process_has_its_attempts() {
-        let mut books = Books::new(3, 0);
+        let mut books = Books::new(Room::slots(3), 0);
         let (a, ..) = connect(&mut books, "g/a", "r");
         let one = answered(&mut books, &a, 1);
         arrive(&mut books, &a, 2, "two");
@@ -665,7 +665,7 @@ mod tests {
 
     #[test]
     fn what_was_handed_out_in_another_realm_is_stopped_and_forgotten() {
-        let mut books = Books::new(3, 2);
+        let mut books = Books::new(Room::slots(3), 2);
         let (a, ..) = connect(&mut books, "g/a", "r");
         let (b, ..) = connect(&mut books, "g/b", "r");
         let theirs = answered(&mut books, &b, 9);
@@ -704,11 +704,11 @@ mod tests {
 
     #[test]
     fn those_behind_one_that_goes_begin() {
-        let mut books = Books::new(2, 9);
+        let mut books = Books::new(Room::slots(2), 9);
         let (a, ..) = connect(&mut books, "g/a", "r");
         arrive(&mut books, &a, 1, "small");
         let large = key("r", "p", 2);
-        assert_eq!(books.arrive(&a, large.clone(), 1, Ok(Ready { needs: 2, job: "large" })), []);
+        assert_eq!(books.arrive(&a, large.clone(), 1, Ok(Ready { needs: Room::slots(2), job: "large" })), []);
         assert_eq!(arrive(&mut books, &a, 3, "behind"), []);
         let answer = large.answer(Outcome::Cancelled(v1::Nothing {}));
         assert_eq!(books.cancel(&a, &id("p", 2)), [keep(&large, "g/a", answer), Deed::Begin("behind")]);
@@ -716,7 +716,7 @@ mod tests {
 
     #[test]
     fn draining_hands_back_what_waits_and_keeps_the_rest() {
-        let mut books = Books::new(1, 9);
+        let mut books = Books::new(Room::slots(1), 9);
         let (a, ..) = connect(&mut books, "g/a", "r");
         arrive(&mut books, &a, 1, "runs");
         arrive(&mut books, &a, 2, "waits");
@@ -732,7 +732,7 @@ mod tests {
 
     #[test]
     fn what_was_kept_before_is_offered_to_its_owner() {
-        let mut books = Books::<&str>::new(1, 1);
+        let mut books = Books::<&str>::new(Room::slots(1), 1);
         let (one, two) = (key("r", "p", 1), key("r", "p", 2));
         books.restore(one.clone(), "g/a".into(), Arc::new(done(&one)));
         books.restore(two.clone(), "g/b".into(), Arc::new(done(&two)));

@@ -9,18 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc as b
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tracing::{debug, info};
-use xavantes_model::definition::{ActivityCode, Program, Requires};
+use xavantes_model::definition::{ActivityCode, ActivityType, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value_from};
 
+use crate::admission::Room;
 use crate::answers::{Answers, Record};
 use crate::books::{Books, Deed, Key, Ready, Stream};
 use crate::keeper::Keeper;
 use crate::outbox::{Outbox, Outgoing, Report, outbox};
-use crate::{command, lua};
+use crate::program::{self, Workshop};
+use crate::staging::Staging;
+use crate::{logs, lua};
 
 /// A line that an activity prints is cut after so many bytes.
 const LONGEST_LINE: usize = 64 << 10;
+/// A coordinator that connects hears of so many objects that are here.
+const MOST_HOLDINGS: usize = 10_000;
 
 /// An attempt that can run here.
 pub(crate) struct Job {
@@ -28,12 +33,22 @@ pub(crate) struct Job {
     pub program: Arc<Program>,
     pub activity: usize,
     pub parameters: Vec<Value>,
+    /// Who has the files that they refer to.
+    pub holdings: Vec<v1::Holding>,
+    /// The path of the element.
+    pub path: Arc<str>,
     pub stop: Stop,
+    /// Of Lua code that has printed something.
+    pub log: OnceLock<Arc<logs::Log>>,
 }
 
 impl Job {
+    pub fn activity(&self) -> &ActivityType {
+        &self.program.activities[self.activity]
+    }
+
     pub fn code(&self) -> &ActivityCode {
-        &self.program.activities[self.activity].code
+        &self.activity().code
     }
 }
 
@@ -78,6 +93,8 @@ struct State {
 /// The desk of an activity manager.
 pub(crate) struct Desk {
     pub node: String,
+    pub staging: Staging,
+    pub workshop: Arc<Workshop>,
     slots: u32,
     queue: u32,
     tags: BTreeSet<String>,
@@ -96,13 +113,17 @@ impl Desk {
     /// Must be called on a runtime. Answers that are kept in the folder are offered again.
     pub fn open(
         node: String,
+        staging: Staging,
         slots: u32,
         queue: u32,
         tags: BTreeSet<String>,
         folder: Option<&Path>,
+        programs: program::Options,
     ) -> io::Result<Arc<Self>> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
-        let mut books = Books::new(slots, queue as usize);
+        let workshop = Workshop::open(&node, programs)?;
+        let room = Room { cpus: slots, memory: workshop.memory, gpus: workshop.gpus.count };
+        let mut books = Books::new(room, queue as usize);
         let answers = folder.map(Answers::open).transpose()?;
         if let Some(answers) = &answers {
             let mut count = 0;
@@ -115,6 +136,8 @@ impl Desk {
         let state = State { books, outboxes: HashMap::new(), callers: HashMap::new() };
         let desk = Arc::new_cyclic(|desk| Self {
             node,
+            staging,
+            workshop,
             slots,
             queue,
             tags,
@@ -150,7 +173,7 @@ impl Desk {
             match deed {
                 Deed::Begin(job) => match job.code() {
                     ActivityCode::Lua { .. } => self.lua.run(job),
-                    _ => drop(self.runtime.spawn(command::run(self.clone(), job))),
+                    _ => drop(self.runtime.spawn(program::run(self.clone(), job))),
                 },
                 Deed::Stop(job) => job.stop.ask(),
                 Deed::Tell(coordinator, report) => {
@@ -189,6 +212,7 @@ impl Desk {
 
     /// A coordinator's stream begins: what it must know, and everything that it may have missed, is in the outbox.
     pub fn connect(self: &Arc<Self>, coordinator: &Arc<str>, realm: &Arc<str>) -> (Stream, Outgoing) {
+        let (holds, keeps) = (self.staging.holds(MOST_HOLDINGS), self.staging.keeps(realm));
         let mut state = self.state();
         let (stream, welcome, deeds) = state.books.connect(coordinator, realm);
         let (outbox, outgoing) = outbox();
@@ -198,8 +222,14 @@ impl Desk {
             slots: self.slots,
             queue: self.queue,
             tags: self.tags.iter().cloned().collect(),
+            memory: self.workshop.memory,
+            gpus: self.workshop.gpus.count,
+            interpreters: self.workshop.interpreters.languages(),
+            containers: self.workshop.engine.is_some(),
             running: welcome.running,
             answered: welcome.answered,
+            holds,
+            keeps,
         }));
         state.outboxes.insert(coordinator.clone(), outbox);
         self.perform(&mut state, deeds);
@@ -230,6 +260,9 @@ impl Desk {
             Some((key.clone(), job.epoch, self.ready(key, job)))
         });
         let jobs: Vec<_> = jobs.collect();
+        for release in &order.releases {
+            self.staging.release(&stream.realm, release);
+        }
         let mut state = self.state();
         let state = &mut *state;
         if !state.books.is_current(stream) {
@@ -279,29 +312,26 @@ impl Desk {
         let program = self.program(&job.program).ok_or("the program is not known here")?;
         let number = job.activity as usize;
         let activity = program.activities.get(number).ok_or("the activity type is not known here")?;
-        self.check(&activity.requires, &activity.code)?;
+        self.check(activity)?;
         let parameters = job.parameters.into_iter().map(value_from).collect::<Result<_, _>>();
         let parameters = parameters.map_err(|unfit| unfit.0)?;
-        let needs = activity.requires.cpus;
-        Ok(Ready { needs, job: Arc::new(Job { key, program, activity: number, parameters, stop: Stop::default() }) })
+        let requires = &activity.requires;
+        let needs = Room { cpus: requires.cpus, memory: requires.memory, gpus: requires.gpus };
+        let (path, holdings, stop, log) = (job.path.into(), job.holdings, Stop::default(), OnceLock::new());
+        let job = Job { key, program, activity: number, parameters, holdings, path, stop, log };
+        Ok(Ready { needs, job: Arc::new(job) })
     }
 
-    fn check(&self, requires: &Requires, code: &ActivityCode) -> Result<(), String> {
-        if let Some(missing) = requires.tags.iter().find(|tag| !self.tags.contains(&***tag)) {
+    fn check(&self, activity: &ActivityType) -> Result<(), String> {
+        if let Some(missing) = activity.requires.tags.iter().find(|tag| !self.tags.contains(&***tag)) {
             return Err(format!("this node is not tagged {missing:?}"));
         }
-        if requires.gpus > 0 {
-            return Err("this node has no GPU".into());
-        }
-        match code {
-            ActivityCode::Interpreter { language, .. } => Err(format!("this node has no interpreter for {language:?}")),
-            _ => Ok(()),
-        }
+        self.workshop.lacks(activity).map_or(Ok(()), Err)
     }
 
     /// An attempt is over.
-    pub fn finish(self: &Arc<Self>, job: &Job, outcome: v1::answer::Outcome) {
-        let answer = self.answer(&job.key, outcome);
+    pub fn finish(self: &Arc<Self>, job: &Job, outcome: v1::answer::Outcome, usage: Option<v1::Usage>) {
+        let answer = v1::Answer { usage, ..self.answer(&job.key, outcome) };
         let mut state = self.state();
         let deeds = state.books.finish(&job.key, answer);
         self.perform(&mut state, deeds);
@@ -366,6 +396,9 @@ impl Desk {
 
     /// A running attempt prints; blocks while the coordinator does not keep up. Must not be called on the runtime.
     pub fn print(&self, job: &Job, line: &str) {
+        let log = job.log.get_or_init(|| self.workshop.shelf.begin(program::title(job)));
+        log.write(logs::Which::Stdout, line.as_bytes());
+        log.write(logs::Which::Stdout, b"\n");
         let outbox = {
             let state = self.state();
             state.books.listener(&job.key).and_then(|owner| state.outboxes.get(owner)).cloned()

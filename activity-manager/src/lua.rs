@@ -51,7 +51,16 @@ fn work(jobs: &Mutex<mpsc::Receiver<Arc<Job>>>, desk: &Weak<Desk>) {
                 ..v1::Failure::default()
             }),
         };
-        desk.finish(&job, outcome);
+        if let Some(log) = job.log.get() {
+            let state = match &outcome {
+                v1::answer::Outcome::Completed(_) => "completed",
+                v1::answer::Outcome::Failed(_) => "failed",
+                _ => "cancelled",
+            };
+            let usage = v1::Usage { node: desk.node.clone(), ..v1::Usage::default() };
+            desk.workshop.shelf.finish(log, state, &usage);
+        }
+        desk.finish(&job, outcome, None);
     }
 }
 

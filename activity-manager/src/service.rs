@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
+use xavantes_files::{Fetcher, Sources};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
@@ -17,6 +18,8 @@ use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, pack, v1};
 
 use crate::books::Stream;
 use crate::desk::Desk;
+use crate::staging::Staging;
+use crate::{program, reading};
 
 /// How an activity manager is set up.
 #[derive(Debug, Clone)]
@@ -31,6 +34,14 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Words that activities may require.
     pub tags: BTreeSet<String>,
+    /// Gets files for activities, and keeps what they make.
+    pub files: Fetcher,
+    /// Data outside the grid.
+    pub sources: Sources,
+    /// Where others reach this node.
+    pub address: String,
+    /// How programs are run.
+    pub programs: program::Options,
 }
 
 /// The activity manager; cheap to clone.
@@ -39,14 +50,39 @@ pub struct Service {
     desk: Arc<Desk>,
 }
 
+/// What was stopped ends so soon after its grace, or not at all.
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
 /// Names of coordinators and realms are at most so long.
 const LONGEST_NAME: usize = 4096;
 
 impl Service {
     /// A manager that waits for orders, opened on the runtime that serves it.
     pub fn open(options: Options) -> std::io::Result<Self> {
-        let Options { node, slots, queue, folder, tags } = options;
-        Ok(Self { desk: Desk::open(node, slots, queue, tags, folder.as_deref())? })
+        let Options { node, slots, queue, folder, tags, files, sources, address, programs } = options;
+        let staging = Staging::new(files, sources, &address);
+        Ok(Self { desk: Desk::open(node, staging, slots, queue, tags, folder.as_deref(), programs)? })
+    }
+
+    /// What it has, for those who look for a worker.
+    pub fn describe(&self, node: v1::NodeDescription) -> v1::NodeDescription {
+        let shop = &self.desk.workshop;
+        v1::NodeDescription {
+            memory: shop.memory,
+            gpus: shop.gpus.count,
+            interpreters: shop.interpreters.languages(),
+            containers: shop.engine.is_some(),
+            ..node
+        }
+    }
+
+    /// Ends all programs at once, without asking them.
+    pub fn kill(&self) {
+        self.desk.workshop.register.kill_all();
+    }
+
+    /// Removes what must not outlive the manager; nothing runs any more.
+    pub fn close(&self) {
+        self.desk.workshop.close();
     }
 
     /// Slots in use and attempts that wait, together.
@@ -74,24 +110,28 @@ impl Service {
     /// `patience`, when it is stopped.
     pub async fn drain(&self, patience: Duration) {
         self.desk.drain();
-        let idle = async {
-            loop {
-                let over = self.desk.idle.notified();
-                if self.desk.is_idle() {
-                    return;
-                }
-                over.await;
-            }
-        };
-        if tokio::time::timeout(patience, idle).await.is_err() {
+        if tokio::time::timeout(patience, self.idle()).await.is_err() {
             warn!(busy = self.busy(), "stopping what still runs");
             self.desk.stop_all();
+            let _ = tokio::time::timeout(self.desk.workshop.grace + STOPS_WITHIN, self.idle()).await;
+        }
+    }
+
+    /// Returns when nothing runs or waits, and all answers are kept.
+    async fn idle(&self) {
+        loop {
+            let over = self.desk.idle.notified();
+            if self.desk.is_idle() {
+                return;
+            }
+            over.await;
         }
     }
 }
 
 #[tonic::async_trait]
 impl ActivityManager for Service {
+    type LogsStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::LogPiece, Status>> + Send>>;
     type WorkStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
     async fn work(&self, request: Request<Streaming<v1::WorkOrder>>) -> Result<Response<Self::WorkStream>, Status> {
@@ -144,6 +184,21 @@ impl ActivityManager for Service {
                 desk.disconnect(&stream);
             }
         });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn attempts(&self, request: Request<v1::AttemptsRequest>) -> Result<Response<v1::AttemptsResponse>, Status> {
+        let v1::AttemptsRequest { realm, path } = request.into_inner();
+        let attempts = self.desk.workshop.shelf.attempts(&realm, &path);
+        Ok(Response::new(v1::AttemptsResponse { attempts }))
+    }
+
+    async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        let request = request.into_inner();
+        let found = self.desk.workshop.shelf.find(&request.realm, &request.path, request.attempt);
+        let found = found.ok_or_else(|| Status::not_found(format!("nothing is known of {} here", request.path)))?;
+        let (sender, receiver) = mpsc::channel(4);
+        tokio::spawn(reading::send(found, request, self.desk.node.clone(), sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 }

@@ -11,7 +11,7 @@ use tonic::Streaming;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Server};
 use v1::answer::Outcome;
-use xavantes_activity_manager::{Options, Service};
+use xavantes_activity_manager::{Options, Service, program};
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::{Assembler, MAX_LARGE, MAX_MESSAGE, MAX_PART, pack, v1, value_from};
@@ -76,8 +76,19 @@ impl Manager {
         let runtime = runtime.expect("there are threads");
         let folder = folder.map(Path::to_owned);
         let serving = runtime.spawn(async move {
-            let options =
-                || Options { node: "worker".into(), slots, queue: 8, folder: folder.clone(), tags: BTreeSet::new() };
+            let kept = tempfile::tempdir().expect("there is room");
+            let store = xavantes_files::Store::open(kept.path(), 1 << 20).expect("it can be opened");
+            let options = || Options {
+                node: "worker".into(),
+                slots,
+                queue: 8,
+                folder: folder.clone(),
+                tags: BTreeSet::new(),
+                files: xavantes_files::Fetcher::new(store.clone(), ""),
+                sources: xavantes_files::Sources::new(store.clone(), Vec::new()),
+                address: String::new(),
+                programs: program::Options::default(),
+            };
             // One that was there before may still be about to end.
             let service = loop {
                 match Service::open(options()) {

@@ -48,8 +48,10 @@ pub(crate) enum Command {
     Tree(ShowArgs),
     /// One element
     Show(ShowArgs),
+    /// What an activity writes to its standard output and error
+    Logs(LogsArgs),
     /// The results of a process
-    Results(ProcessArgs),
+    Results(ResultsArgs),
     /// Wait until processes end; ends with the exit code of the first that did not complete
     Wait(ProcessesArgs),
     /// Remove ended processes and their results for good
@@ -115,6 +117,29 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct LogsArgs {
+    /// The path of an activity, e.g. FindPrimes-7f3a/search/[3]/part
+    pub path: String,
+    /// Go on with what it writes until it ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Which attempt [default: the last]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: Option<u32>,
+    /// Only its standard output
+    #[arg(long, conflicts_with = "stderr")]
+    pub stdout: bool,
+    /// Only its standard error
+    #[arg(long)]
+    pub stderr: bool,
+    /// Only so many of the last lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tail: Option<u32>,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
 pub(crate) struct PathArgs {
     /// The path of an element, e.g. FindPrimes-7f3a/search/[3]
     pub path: String,
@@ -123,9 +148,12 @@ pub(crate) struct PathArgs {
 }
 
 #[derive(Args)]
-pub(crate) struct ProcessArgs {
+pub(crate) struct ResultsArgs {
     /// The id of a process
     pub process: String,
+    /// Fetch the files among the results into this directory, and print their paths
+    #[arg(long, value_name = "DIR")]
+    pub download: Option<PathBuf>,
     #[command(flatten)]
     pub grid: GridArgs,
 }
@@ -224,6 +252,9 @@ pub(crate) struct SubmitArgs {
     /// Wait for the end of the process and print its results
     #[arg(long)]
     pub wait: bool,
+    /// With --wait: fetch the files among the results into this directory, and print their paths
+    #[arg(long, value_name = "DIR", requires = "wait")]
+    pub download: Option<PathBuf>,
     #[command(flatten)]
     pub grid: GridArgs,
 }
@@ -290,6 +321,36 @@ pub(crate) struct NodeArgs {
     /// Of a process coordinator: how many MiB ended processes may take together [default: 10240]
     #[arg(long, env = "XAVANTES_RETENTION_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub retention_mib: Option<u64>,
+    /// Of a process coordinator or activity manager: how many MiB of files it keeps [default: 20480]
+    #[arg(long, env = "XAVANTES_FILES_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub files_mib: Option<u64>,
+    /// Of an activity manager: how many MiB of memory activities may ask for together [default: all that there is]
+    #[arg(long, env = "XAVANTES_MEMORY_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub memory_mib: Option<u64>,
+    /// Of an activity manager: how many graphics processors there are [default: 0]
+    #[arg(long, env = "XAVANTES_GPUS", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
+    pub gpus: Option<u32>,
+    /// Of an activity manager: how many seconds a program gets to end after it was asked to [default: 5]
+    #[arg(long, env = "XAVANTES_GRACE_SECONDS", value_name = "N")]
+    pub grace_seconds: Option<u64>,
+    /// Of an activity manager: how many directories of failed attempts are kept [default: 0]
+    #[arg(long, env = "XAVANTES_KEEP_FAILED", value_name = "N")]
+    pub keep_failed: Option<usize>,
+    /// Of an activity manager: variables of its own environment that programs get
+    #[arg(long, env = "XAVANTES_PASS_ENVIRONMENT", value_delimiter = ',', value_name = "NAME")]
+    pub pass_environment: Option<Vec<String>>,
+    /// Of an activity manager: docker, podman or none [default: whichever is there]
+    #[arg(long, env = "XAVANTES_CONTAINERS", value_name = "ENGINE")]
+    pub containers: Option<String>,
+    /// Of an activity manager: how many MiB are kept of each of the two outputs of an attempt [default: 16]
+    #[arg(long, env = "XAVANTES_LOG_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub log_mib: Option<u64>,
+    /// Of an activity manager: how many MiB outputs may take together [default: 1024]
+    #[arg(long, env = "XAVANTES_LOGS_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub logs_mib: Option<u64>,
+    /// Of an activity manager: for how many days outputs are kept at most [default: 30]
+    #[arg(long, env = "XAVANTES_LOGS_DAYS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub logs_days: Option<u32>,
     /// Print the settings that result, and stop
     #[arg(long)]
     pub print_config: bool,
@@ -320,7 +381,7 @@ pub(crate) struct WhatArgs {
     /// Which process type to run; needed if there are several that no other calls
     #[arg(long, value_name = "NAME")]
     pub process: Option<String>,
-    /// A parameter of the process; lists and maps in JSON notation
+    /// A parameter of the process; lists and maps in JSON notation; @PATH brings a local file or directory
     #[arg(short = 'p', long = "parameter", value_name = "KEY=VALUE", value_parser = key_value)]
     pub parameters: Vec<(String, String)>,
     /// Parameters from a JSON file: one object, a member for each
@@ -341,6 +402,9 @@ pub(crate) struct RunArgs {
     /// Go on with the process in --data-dir; if it has ended, print its results
     #[arg(long, requires = "data_dir", conflicts_with_all = ["files", "process", "parameters", "params"])]
     pub resume: bool,
+    /// Fetch the files among the results into this directory, and print their paths
+    #[arg(long, value_name = "DIR")]
+    pub download: Option<PathBuf>,
     /// Cancel the process after so long, e.g. 90s or 1h30m
     #[arg(long, value_name = "DURATION", value_parser = xavantes_model::load::duration)]
     pub timeout: Option<Duration>,

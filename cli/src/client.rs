@@ -1,6 +1,7 @@
 //! Commands that talk to a grid.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,21 +12,22 @@ use tonic_health::pb::health_client::HealthClient;
 use xavantes_proto::{question, v1};
 
 use crate::Exit;
-use crate::args::{Command, Format, GridArgs, ListArgs, ShowArgs, SourcesCommand, SubmitArgs};
+use crate::args::{Command, Format, GridArgs, ListArgs, LogsArgs, ResultsArgs, ShowArgs, SourcesCommand, SubmitArgs};
 use crate::grid::{self, Coordinator, ask, refused};
-use crate::report::{complain, print, tell};
-use crate::{definition, show};
+use crate::report::{complain, print, print_bytes, tell, tell_bytes};
+use crate::{definition, files, show};
 
 /// How often `--watch` looks.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
-pub(crate) async fn command(command: Command, format: Format) -> Exit {
+pub(crate) async fn command(command: Command, format: Format, quiet: bool) -> Exit {
     let done = match command {
-        Command::Submit(arguments) => submit(arguments, format).await,
+        Command::Submit(arguments) => submit(arguments, format, quiet).await,
         Command::List(it) => list(&it, format).await,
         Command::Tree(it) => element(&it, u32::MAX, format).await,
         Command::Show(it) => element(&it, 0, format).await,
-        Command::Results(it) => results(&it.grid, it.process, format).await,
+        Command::Logs(it) => logs(it, format).await,
+        Command::Results(it) => results(&it, format, quiet).await,
         Command::Wait(it) => wait(&it.grid, it.processes, format).await,
         Command::Forget(it) => forget(&it.grid, it.processes).await,
         Command::Cancel(it) => steer(&it.grid, it.path, v1::steer_request::Action::Cancel(v1::Nothing {})).await,
@@ -55,9 +57,10 @@ pub(crate) async fn command(command: Command, format: Format) -> Exit {
     done.unwrap_or_else(|exit| exit)
 }
 
-async fn submit(arguments: SubmitArgs, format: Format) -> Result<Exit, Exit> {
+async fn submit(arguments: SubmitArgs, format: Format, quiet: bool) -> Result<Exit, Exit> {
     let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
-    let request = definition::request(&arguments.what, Some(&mut client), format).await?;
+    let mut request = definition::request(&arguments.what, Some(&mut client), format).await?;
+    files::upload(&mut request, &arguments.grid.coordinator, quiet).await?;
     let process = ask(client.submit(request)).await?.process;
     if !arguments.wait {
         return Ok(match format {
@@ -67,7 +70,8 @@ async fn submit(arguments: SubmitArgs, format: Format) -> Result<Exit, Exit> {
     }
     tell(&format!("{process}\n"));
     end_of(&mut client, &process).await?;
-    finished(&mut client, process, format).await
+    let folder = arguments.download.as_deref().map(|folder| (folder, arguments.grid.coordinator.as_str(), quiet));
+    finished(&mut client, process, folder, format).await
 }
 
 /// Waits for the end of a process.
@@ -103,8 +107,18 @@ pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
     }
 }
 
-async fn finished(client: &mut Coordinator, process: String, format: Format) -> Result<Exit, Exit> {
-    let answer = results_of(client, process).await?;
+/// Tells how a process ended. Files among its results are fetched into a folder, if there is one, with the coordinator's
+/// help.
+async fn finished(
+    client: &mut Coordinator,
+    process: String,
+    folder: Option<(&Path, &str, bool)>,
+    format: Format,
+) -> Result<Exit, Exit> {
+    let mut answer = results_of(client, process).await?;
+    if let Some((folder, coordinator, quiet)) = folder {
+        files::download(&mut answer.results, folder, coordinator, quiet).await?;
+    }
     let status = answer.status.unwrap_or_default();
     if let Some(why) = &status.failure {
         complain(&show::failure(why));
@@ -120,13 +134,15 @@ async fn finished(client: &mut Coordinator, process: String, format: Format) -> 
     Ok(if printed == Exit::Success { exit_of(&status) } else { printed })
 }
 
-async fn results(grid: &GridArgs, process: String, format: Format) -> Result<Exit, Exit> {
-    let mut client = grid::coordinator(&grid.coordinator).await?;
+async fn results(arguments: &ResultsArgs, format: Format, quiet: bool) -> Result<Exit, Exit> {
+    let (coordinator, process) = (arguments.grid.coordinator.as_str(), arguments.process.clone());
+    let mut client = grid::coordinator(coordinator).await?;
     let status = results_of(&mut client, process.clone()).await?.status;
     if status.is_some_and(|status| status.state() == v1::ProcessState::Running) {
         return Err(complain(&format!("{process} has not ended: `xavantes wait {process}` waits for it")));
     }
-    finished(&mut client, process, format).await
+    let folder = arguments.download.as_deref().map(|folder| (folder, coordinator, quiet));
+    finished(&mut client, process, folder, format).await
 }
 
 async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result<Exit, Exit> {
@@ -195,6 +211,48 @@ async fn repeat(watch: bool, mut look: impl AsyncFnMut() -> Result<String, Statu
         }
     }
     Ok(exit)
+}
+
+/// What an activity writes, each to where it wrote it.
+async fn logs(arguments: LogsArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
+    let request = v1::LogsRequest {
+        path: arguments.path.clone(),
+        attempt: arguments.attempt.unwrap_or(0),
+        stdout: !arguments.stderr,
+        stderr: !arguments.stdout,
+        tail: arguments.tail.unwrap_or(0),
+        follow: arguments.follow,
+        ..v1::LogsRequest::default()
+    };
+    // It may not have begun: then there is no first piece for a while.
+    let mut pieces = client.logs(request).await.map_err(|status| refused(&status))?.into_inner();
+    let (mut first, mut written) = (None, [Vec::new(), Vec::new()]);
+    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+        let mut text = match piece.left_out {
+            0 => Vec::new(),
+            bytes => format!("\n[{bytes} bytes are left out]\n").into_bytes(),
+        };
+        text.extend_from_slice(&piece.data);
+        match format {
+            Format::Json => written[usize::from(piece.stderr)].append(&mut text),
+            Format::Text if piece.stderr => tell_bytes(&text),
+            Format::Text => print_bytes(&text)?,
+        }
+        first.get_or_insert(piece);
+    }
+    if format == Format::Text {
+        return Ok(Exit::Success);
+    }
+    let first = first.unwrap_or_default();
+    let [stdout, stderr] = written.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let mut document = json!({ "path": arguments.path, "attempt": first.attempt, "node": first.node });
+    for (name, text, wanted) in [("stdout", stdout, !arguments.stderr), ("stderr", stderr, !arguments.stdout)] {
+        if wanted {
+            document[name] = json!(text);
+        }
+    }
+    Ok(print(&document.to_string()))
 }
 
 async fn steer(grid: &GridArgs, path: String, action: v1::steer_request::Action) -> Result<Exit, Exit> {

@@ -13,6 +13,7 @@ use xavantes_proto::{MAX_MESSAGE, Message, v1, value};
 
 use crate::Exit;
 use crate::args::{Format, WhatArgs};
+use crate::files;
 use crate::grid::{Coordinator, ask};
 use crate::report::complain;
 use crate::validate::{load_sources, read_files};
@@ -127,6 +128,15 @@ fn parameters(process: &ProcessType, arguments: &WhatArgs) -> Result<Vec<(String
             Value::Bool(false)
         });
         given.insert(key.clone(), value);
+    }
+    for (key, value) in &given {
+        value.each_file(&mut |file| {
+            if let Some(path) = files::local(&file.uri).filter(|_| file.content.is_none())
+                && let Err(problem) = files::check_local(path, file.directory)
+            {
+                problems.push(format!("parameter {key:?}: {problem}"));
+            }
+        });
     }
     for variable in inputs().filter(|variable| variable.default.is_none() && !variable.optional) {
         if given.get(&*variable.name).is_none_or(Value::is_null) {

@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod definition;
+mod files;
 mod grid;
 mod node;
 mod progress;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => block_on(run::run(arguments, cli.output, cli.quiet)),
         Command::Node(arguments) => block_on(node::node(arguments)),
         Command::Repository(RepositoryCommand::Migrate(it)) => block_on(node::migrate(it, cli.output)),
-        command => block_on(client::command(command, cli.output)),
+        command => block_on(client::command(command, cli.output, cli.quiet)),
     };
     ExitCode::from(exit as u8)
 }

@@ -35,11 +35,12 @@ pub(crate) async fn node(arguments: NodeArgs) -> Exit {
         _ = interrupt.recv() => info!("told to stop"),
         () = node.drain_wanted() => info!("told to drain"),
     }
+    let emergency = node.emergency();
     tokio::select! {
         () = node.shut_down() => {}
         // Asked again: at once.
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        _ = terminate.recv() => emergency(),
+        _ = interrupt.recv() => emergency(),
     }
     Exit::Success
 }
@@ -98,6 +99,16 @@ fn configure(arguments: NodeArgs) -> Result<Config, String> {
     config.repository = arguments.repository.or(config.repository);
     set(&mut config.retention_days, arguments.retention_days);
     set(&mut config.retention_mib, arguments.retention_mib);
+    set(&mut config.files_mib, arguments.files_mib);
+    config.memory_mib = arguments.memory_mib.or(config.memory_mib);
+    set(&mut config.gpus, arguments.gpus);
+    set(&mut config.grace_seconds, arguments.grace_seconds);
+    set(&mut config.keep_failed, arguments.keep_failed);
+    set(&mut config.pass_environment, arguments.pass_environment);
+    config.containers = arguments.containers.or(config.containers);
+    set(&mut config.log_mib, arguments.log_mib);
+    set(&mut config.logs_mib, arguments.logs_mib);
+    set(&mut config.logs_days, arguments.logs_days);
     config.check().map_err(|unusable| unusable.to_string())?;
     Ok(config)
 }

@@ -43,6 +43,15 @@ pub(crate) fn print(text: &str) -> Exit {
     }
 }
 
+/// Prints to standard output as it is; what follows is of no use if nobody reads it any more.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Exit> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Exit::Success,
+        _ => complain(&format!("cannot write: {error}")),
+    })
+}
+
 /// Tells what was wrong with what was asked.
 pub(crate) fn complain(message: &str) -> Exit {
     tell(&format!("error: {message}\n"));
@@ -51,9 +60,14 @@ pub(crate) fn complain(message: &str) -> Exit {
 
 /// Writes to standard error. If nobody reads that any more, as in `xavantes validate 2>&1 | head`, the command goes on.
 pub(crate) fn tell(text: &str) {
+    tell_bytes(text.as_bytes());
+}
+
+/// The same with what may be no text.
+pub(crate) fn tell_bytes(bytes: &[u8]) {
     let write = || {
         let mut stderr = std::io::stderr().lock();
-        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+        let _ = stderr.write_all(bytes).and_then(|()| stderr.flush());
     };
     match &*foot() {
         Some(foot) => foot.suspend(write),

@@ -18,7 +18,7 @@ use crate::client::{exit_of, results_of};
 use crate::grid::{Coordinator, ask, coordinator, refused};
 use crate::progress::Progress;
 use crate::report::{clear_foot, complain, print, set_foot, tell};
-use crate::{definition, node, show};
+use crate::{definition, files, node, show};
 
 /// After a cancellation so long is waited before it is asked for again, which cuts `FINALLY` short.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,16 +54,23 @@ async fn on_own_grid(arguments: RunArgs, format: Format, quiet: bool) -> Result<
     }
     let (printed, lines) = mpsc::unbounded_channel();
     let node = Node::start(config, Some(printed)).await.map_err(|error| node::refused(&error))?;
-    let mut client = coordinator(&node.address().to_string()).await?;
+    let address = node.address().to_string();
+    let mut client = coordinator(&address).await?;
     let began = Instant::now();
     let process = match request {
-        Some(request) => ask(client.submit(request)).await?.process,
+        Some(mut request) => {
+            files::upload(&mut request, &address, quiet).await?;
+            ask(client.submit(request)).await?.process
+        }
         None => left_behind(&mut client).await?,
     };
     let mut display = Display::new(quiet, &process, began);
     let timed_out = follow(&mut client, &process, arguments.timeout, lines, &mut display).await;
     clear_foot();
-    let (timed_out, answer) = (timed_out?, results_of(&mut client, process).await?);
+    let (timed_out, mut answer) = (timed_out?, results_of(&mut client, process).await?);
+    if let Some(folder) = &arguments.download {
+        files::download(&mut answer.results, folder, &address, quiet).await?;
+    }
     node.close().await;
     Ok(report(&answer, timed_out, began.elapsed(), format))
 }

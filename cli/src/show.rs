@@ -157,7 +157,8 @@ pub(crate) fn node_json(status: &v1::NodeStatus) -> Json {
     let node = status.node.clone().unwrap_or_default();
     json!({
         "node": node.name, "address": node.address, "roles": roles(&node), "slots": node.slots, "tags": node.tags,
-        "version": node.version, "busy": status.busy, "processes": status.processes, "draining": status.draining,
+        "version": node.version, "memory": node.memory, "gpus": node.gpus, "interpreters": node.interpreters,
+        "containers": node.containers, "busy": status.busy, "processes": status.processes, "draining": status.draining,
     })
 }
 
@@ -238,6 +239,9 @@ pub(crate) fn line(element: &v1::Element) -> String {
     if !element.worker.is_empty() {
         parts.push(format!("on {}", element.worker));
     }
+    if !element.waits.is_empty() {
+        parts.push(element.waits.clone());
+    }
     if element.attempts > 1 {
         parts.push(format!("attempt {}", element.attempts));
     }
@@ -259,6 +263,7 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
     let paused = if element.paused { ", paused" } else { "" };
     add("state", &format!("{}{paused}", element.condition));
     add("worker", &element.worker);
+    add("waits", &element.waits);
     if element.attempts > 0 {
         add("attempts", &element.attempts.to_string());
     }
@@ -272,7 +277,49 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
         add(key, &number.map_or(String::new(), |number| number.to_string()));
     }
     add("error", &element.failure.as_ref().map_or(String::new(), failure));
+    for record in &element.records {
+        add("attempt", &record_text(record));
+    }
     text
+}
+
+/// An attempt of a program and what it took, in one line.
+fn record_text(record: &v1::AttemptRecord) -> String {
+    let mut parts = vec![format!("{} {}", record.attempt, record.state)];
+    if let Some(usage) = &record.usage {
+        let seconds = |ms: u64| ms as f64 / 1000.0;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        parts.push(format!("on {}", usage.node));
+        parts.push(format!(
+            "{:.2} s, {:.2} s on processors",
+            seconds(usage.wall_ms),
+            seconds(usage.user_ms + usage.system_ms)
+        ));
+        parts.push(format!(
+            "{:.1} MiB of memory, {:.1} MiB read, {:.1} MiB written",
+            mib(usage.peak_memory),
+            mib(usage.read_bytes),
+            mib(usage.written_bytes)
+        ));
+    }
+    parts.join(", ")
+}
+
+fn record_json(record: &v1::AttemptRecord) -> Json {
+    let mut shown = json!({
+        "attempt": record.attempt, "state": record.state, "began_ms": record.began_ms,
+        "stdout_bytes": record.stdout_bytes, "stderr_bytes": record.stderr_bytes,
+    });
+    if record.ended_ms > 0 {
+        shown["ended_ms"] = json!(record.ended_ms);
+    }
+    if let Some(usage) = &record.usage {
+        shown["usage"] = json!({
+            "node": usage.node, "wall_ms": usage.wall_ms, "user_ms": usage.user_ms, "system_ms": usage.system_ms,
+            "peak_memory": usage.peak_memory, "read_bytes": usage.read_bytes, "written_bytes": usage.written_bytes,
+        });
+    }
+    shown
 }
 
 pub(crate) fn element_json(element: &v1::Element) -> Json {
@@ -287,6 +334,9 @@ pub(crate) fn element_json(element: &v1::Element) -> Json {
     let text = |text: &String| (!text.is_empty()).then(|| json!(text));
     add("type", text(&element.r#type));
     add("worker", text(&element.worker));
+    add("waits", text(&element.waits));
+    let records: Vec<Json> = element.records.iter().map(record_json).collect();
+    add("records", (!records.is_empty()).then(|| json!(records)));
     add("attempts", (element.attempts > 0).then(|| json!(element.attempts)));
     add("completed", element.completed.map(|count| json!(count)));
     add("failed", element.failed.map(|count| json!(count)));

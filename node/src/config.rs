@@ -68,8 +68,30 @@ pub struct Config {
     pub retention_days: u32,
     /// Of a process coordinator: how many MiB ended processes may take together.
     pub retention_mib: u64,
+    /// Of a process coordinator or activity manager: how many MiB of files it keeps.
+    pub files_mib: u64,
+    /// Of an activity manager: how many MiB of memory activities may ask for together; by default all that there is.
+    pub memory_mib: Option<u64>,
+    /// Of an activity manager: how many graphics processors there are.
+    pub gpus: u32,
+    /// Of an activity manager: how many seconds a program gets to end after it was asked to.
+    pub grace_seconds: u64,
+    /// Of an activity manager: how many directories of failed attempts are kept.
+    pub keep_failed: usize,
+    /// Of an activity manager: variables of the node's own environment that programs get.
+    pub pass_environment: Vec<String>,
+    /// Of an activity manager: `docker`, `podman` or `none`; by default whichever is there.
+    pub containers: Option<String>,
+    /// Of an activity manager: how many MiB are kept of each of the two outputs of an attempt.
+    pub log_mib: u64,
+    /// Of an activity manager: how many MiB outputs may take together.
+    pub logs_mib: u64,
+    /// Of an activity manager: for how many days outputs are kept at most.
+    pub logs_days: u32,
     /// Of a group manager: external data by name.
     pub sources: BTreeMap<String, String>,
+    /// Of an activity manager: commands of interpreters by language, besides those that are found.
+    pub interpreters: BTreeMap<String, Vec<String>>,
 }
 
 impl Default for Config {
@@ -90,7 +112,18 @@ impl Default for Config {
             repository: None,
             retention_days: 30,
             retention_mib: 10 * 1024,
+            files_mib: 20 * 1024,
+            memory_mib: None,
+            gpus: 0,
+            grace_seconds: 5,
+            keep_failed: 0,
+            pass_environment: Vec::new(),
+            containers: None,
+            log_mib: 16,
+            logs_mib: 1024,
+            logs_days: 30,
             sources: BTreeMap::new(),
+            interpreters: BTreeMap::new(),
             slots,
             queue: 4096,
             tags: Vec::new(),
@@ -128,6 +161,12 @@ pub enum Unusable {
     /// A limit of nothing.
     #[error("{0} must be at least 1")]
     Zero(&'static str),
+    /// What runs containers.
+    #[error("containers cannot be {0:?}: expected docker, podman or none")]
+    Containers(String),
+    /// A language that has an interpreter.
+    #[error("{0:?} cannot have an interpreter: expected a name such as python that is not lua, command or wasm")]
+    Language(String),
 }
 
 impl Config {
@@ -150,8 +189,24 @@ impl Config {
         if self.repository.as_ref().is_some_and(|url| !is_database(url)) {
             return Err(Unusable::Repository);
         }
-        let limits = [("slots", self.slots.into()), ("retention-days", self.retention_days.into())];
-        match limits.into_iter().chain([("retention-mib", self.retention_mib)]).find(|(_, limit)| *limit == 0) {
+        if let Some(wrong) = self.containers.as_ref().filter(|it| !["docker", "podman", "none"].contains(&it.as_str()))
+        {
+            return Err(Unusable::Containers(wrong.clone()));
+        }
+        if let Some(wrong) = self.interpreters.keys().find(|language| !is_language(language)) {
+            return Err(Unusable::Language(wrong.clone()));
+        }
+        let limits = [
+            ("slots", self.slots.into()),
+            ("retention-days", self.retention_days.into()),
+            ("retention-mib", self.retention_mib),
+            ("memory-mib", self.memory_mib.unwrap_or(1)),
+            ("log-mib", self.log_mib),
+            ("logs-mib", self.logs_mib),
+            ("logs-days", self.logs_days.into()),
+            ("files-mib", self.files_mib),
+        ];
+        match limits.into_iter().find(|(_, limit)| *limit == 0) {
             Some((setting, _)) => Err(Unusable::Zero(setting)),
             None => Ok(()),
         }
@@ -182,6 +237,13 @@ fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+/// As `LANGUAGE` takes them.
+fn is_language(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_+.-".contains(c))
+        && !["lua", "command", "wasm"].contains(&name)
 }
 
 fn hostname() -> String {
@@ -227,6 +289,15 @@ mod tests {
         assert_eq!(Config { join: vec!["x".into()], ..config() }.check(), Err(Unusable::Address("x".into())));
         assert_eq!(Config { retention_days: 0, ..config() }.check(), Err(Unusable::Zero("retention-days")));
         assert_eq!(Config { retention_mib: 0, ..config() }.check(), Err(Unusable::Zero("retention-mib")));
+        assert_eq!(Config { files_mib: 0, ..config() }.check(), Err(Unusable::Zero("files-mib")));
+        assert_eq!(Config { logs_mib: 0, ..config() }.check(), Err(Unusable::Zero("logs-mib")));
+        let wrong = Config { containers: Some("lxc".into()), ..config() }.check();
+        assert_eq!(wrong, Err(Unusable::Containers("lxc".into())));
+        for language in ["lua", "", "a b", "/bin/sh"] {
+            let interpreters = BTreeMap::from([(language.to_owned(), vec!["x".to_owned()])]);
+            let wrong = Config { interpreters, ..config() }.check();
+            assert_eq!(wrong, Err(Unusable::Language(language.into())));
+        }
         let wrong = Config { repository: Some("mysql://me:secret@there/db".into()), ..config() }.check();
         assert_eq!(wrong, Err(Unusable::Repository));
         assert!(!wrong.unwrap_err().to_string().contains("secret"));

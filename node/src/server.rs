@@ -12,17 +12,22 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tracing::info;
+use xavantes_files::Sources;
 use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
+use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinatorServer;
 
 use crate::config::{Config, Role, Unusable};
 use crate::membership;
-use crate::store::{Folder, Stores};
+use crate::store::{Files, Folder, Stores};
 
 /// Ended processes that are only in memory take at most so many bytes.
 const MOST_IN_MEMORY: u64 = 256 << 20;
+/// What may be on its way to this node in a stream, and in all streams of a connection: enough for files over long lines.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A node did not start.
@@ -88,6 +93,7 @@ pub struct Node {
     stores: Stores,
     /// Held until the stores are closed.
     folder: Option<Folder>,
+    files: Option<Files>,
 }
 
 impl Node {
@@ -110,6 +116,8 @@ impl Node {
         let foreign_slots = config.foreign_slots.unwrap_or(u32::MAX);
         let folder = Folder::of(&config)?;
         let stores = Stores::open(&config, folder.as_ref()).await?;
+        let keeps_files = is(Role::ProcessCoordinator) || is(Role::ActivityManager);
+        let files = if keeps_files { Some(Files::open(&config, folder.as_ref(), &reachable)?) } else { None };
         let manager = if let Some(store) = stores.manager.clone() {
             let options = xavantes_group_manager::Options {
                 group: config.group.clone(),
@@ -140,21 +148,28 @@ impl Node {
                 managers: managers.clone(),
                 foreign_groups: config.foreign_groups.clone(),
                 foreign_slots,
+                files: files.as_ref().map(|files| files.fetcher.store().clone()),
                 printed,
             };
             Some(xavantes_process_coordinator::Service::open(options, store).await?)
         } else {
             None
         };
-        let worker = if is(Role::ActivityManager) {
-            let folder = folder.as_ref().map(Folder::answers);
-            let unusable = |cause| Error::Folder { path: folder.clone().unwrap_or_default(), cause };
+        let worker = if let Some(files) = files.as_ref().filter(|_| is(Role::ActivityManager)) {
+            let unusable = |cause| Error::Folder {
+                path: folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned()),
+                cause,
+            };
             let options = xavantes_activity_manager::Options {
-                folder: folder.clone(),
+                folder: folder.as_ref().map(Folder::answers),
                 node: config.name.clone(),
                 slots: config.slots,
                 queue: config.queue,
                 tags: config.tags.iter().cloned().collect(),
+                files: files.fetcher.clone(),
+                sources: Sources::new(files.fetcher.store().clone(), managers.clone()),
+                address: reachable.clone(),
+                programs: programs(&config, folder.as_ref()),
             };
             Some(xavantes_activity_manager::Service::open(options).map_err(unusable)?)
         } else {
@@ -179,6 +194,8 @@ impl Node {
         let router = Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(5)))
             .http2_keepalive_timeout(Some(Duration::from_secs(5)))
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .add_service(health_service)
             .add_service(reflection)
             .add_optional_service(manager.map(GroupManagerServer::new))
@@ -188,6 +205,10 @@ impl Node {
             .add_optional_service(worker.clone().map(|service| {
                 ActivityManagerServer::new(service).max_decoding_message_size(most).max_encoding_message_size(most)
             }));
+        let offered = files
+            .as_ref()
+            .map(|files| FilesServer::new(xavantes_files::Service::new(files.fetcher.clone(), reachable.as_str())));
+        let router = router.add_optional_service(offered);
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -197,6 +218,10 @@ impl Node {
 
         let (draining, drain_wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
         let description = describe(&config, reachable);
+        let description = match &worker {
+            Some(worker) => worker.describe(description),
+            None => description,
+        };
         let beat = {
             let (coordinator, worker, draining) = (coordinator.clone(), worker.clone(), draining.clone());
             move || v1::Heartbeat {
@@ -219,7 +244,7 @@ impl Node {
         let membership = tokio::spawn(membership::run(managers, beat, roster));
         info!(node = config.name, group = config.group, %address, "node started");
         let patience = Duration::from_secs(config.drain_seconds);
-        Ok(Self { address, worker, stop, server, membership, patience, draining, drain_wanted, stores, folder })
+        Ok(Self { address, worker, stop, server, membership, patience, draining, drain_wanted, stores, folder, files })
     }
 
     /// Where it listens.
@@ -230,6 +255,12 @@ impl Node {
     /// Returns when an administrator wants the node to drain.
     pub async fn drain_wanted(&self) {
         self.drain_wanted.notified().await;
+    }
+
+    /// What ends everything at once that the node has started, while it shuts down or instead of that.
+    pub fn emergency(&self) -> impl FnOnce() + use<> {
+        let worker = self.worker.clone();
+        move || worker.iter().for_each(|worker| worker.kill())
     }
 
     /// Takes no new work, lets running activities end or hands them back, then stops serving.
@@ -249,8 +280,32 @@ impl Node {
     pub async fn close(self) {
         self.membership.abort();
         self.server.abort();
+        if let Some(worker) = &self.worker {
+            worker.close();
+        }
         self.stores.shut_down().await;
+        drop(self.files);
         drop(self.folder);
+    }
+}
+
+/// How the node runs programs. It has no other children.
+fn programs(config: &Config, folder: Option<&Folder>) -> xavantes_activity_manager::program::Options {
+    xavantes_activity_manager::program::Options {
+        folder: folder.map(|folder| folder.path().to_owned()),
+        interpreters: config.interpreters.clone(),
+        environment: config.pass_environment.clone(),
+        grace: Duration::from_secs(config.grace_seconds),
+        keep_failed: config.keep_failed,
+        memory: config.memory_mib.map(|mib| mib.saturating_mul(1 << 20)),
+        gpus: config.gpus,
+        logs: xavantes_activity_manager::LogRules {
+            limit: config.log_mib.saturating_mul(1 << 20),
+            total: config.logs_mib.saturating_mul(1 << 20),
+            age: DAY.saturating_mul(config.logs_days),
+        },
+        containers: config.containers.clone(),
+        adopts: true,
     }
 }
 
@@ -267,5 +322,6 @@ fn describe(config: &Config, address: String) -> v1::NodeDescription {
         slots: config.slots,
         tags: config.tags.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
+        ..v1::NodeDescription::default()
     }
 }

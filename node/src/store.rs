@@ -2,9 +2,10 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tempfile::TempDir;
 use xavantes_repository::Store;
 
 use crate::config::{Config, Role};
@@ -16,6 +17,9 @@ use crate::server::Error;
 /// |---|---|
 /// | `repository/` | processes, types and other documents; of coordinators and group managers |
 /// | `answers/` | answers of activities that no coordinator has acknowledged yet; of activity managers |
+/// | `files/` | files of processes, by what is in them; of coordinators and activity managers |
+/// | `work/`, `failed/` | directories of attempts that run, and of those that failed; of activity managers |
+/// | `logs/` | what attempts wrote; of activity managers |
 /// | `lock` | held by the node that uses the directory |
 pub(crate) struct Folder {
     path: PathBuf,
@@ -41,9 +45,69 @@ impl Folder {
         }
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where an activity manager keeps its answers.
     pub(crate) fn answers(&self) -> PathBuf {
         self.path.join("answers")
+    }
+}
+
+/// The files of a node: in its data directory, or in a directory that goes with it.
+pub(crate) struct Files {
+    pub(crate) fetcher: xavantes_files::Fetcher,
+    _temporary: Option<Temporary>,
+}
+
+impl Files {
+    pub(crate) fn open(config: &Config, folder: Option<&Folder>, address: &str) -> Result<Self, Error> {
+        let (path, temporary) = match folder {
+            Some(folder) => (folder.path.join("files"), None),
+            None => {
+                let within = std::env::temp_dir();
+                let temporary = Temporary::new(&within).map_err(|cause| Error::Folder { path: within, cause })?;
+                (temporary.folder.path().join("files"), Some(temporary))
+            }
+        };
+        let store = xavantes_files::Store::open(&path, config.files_mib.saturating_mul(1 << 20));
+        let store = store.map_err(|cause| Error::Folder { path, cause })?;
+        Ok(Self { fetcher: xavantes_files::Fetcher::new(store, address), _temporary: temporary })
+    }
+}
+
+/// A directory that goes with the node. If that is killed, the next one that needs such a directory removes it.
+struct Temporary {
+    folder: TempDir,
+    _lock: File,
+}
+
+impl Temporary {
+    const PREFIX: &str = "xavantes-files-";
+
+    fn new(within: &Path) -> std::io::Result<Self> {
+        Self::sweep(within);
+        let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(within)?;
+        // It gets its name when it is locked, so that nobody finds it free.
+        let (coming, named) = (folder.path().join("coming"), folder.path().join("lock"));
+        let lock = File::create(&coming)?;
+        lock.try_lock()?;
+        std::fs::rename(coming, named)?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Removes those of nodes that are no more.
+    fn sweep(within: &Path) {
+        for entry in std::fs::read_dir(within).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(Self::PREFIX)
+                && let Ok(lock) = File::open(entry.path().join("lock"))
+                && lock.try_lock().is_ok()
+            {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
     }
 }
 
@@ -130,6 +194,22 @@ mod tests {
         assert_eq!(state_home(path(""), path("/home/me")), path("/home/me/.local/state"));
         assert_eq!(state_home(path("state"), path("me")), None);
         assert_eq!(state_home(None, None), None);
+    }
+
+    #[test]
+    fn what_a_killed_node_left_is_removed_by_the_next() {
+        let within = tempfile::tempdir().unwrap();
+        let left = within.path().join("xavantes-files-left");
+        std::fs::create_dir_all(left.join("files")).unwrap();
+        std::fs::write(left.join("lock"), "").unwrap();
+        let other = within.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        let first = Temporary::new(within.path()).unwrap();
+        let second = Temporary::new(within.path()).unwrap();
+        assert!(!left.exists() && other.exists());
+        assert!(first.folder.path().exists() && second.folder.path().exists());
+        drop((first, second));
+        assert_eq!(std::fs::read_dir(within.path()).unwrap().count(), 1);
     }
 
     #[test]

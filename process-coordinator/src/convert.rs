@@ -1,11 +1,13 @@
 //! The engine's words to and from the wire.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, Root, SharedCall, Start};
 use xavantes_model::definition::{Input, Kind, NodeId, Program};
+use xavantes_model::digest::Digest;
 use xavantes_model::shared::Method;
-use xavantes_model::value::SharedRef;
+use xavantes_model::value::{MOST_HOLDERS, SharedRef};
 use xavantes_proto::{Unfit, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
@@ -31,6 +33,8 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
         exit_status: failure.exit_status,
         stderr: failure.stderr.clone(),
         cause: failure.cause.as_deref().map(|cause| Box::new(self::failure(cause))),
+        gone: Vec::new(),
+        permanent: failure.permanent,
     }
 }
 
@@ -52,6 +56,7 @@ fn failure_from(wire: v1::Failure) -> Failure {
     failure.exit_status = wire.exit_status;
     failure.stderr = wire.stderr;
     failure.cause = wire.cause.map(|cause| Box::new(failure_from(*cause)));
+    failure.permanent |= wire.permanent;
     failure
 }
 
@@ -67,6 +72,57 @@ pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
         Outcome::Failed(failure) => Answer::Failed(Box::new(failure_from(failure))),
         Outcome::Cancelled(_) => Answer::Cancelled,
         Outcome::Refused(_) => Answer::Refused,
+    }
+}
+
+/// The files and directories in a value from the wire.
+fn references(value: &v1::Value) -> Vec<&v1::FileReference> {
+    use v1::value::Kind;
+    let (mut found, mut open) = (Vec::new(), vec![value]);
+    while let Some(value) = open.pop() {
+        match &value.kind {
+            Some(Kind::File(file)) => found.push(file),
+            Some(Kind::List(list)) => open.extend(&list.items),
+            Some(Kind::Map(map)) => open.extend(map.entries.values()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Those that the grid keeps.
+pub(crate) fn made(value: &v1::Value) -> Vec<Digest> {
+    let contents = references(value).into_iter().filter_map(|file| file.content.as_ref());
+    contents.filter_map(|content| Digest::from_bytes(&content.digest)).collect()
+}
+
+/// A process has ended with these results: files that are not among them may go.
+pub(crate) fn release<'a>(process: &str, results: impl Iterator<Item = &'a v1::Value>) -> v1::Release {
+    let mut release = v1::Release { process: process.to_owned(), ..v1::Release::default() };
+    for file in results.flat_map(references) {
+        let list = if file.directory { &mut release.directories } else { &mut release.files };
+        list.extend(file.content.as_ref().map(|content| content.digest.clone()));
+    }
+    release
+}
+
+/// Names nodes that have files of a value from the wire, before those that had them when it was made.
+pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<String>>) {
+    use v1::value::Kind;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match &mut value.kind {
+            Some(Kind::File(v1::FileReference { content: Some(content), .. })) => {
+                let known = Digest::from_bytes(&content.digest).and_then(|digest| holders.get(&digest));
+                let mut now = known.cloned().unwrap_or_default();
+                now.extend(content.holders.iter().filter(|before| !now.contains(before)).cloned().collect::<Vec<_>>());
+                now.truncate(MOST_HOLDERS);
+                content.holders = now;
+            }
+            Some(Kind::List(list)) => open.extend(&mut list.items),
+            Some(Kind::Map(map)) => open.extend(map.entries.values_mut()),
+            _ => {}
+        }
     }
 }
 

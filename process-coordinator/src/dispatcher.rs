@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
+use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
 use crate::driver::{Incoming, Recovered};
 use crate::journal::Placement;
-use crate::link::{self, Context, Orders};
-use crate::pool::{Effect, Key, Moved, Pool, Share, Task, Told, Whereabouts};
+use crate::link::{self, Context, Orders, owner};
+use crate::pool::{Effect, Key, Moved, Pool, Share, Task, Told, Vicinity, Whereabouts};
 
 /// Documents under this kind are borrowed workers that may have something of ours.
 pub(crate) const BORROWED: &str = "borrowed";
@@ -44,7 +45,14 @@ pub(crate) enum PoolMail {
     Draining(Arc<str>),
     Answered(Arc<str>, Vec<Key>),
     Refused(Arc<str>, Key, v1::Refusal),
+    Holds(Arc<str>, Vec<Digest>),
+    Lacks(Arc<str>, Vec<Digest>),
+    Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
+    /// Here, and if workers may have kept something, there too.
+    Release(Arc<v1::Release>, bool),
     Where(Vec<Key>, oneshot::Sender<Vec<Option<Whereabouts>>>),
+    /// Where are the workers, and where the coordinators that have, or had, this part of a process?
+    Vicinity(String, oneshot::Sender<Vicinity>),
 }
 
 /// To the pool. What waits in it is bounded by the attempts that are out.
@@ -137,6 +145,21 @@ impl Dispatcher {
                 }
                 pool.refused(&name, &key, refusal, now);
             }
+            PoolMail::Holds(name, digests) => pool.holds(&name, digests),
+            PoolMail::Lacks(name, digests) => pool.lacks(&name, &digests),
+            PoolMail::Holders(digests, answer) => {
+                drop(answer.send(digests.iter().map(|digest| pool.holders(digest)).collect()));
+            }
+            PoolMail::Release(release, everywhere) => {
+                if let Some(files) = &self.context.files {
+                    let owner = owner(&self.context.hello.realm, &release.process);
+                    files.release_except(&owner, &release.files, &release.directories);
+                }
+                if everywhere {
+                    pool.release(&release);
+                }
+            }
+            PoolMail::Vicinity(path, answer) => drop(answer.send(pool.vicinity(&path))),
             PoolMail::Where(keys, answer) => drop(answer.send(pool.whereabouts(&keys))),
         }
     }

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use xavantes_engine::{Action, Answer, Command, Delegation, ElementId, Engine, Input, Output, Rejection, Root, Time};
+use xavantes_model::digest::Digest;
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
-use crate::convert::{answer_from, call_from, element_from, subtree};
+use crate::convert::{answer_from, call_from, element_from, made, subtree};
+use crate::holdings::needs as needed;
 use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
-use crate::pool::{Key, Task};
+use crate::lineage::{Lineage, Recipe, Repairs, Step, is_repair};
+use crate::pool::{Key, Needs, Task};
 
 /// A snapshot is worth its while when the journal since the last one is so large, and several times as large as it.
 const LARGE_JOURNAL: usize = 1 << 20;
@@ -126,6 +129,8 @@ pub struct Driver<R, V> {
     effects: Vec<Effect<R, V>>,
     places: Places,
     elsewhere: Elsewhere,
+    lineage: Lineage,
+    repairs: Repairs,
     now: Time,
     go_on: bool,
     /// To the call that is being taken.
@@ -150,6 +155,8 @@ impl<R, V> Driver<R, V> {
             effects: Vec::new(),
             places: Places::new(),
             elsewhere: Elsewhere::default(),
+            lineage: Lineage::default(),
+            repairs: Repairs::default(),
             now: Time(0),
             go_on: true,
             reply: None,
@@ -175,6 +182,7 @@ impl<R, V> Driver<R, V> {
         let engine = Engine::restore(program, kept.state);
         let mut driver = Self::new(id, engine, root, wire, Output::default());
         (driver.places, driver.elsewhere, driver.now) = (kept.places, kept.elsewhere, Time(kept.at));
+        driver.lineage = kept.lineage;
         let mut out: Vec<Recovered> = Vec::new();
         for command in driver.engine.outstanding() {
             match command {
@@ -251,12 +259,35 @@ impl<R, V> Driver<R, V> {
     pub fn take(&mut self, sandbox: &mut Sandbox, incoming: Incoming<R, V>, now: Time) {
         self.now = self.now.max(now);
         match incoming {
+            Incoming::Answered { key, outcome, from, .. } if is_repair(key.1) => {
+                let steps = match outcome {
+                    v1::answer::Outcome::Completed(completed) => {
+                        let made: Vec<Digest> = completed.results.iter().flat_map(made).collect();
+                        self.repairs.made(key.1, key.2, &made)
+                    }
+                    v1::answer::Outcome::Failed(failure) => self.repairs.failed(&self.lineage, key.1, key.2, &failure),
+                    _ => self.repairs.again(key.1).into_iter().collect(),
+                };
+                self.repair(sandbox, steps);
+                self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
+            }
+            Incoming::Answered { key, outcome: v1::answer::Outcome::Failed(failure), from, .. }
+                if !failure.gone.is_empty() && self.is_out(&key) =>
+            {
+                let steps = self.repairs.lack(&self.lineage, key.clone(), failure);
+                self.repair(sandbox, steps);
+                self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
+            }
             Incoming::Answered { key, outcome, counts, from } => {
+                let made = self.recipe(&key, &outcome);
                 let input =
                     Input::Answered { element: element_from(key.1), attempt: key.2, answer: answer_from(outcome) };
                 // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
                 if self.step(sandbox, input).is_ok() {
                     self.places.remove(&(key.1, key.2));
+                    if let Some((recipe, made)) = made {
+                        self.note(Note::Made(recipe, made));
+                    }
                     if let Some(counts) = counts {
                         let v1::Counts { completed, failed, attempts, .. } = counts;
                         self.note(Note::Elsewhere(Elsewhere { completed, failed, attempts }));
@@ -299,6 +330,7 @@ impl<R, V> Driver<R, V> {
 
     fn step(&mut self, sandbox: &mut Sandbox, input: Input) -> Result<(), Rejection> {
         self.go_on = false;
+        let mut waited = Vec::new();
         let verdict = self.engine.step(sandbox, input, self.now, &mut self.output);
         for command in std::mem::take(&mut self.output.commands) {
             let key = |element: ElementId, attempt| (self.id.clone(), element.bits(), attempt);
@@ -307,7 +339,14 @@ impl<R, V> Driver<R, V> {
                     Effect::Dispatch(self.task(element, attempt, activity, &parameters))
                 }
                 Command::Delegate(delegation) => Effect::Delegate(self.subtree(&delegation)),
-                Command::Cancel { element, attempt } => Effect::Cancel(key(element, attempt)),
+                Command::Cancel { element, attempt } => {
+                    let key = key(element, attempt);
+                    if self.repairs.waits(&key) {
+                        waited.push(key);
+                        continue;
+                    }
+                    Effect::Cancel(key)
+                }
                 Command::Pause { element, attempt, paused } => Effect::Pause(key(element, attempt), paused),
                 Command::Continue => {
                     self.go_on = true;
@@ -323,10 +362,62 @@ impl<R, V> Driver<R, V> {
             };
             self.effects.push(effect);
         }
+        // Nobody has them, so nobody else answers.
+        for key in waited {
+            self.repairs.leave(&key);
+            let answer = Answer::Cancelled;
+            let go_on = self.go_on;
+            let _ = self.step(sandbox, Input::Answered { element: element_from(key.1), attempt: key.2, answer });
+            self.go_on |= go_on;
+        }
         verdict
     }
 
+    /// Is this the attempt that is out?
+    fn is_out(&self, key: &Key) -> bool {
+        self.engine.view(element_from(key.1)).is_some_and(|view| view.out && view.attempts == key.2)
+    }
+
+    /// How files were made, if an attempt made some, and which.
+    fn recipe(&self, key: &Key, outcome: &v1::answer::Outcome) -> Option<(Arc<Recipe>, Vec<Digest>)> {
+        let v1::answer::Outcome::Completed(completed) = outcome else { return None };
+        let made: Vec<Digest> = completed.results.iter().flat_map(made).collect();
+        if made.is_empty() {
+            return None;
+        }
+        let element = element_from(key.1);
+        let (activity, parameters) = self.engine.activity(element)?;
+        let path = self.engine.path(element);
+        Some((Arc::new(Recipe { activity: activity as u32, parameters: parameters.to_vec(), path }), made))
+    }
+
+    /// Does what the repair of files needs.
+    fn repair(&mut self, sandbox: &mut Sandbox, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Follow(element, attempt, recipe) => {
+                    let mut task =
+                        self.task(element_from(element), attempt, recipe.activity as usize, &recipe.parameters);
+                    task.job.path.clone_from(&recipe.path);
+                    self.effects.push(Effect::Dispatch(task));
+                }
+                Step::GoOn(key) => self.lose(sandbox, &key),
+                Step::Fail(key, mut failure) => {
+                    failure.gone.clear();
+                    let answer = answer_from(v1::answer::Outcome::Failed(failure));
+                    let _ =
+                        self.step(sandbox, Input::Answered { element: element_from(key.1), attempt: key.2, answer });
+                }
+            }
+        }
+    }
+
     fn lose(&mut self, sandbox: &mut Sandbox, key: &Key) {
+        if is_repair(key.1) {
+            let again = self.repairs.again(key.1);
+            return self.repair(sandbox, again.into_iter().collect());
+        }
+        self.repairs.leave(key);
         let input = Input::Answered { element: element_from(key.1), attempt: key.2, answer: Answer::Lost };
         if self.step(sandbox, input).is_ok() {
             self.places.remove(&(key.1, key.2));
@@ -367,6 +458,7 @@ impl<R, V> Driver<R, V> {
         match &note {
             Note::Placed(element, attempt, place) => drop(self.places.insert((*element, *attempt), place.clone())),
             Note::Elsewhere(more) => self.elsewhere.add(more),
+            Note::Made(recipe, made) => self.lineage.add(recipe, made),
         }
         self.notes.push(note);
     }
@@ -393,20 +485,29 @@ impl<R, V> Driver<R, V> {
     }
 
     /// The whole process as it is.
-    fn snapshot(&self) -> Bytes {
+    fn snapshot(&mut self) -> Bytes {
+        if !self.lineage.is_empty() {
+            self.lineage.keep_known(&journal::write(self.engine.state()));
+        }
         // The fields of `Kept`, in order.
-        journal::write(&(self.now.0, self.engine.state(), &self.places, self.elsewhere))
+        journal::write(&(self.now.0, self.engine.state(), &self.places, self.elsewhere, &self.lineage))
+    }
+
+    /// Did any activity here make files?
+    pub fn made_files(&self) -> bool {
+        self.lineage.is_used()
     }
 
     fn task(&self, element: ElementId, attempt: u32, activity: usize, parameters: &[Value]) -> Task {
-        let requires = &self.engine.program().activities[activity].requires;
+        let needs = Needs::of(&self.engine.program().activities[activity]);
         let job = v1::Job {
             activity: activity as u32,
             parameters: parameters.iter().map(value).collect(),
             ..self.job(element, attempt)
         };
-        let (cpus, tags) = (requires.cpus, requires.tags.clone());
-        Task { key: (self.id.clone(), element.bits(), attempt), program: self.program.clone(), cpus, tags, job }
+        let (key, program) = ((self.id.clone(), element.bits(), attempt), self.program.clone());
+        let files = parameters.iter().flat_map(needed).collect();
+        Task { key, program, needs, files, job }
     }
 
     fn subtree(&self, delegation: &Delegation) -> Task {
@@ -417,7 +518,7 @@ impl<R, V> Driver<R, V> {
             ..self.job(element, attempt)
         };
         let key = (self.id.clone(), element.bits(), attempt);
-        Task { key, program: self.program.clone(), cpus: 0, tags: Vec::new(), job }
+        Task { key, program: self.program.clone(), needs: Needs::default(), files: Vec::new(), job }
     }
 
     fn job(&self, element: ElementId, attempt: u32) -> v1::Job {

@@ -244,7 +244,8 @@ pub fn answer(
 
 /// An answer that can be sent: one that is too large is a failure instead.
 pub fn sendable(key: &Key, process: &str, outcome: v1::answer::Outcome, counts: v1::Counts) -> v1::Answer {
-    let answer = v1::Answer { id: Some(wire_id(key)), outcome: Some(outcome), counts: Some(counts) };
+    let answer =
+        v1::Answer { id: Some(wire_id(key)), outcome: Some(outcome), counts: Some(counts), ..v1::Answer::default() };
     let size = answer.encoded_len();
     if size <= MAX_LARGE {
         return answer;

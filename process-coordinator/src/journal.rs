@@ -1,11 +1,15 @@
 //! What is kept of a process, in the bytes of the repository.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use xavantes_engine::{Event, State};
+use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
+
+use crate::lineage::{Lineage, Recipe};
 
 /// What is known of a process from its beginning, and never changes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,6 +82,8 @@ pub enum Note {
     Placed(u64, u32, Placement),
     /// A subtree ended elsewhere.
     Elsewhere(Elsewhere),
+    /// An activity made files.
+    Made(Arc<Recipe>, Vec<Digest>),
 }
 
 /// What happened at a time: everything, or everything since.
@@ -102,6 +108,8 @@ pub struct Kept {
     pub places: Places,
     /// Activities of subtrees that ended elsewhere.
     pub elsewhere: Elsewhere,
+    /// How files were made.
+    pub lineage: Lineage,
 }
 
 impl Kept {
@@ -109,6 +117,7 @@ impl Kept {
         match note {
             Note::Placed(element, attempt, place) => drop(self.places.insert((element, attempt), place)),
             Note::Elsewhere(more) => self.elsewhere.add(&more),
+            Note::Made(recipe, made) => self.lineage.add(&recipe, &made),
         }
     }
 }

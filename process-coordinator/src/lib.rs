@@ -6,19 +6,23 @@
 //! |---|---|---|
 //! | `driver` | one process: what happens goes in, records and effects come out | `process` |
 //! | `pool` | the workers: who has room, who has which attempt, who is gone | `dispatcher`, `link` |
+//! | `holdings`, `lineage` | files: who has them; how they were made, and are made again | |
 //! | `foster` | subtrees that run here for other coordinators | `parents` |
 //! | `journal` | what is kept of a process | the repository |
 //!
 //! `lifecycle` begins, recovers, takes over and removes processes; `programs` has their definitions; `convert` turns the
-//! engine's words into those of the wire; `service` is what others ask.
+//! engine's words into those of the wire; `logs` finds what activities write; `service` is what others ask.
 
 mod convert;
 mod dispatcher;
 pub mod driver;
 pub mod foster;
+pub mod holdings;
 pub mod journal;
 mod lifecycle;
+pub mod lineage;
 mod link;
+mod logs;
 mod parents;
 pub mod pool;
 mod process;

@@ -1,5 +1,6 @@
 //! Processes from their beginning to their removal: submitted, handed over by others, recovered, taken over, forgotten.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +12,18 @@ use tonic::Status;
 use tracing::{error, info, warn};
 use xavantes_engine::{Engine, Output, Root, Start, Time};
 use xavantes_model::definition::NodeId;
+use xavantes_model::digest::Digest;
 use xavantes_model::value::Value;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1, value_from};
 use xavantes_repository::{Claimed, Entry, Error, Journal, Store};
 
-use crate::convert::start_from;
+use crate::convert::{add_holders, made, start_from};
 use crate::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
 use crate::driver::{Driver, Incoming};
 use crate::foster::{self, Caller};
 use crate::journal::{self, Head, Origin, Placement, Summary};
-use crate::link::{Context, Orders};
+use crate::link::{Context, Orders, owner};
 use crate::parents::{Parent, Parents};
 use crate::pool::{Key, Moved, Order, Share, key_of, wire_id};
 use crate::process::{Handle, Mail, Processes, Runner, Verdict, discard, mailbox, unix_ms};
@@ -34,8 +36,8 @@ const TAKE_OVER: Duration = Duration::from_secs(2);
 const SWEEP: Duration = Duration::from_secs(60);
 /// A parent that cannot be told where a subtree is now is told again after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(2);
-/// A parent that is not connected is asked so often whether it still waits for a subtree.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// A parent is asked so often whether it still waits for a subtree.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Documents under this kind are [`Word`]s for whoever has the parents of subtrees.
 const MOVED: &str = "moved";
@@ -87,6 +89,7 @@ impl Coordinator {
             pool: pool.clone(),
             repository: repository.clone(),
             managers: options.managers.clone().into(),
+            files: options.files.clone(),
         };
         let (dispatcher, share) = Dispatcher::new(context);
         let coordinator = Arc::new(Self {
@@ -217,8 +220,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The parent of a subtree hears where it is, until it has recorded that, and then as long as it is not connected: it
-    /// may have given up the subtree, and crashed before it could say so.
+    /// The parent of a subtree hears where it is, until it has recorded that, and then now and then: it may have given up
+    /// the subtree, and crashed before it could say so.
     fn tell_parent(self: &Arc<Self>, parent: Parent, address: String, epoch: u64, mut told: bool) {
         let request = v1::MovedRequest {
             attempt: Some(wire_id(parent.key())),
@@ -227,10 +230,15 @@ impl Coordinator {
             epoch,
         };
         let coordinator = Arc::downgrade(self);
+        let mut pause = Duration::ZERO;
         tokio::spawn(async move {
-            while parent.waits() {
-                if !(told && parent.is_connected())
-                    && let Ok(channel) = connect(&address).await
+            loop {
+                tokio::time::sleep(if told { ASK_AGAIN } else { pause }).await;
+                pause = TELL_AGAIN;
+                if !parent.waits() {
+                    return;
+                }
+                if let Ok(channel) = connect(&address).await
                     && let Ok(moved) = question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
                 {
                     told = moved.settled;
@@ -239,7 +247,6 @@ impl Coordinator {
                         return coordinator.stop_unwanted(&parent).await;
                     }
                 }
-                tokio::time::sleep(if told { ASK_AGAIN } else { TELL_AGAIN }).await;
             }
         });
     }
@@ -256,7 +263,7 @@ impl Coordinator {
 
     /// Removes a subtree that is over.
     pub fn discard(&self, process: &Arc<str>) {
-        discard(&self.repository, &self.processes, process);
+        discard(&self.repository, &self.pool, &self.processes, process);
     }
 
     /// A subtree is at another coordinator now. If its parent is not here, whoever has that finds word of it in the
@@ -440,7 +447,7 @@ impl Coordinator {
         request: &str,
         origin: Option<(Origin, Parent)>,
     ) -> Result<u64, Unstarted> {
-        let root = start.root;
+        let (root, given) = (start.root, start.parameters.clone());
         let process_type = program.processes[root.process].name.to_string();
         let mut output = Output::default();
         let engine = Engine::start(program, start, Time(0), &mut output)
@@ -461,6 +468,8 @@ impl Coordinator {
             Error::Exists(_) => Unstarted::Taken,
             error => Unstarted::NotKept(error),
         })?;
+        // Before it begins, for it may end at once.
+        self.keep_files(&id, &given);
         info!(process = %id, "process started");
         let _ = self.pool.send(PoolMail::Began(id.clone(), epoch));
         self.run(&id, driver, &head, Time(0), parent);
@@ -542,6 +551,48 @@ impl Coordinator {
         })
     }
 
+    /// Removes ended processes for good, and lets the files go that were kept for them.
+    pub async fn forget(&self, processes: &[String]) -> Result<(), Error> {
+        self.repository.forget(processes).await?;
+        for process in processes {
+            let release = v1::Release { process: process.clone(), ..v1::Release::default() };
+            let _ = self.pool.send(PoolMail::Release(release.into(), true));
+        }
+        Ok(())
+    }
+
+    /// Files that users brought for a process stay at least until it has ended.
+    fn keep_files(&self, process: &str, parameters: &[(String, Value)]) {
+        let Some(store) = &self.options.files else { return };
+        let mut needed: Vec<Digest> = Vec::new();
+        for (_, value) in parameters {
+            value.each_file(&mut |file| {
+                let Some(content) = file.content.as_ref().filter(|content| store.has(&content.digest)) else { return };
+                needed.push(content.digest);
+                if file.directory
+                    && let Ok(manifest) = store.manifest(&content.digest)
+                {
+                    needed.extend(manifest.files().map(|(digest, _)| digest));
+                }
+            });
+        }
+        if let Err(error) = store.pin(&owner(self.repository.realm(), process), &needed) {
+            warn!(process, %error, "files may go before they are used");
+        }
+    }
+
+    /// Adds to references of files who has them now.
+    pub async fn name_holders(&self, results: &mut [v1::Parameter]) {
+        let wanted: Vec<Digest> = results.iter().filter_map(|it| it.value.as_ref()).flat_map(made).collect();
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        if wanted.is_empty() || self.pool.send(PoolMail::Holders(wanted.clone(), answer)).is_err() {
+            return;
+        }
+        let holders: HashMap<Digest, Vec<String>> =
+            wanted.into_iter().zip(answered.await.unwrap_or_default()).collect();
+        results.iter_mut().filter_map(|it| it.value.as_mut()).for_each(|value| add_holders(value, &holders));
+    }
+
     /// Removes what is too old, and the oldest of what is too much.
     async fn sweep(&self) -> Result<(), Error> {
         let (age, size) = (self.options.retention_age, self.options.retention_size);
@@ -565,7 +616,7 @@ impl Coordinator {
             .collect();
         if !old.is_empty() {
             info!(processes = old.len(), "removing what ended long ago");
-            self.repository.forget(&old).await?;
+            self.forget(&old).await?;
         }
         Ok(())
     }

@@ -8,14 +8,17 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tracing::{debug, info};
+use xavantes_model::digest::Digest;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, Message, connect, pack, question, too_large, v1};
 use xavantes_repository::Store;
 
+use crate::convert::{made, release};
 use crate::dispatcher::{PoolMail, PoolSender};
 use crate::driver::Incoming;
+use crate::journal::{self, Summary};
 use crate::pool::{Key, Order, Peer, key_of, wire_id};
 use crate::process::{Mail, Processes};
 
@@ -28,6 +31,7 @@ impl Order {
             Self::Reply(reply) => reply.encoded_len(),
             Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.0.len() + 32,
             Self::Claim(claims) => claims.iter().map(|claim| claim.encoded_len() + 4).sum(),
+            Self::Release(release) => release.encoded_len(),
         }
     }
 }
@@ -49,9 +53,28 @@ pub(crate) struct Context {
     pub repository: Store,
     /// The managers of the group.
     pub managers: Arc<[String]>,
+    /// Files of this node.
+    pub files: Option<xavantes_files::Store>,
+}
+
+/// For whom files are kept.
+pub(crate) fn owner(realm: &str, process: &str) -> String {
+    format!("{realm}/{process}")
 }
 
 impl Context {
+    /// What a worker may let go of that it keeps for a process.
+    async fn release(&self, process: String) -> Option<v1::Release> {
+        if self.processes.find(&process).is_some() || self.processes.is_foreign(&process) {
+            return None;
+        }
+        let results = match self.repository.find(&process).await.ok()? {
+            None => Vec::new(),
+            Some(entry) => journal::read::<Summary>("summary", &entry.summary?).ok()?.results().ok()?,
+        };
+        Some(release(&process, results.iter().filter_map(|result| result.value.as_ref())))
+    }
+
     /// Asks the group's managers where something can run, or for that worker once more; the first that leads answers.
     pub async fn place(&self, what: v1::place_request::What, again: Option<&str>) -> Option<v1::PlaceResponse> {
         let (renew_group, renew) = again.and_then(|worker| worker.split_once('/')).unwrap_or_default();
@@ -155,6 +178,7 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
             Order::Reply(reply) => message.replies.push(sendable(reply)),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
             Order::Claim(claims) => message.claims.extend(claims),
+            Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
         }
     }
     message
@@ -174,6 +198,16 @@ fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
 async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1::WorkReport) {
     if let Some(hello) = report.hello {
         info!(%worker, slots = hello.slots, "worker connected");
+        if !hello.keeps.is_empty() {
+            let (context, keeps, orders) = (context.clone(), hello.keeps.clone(), orders.clone());
+            tokio::spawn(async move {
+                for process in keeps {
+                    if let Some(release) = context.release(process).await {
+                        let _ = orders.send(Order::Release(release.into()));
+                    }
+                }
+            });
+        }
         let _ = context.pool.send(PoolMail::Connected(worker.clone(), hello, orders.clone()));
     }
     if let Some(known) = report.known {
@@ -192,6 +226,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     }
     let mut answered: Vec<Key> = Vec::with_capacity(report.answers.len());
     let mut mail: Vec<(Arc<str>, Vec<crate::process::Happened>)> = Vec::new();
+    let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();
     for answer in report.answers {
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
         let key = match answered.last() {
@@ -203,6 +238,13 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             let _ = context.pool.send(PoolMail::Refused(worker.clone(), key, refusal));
             continue;
         }
+        match &outcome {
+            v1::answer::Outcome::Completed(completed) => held.extend(completed.results.iter().flat_map(made)),
+            v1::answer::Outcome::Failed(failure) => {
+                lacked.extend(failure.gone.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
+            }
+            _ => {}
+        }
         answered.push(key.clone());
         let process = key.0.clone();
         let answer = Incoming::Answered { key, outcome, counts: answer.counts, from: Some(orders.clone()) };
@@ -213,6 +255,13 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     }
     if !answered.is_empty() {
         let _ = context.pool.send(PoolMail::Answered(worker.clone(), answered));
+    }
+    // Before their processes hear of them, which may need them at once.
+    if !held.is_empty() {
+        let _ = context.pool.send(PoolMail::Holds(worker.clone(), held));
+    }
+    if !lacked.is_empty() {
+        let _ = context.pool.send(PoolMail::Lacks(worker.clone(), lacked));
     }
     for (process, answers) in mail {
         let late = match context.processes.find(&process) {

@@ -158,7 +158,7 @@ impl Parents {
         desk.books.remove(caller, key);
         let refusal = v1::Refusal { reason: reason.into(), for_good: true };
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        desk.tell(caller, Report::Answer(v1::Answer { id: Some(wire_id(key)), outcome, counts: None }));
+        desk.tell(caller, Report::Answer(v1::Answer { id: Some(wire_id(key)), outcome, ..v1::Answer::default() }));
     }
 
     /// The parent has an answer: gives the process, which nobody needs any more.
@@ -207,12 +207,6 @@ impl Parent {
     /// Is it to hear something still?
     pub fn waits(&self) -> bool {
         self.parents.desk().books.caller(&self.caller, &self.key).is_some()
-    }
-
-    pub fn is_connected(&self) -> bool {
-        let desk = self.parents.desk();
-        let caller = desk.books.caller(&self.caller, &self.key);
-        caller.and_then(|caller| desk.streams.get(&caller)).is_some_and(|(_, stream)| !stream.is_closed())
     }
 
     /// It wants to hear nothing. Gives the process, if that is over.

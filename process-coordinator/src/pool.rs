@@ -8,9 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use xavantes_model::definition::{ActivityCode, ActivityType, Requires};
+use xavantes_model::digest::Digest;
+use xavantes_model::value::MOST_HOLDERS;
 use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
 
 use crate::driver::Recovered;
+use crate::holdings::{Holdings, Need};
 use crate::journal::Placement;
 
 /// What an attempt is called: process, element, attempt.
@@ -38,12 +42,52 @@ pub struct Task {
     pub key: Key,
     /// The program that its activity is of.
     pub program: Arc<v1::Program>,
-    /// Slots that it needs.
-    pub cpus: u32,
-    /// What its worker must be tagged with.
-    pub tags: Vec<Arc<str>>,
+    /// What its worker must have.
+    pub needs: Needs,
+    /// Files that it needs.
+    pub files: Vec<Need>,
     /// What is sent.
     pub job: v1::Job,
+}
+
+/// What a worker must have to run an activity. A subtree needs nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Slots.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Graphics processors.
+    pub gpus: u32,
+    /// What it must be tagged with.
+    pub tags: Vec<Arc<str>>,
+    /// The language that it must have an interpreter for.
+    pub language: Option<Arc<str>>,
+    /// It must run containers.
+    pub container: bool,
+}
+
+impl Needs {
+    /// Of an activity of this type.
+    pub fn of(activity: &ActivityType) -> Self {
+        let Requires { cpus, memory, gpus, ref tags, .. } = activity.requires;
+        let container = activity.launch.image.is_some();
+        let language = match &activity.code {
+            // An image has its own.
+            ActivityCode::Interpreter { language, .. } if !container => Some(language.clone()),
+            _ => None,
+        };
+        Self { cpus, memory, gpus, tags: tags.clone(), language, container }
+    }
+}
+
+/// Who may know something of an element: addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vicinity {
+    /// Workers that are connected.
+    pub workers: Vec<String>,
+    /// Coordinators that were handed the element, or something around it; the last one first.
+    pub coordinators: Vec<String>,
 }
 
 /// What a process may have out at once.
@@ -83,6 +127,8 @@ pub enum Order {
     Acknowledge(Key),
     /// What is known of these processes?
     Claim(Vec<v1::Claim>),
+    /// A process needs less of the files that are kept for it.
+    Release(Arc<v1::Release>),
 }
 
 /// Something for a process.
@@ -130,11 +176,16 @@ pub enum Moved {
 
 /// Where an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whereabouts {
-    /// The worker or coordinator.
-    pub name: Arc<str>,
-    /// Where that is.
-    pub address: String,
+pub enum Whereabouts {
+    /// Somebody has it.
+    At {
+        /// The worker or coordinator.
+        name: Arc<str>,
+        /// Where that is.
+        address: String,
+    },
+    /// Nobody has it, for this reason.
+    Waits(String),
 }
 
 /// A worker that is silent for so long is taken for lost, and its attempts are handed out again.
@@ -151,6 +202,10 @@ const BORROW_AFTER: Duration = Duration::from_millis(500);
 const RENEW_BEFORE: Duration = Duration::from_secs(3);
 /// Subtrees that may be at other coordinators at once; each is large.
 const MOST_DELEGATIONS: u64 = 64;
+/// So many attempts that wait for a worker that is not there do not count as being out.
+const MOST_HOPELESS: usize = 1024;
+/// Places of subtrees that are remembered, for those who ask for what they wrote.
+const MOST_REMEMBERED: usize = 1024;
 /// A worker has so much ahead as it does in this time.
 const AHEAD: Duration = Duration::from_millis(100);
 /// How fast a worker is, is measured over such times.
@@ -227,10 +282,16 @@ struct Worker {
     connected: bool,
     slots: u32,
     queue: u32,
+    memory: u64,
+    gpus: u32,
     tags: HashSet<String>,
+    /// Files that it has.
+    holdings: Holdings,
+    interpreters: HashSet<String>,
+    containers: bool,
     /// Attempts that it has.
     has: BTreeMap<Key, Out>,
-    used: u32,
+    used: Used,
     pace: Pace,
     /// Activity types that it will never run.
     unfit: HashSet<(String, u32)>,
@@ -245,6 +306,52 @@ struct Worker {
     pending: Vec<(Out, Duration)>,
     /// Of a coordinator: it may have something of ours, or keep answers that it does not know to be recorded.
     owes: bool,
+}
+
+/// What the attempts that a worker has take of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    cpus: u32,
+    memory: u64,
+    gpus: u32,
+}
+
+impl Used {
+    fn add(&mut self, needs: &Needs) {
+        self.cpus += needs.cpus;
+        self.memory = self.memory.saturating_add(needs.memory);
+        self.gpus += needs.gpus;
+    }
+
+    fn subtract(&mut self, needs: &Needs) {
+        self.cpus = self.cpus.saturating_sub(needs.cpus);
+        self.memory = self.memory.saturating_sub(needs.memory);
+        self.gpus = self.gpus.saturating_sub(needs.gpus);
+    }
+}
+
+/// What a worker does not have. Those that are hardest to get come first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Lack {
+    Interpreter(Arc<str>),
+    Tag(Arc<str>),
+    Containers,
+    Gpus(u32),
+    Memory(u64),
+    Slots(u32),
+}
+
+impl std::fmt::Display for Lack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Interpreter(language) => write!(f, "has an interpreter for {language:?}"),
+            Self::Tag(tag) => write!(f, "is tagged {tag:?}"),
+            Self::Containers => write!(f, "runs containers"),
+            Self::Gpus(count) => write!(f, "has {count} GPUs"),
+            Self::Memory(bytes) => write!(f, "has {:.1} MiB of memory", *bytes as f64 / f64::from(1 << 20)),
+            Self::Slots(count) => write!(f, "has {count} slots"),
+        }
+    }
 }
 
 /// Attempts of a process that was recovered: some worker may have them.
@@ -268,6 +375,8 @@ pub struct Pool {
     turns: VecDeque<Arc<str>>,
     /// The processes that run here, and their epochs.
     active: HashMap<Arc<str>, u64>,
+    /// Those of them that were recovered: workers may have something of them that was handed out by others.
+    recovered: BTreeSet<Arc<str>>,
     /// Those that another coordinator has.
     foreign: HashSet<Arc<str>>,
     roster: v1::Roster,
@@ -278,6 +387,10 @@ pub struct Pool {
     waits_since: Option<Duration>,
     looked: Duration,
     effects: Vec<Effect>,
+    /// Attempts that wait for a worker that is not there.
+    hopeless: u64,
+    /// Subtrees that were handed over, by path, with where they went: the newest.
+    delegated: VecDeque<(String, String)>,
 }
 
 impl Pool {
@@ -300,6 +413,7 @@ impl Pool {
     /// A process that was kept goes on, and these attempts of it were out.
     pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<Recovered>, now: Duration) {
         self.began(process.clone(), epoch);
+        self.recovered.insert(process.clone());
         let mut unsettled = BTreeMap::new();
         for Recovered { task, place, stop, paused } in attempts {
             let out = Out { stop, paused, ..Out::new(task) };
@@ -307,6 +421,7 @@ impl Pool {
                 _ if out.task.job.subtree.is_none() => drop(unsettled.insert(out.task.key.clone(), out)),
                 Some(place) => {
                     let name = self.coordinator(&place, now);
+                    self.remember(&out, &place);
                     self.note(&name, Out { epoch: place.epoch, ..out }, Ask::Yes);
                 }
                 // It never went anywhere.
@@ -364,6 +479,7 @@ impl Pool {
     /// A process is over.
     pub fn over(&mut self, process: &str) {
         self.active.remove(process);
+        self.recovered.remove(process);
         self.queues.remove(process);
         self.unsettled.remove(process);
         self.placing.retain(|key, _| *key.0 != *process);
@@ -420,10 +536,18 @@ impl Pool {
     pub fn hand(&mut self, key: &Key, now: Duration) {
         let Some((out, Some(place))) = self.placing.remove(key) else { return self.ask(key) };
         let name = self.coordinator(&place, now);
+        self.remember(&out, &place);
         if let Some(worker) = self.workers.get_mut(&name) {
             worker.pending.push((out, now));
         }
         self.begin_pending(&name);
+    }
+
+    fn remember(&mut self, out: &Out, place: &Placement) {
+        self.delegated.push_back((out.task.job.path.clone(), place.address.clone()));
+        if self.delegated.len() > MOST_REMEMBERED {
+            self.delegated.pop_front();
+        }
     }
 
     fn ask(&mut self, key: &Key) {
@@ -474,9 +598,14 @@ impl Pool {
                 connected: false,
                 slots: 0,
                 queue: 0,
+                memory: 0,
+                gpus: 0,
                 tags: HashSet::new(),
+                holdings: Holdings::default(),
+                interpreters: HashSet::new(),
+                containers: false,
                 has: BTreeMap::new(),
-                used: 0,
+                used: Used::default(),
                 pace: Pace::default(),
                 unfit: HashSet::new(),
                 draining: false,
@@ -564,7 +693,13 @@ impl Pool {
         worker.connected = true;
         worker.slots = hello.slots;
         worker.queue = hello.queue;
+        worker.memory = hello.memory;
+        worker.gpus = hello.gpus;
         worker.tags = hello.tags.into_iter().collect();
+        worker.holdings = Holdings::default();
+        worker.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
+        worker.interpreters = hello.interpreters.into_iter().collect();
+        worker.containers = hello.containers;
         worker.silent_since = None;
         worker.draining = false;
         worker.unfit.clear();
@@ -616,7 +751,7 @@ impl Pool {
         }
         let Some(worker) = self.workers.get(name) else { return };
         let processes: BTreeSet<Arc<str>> = match worker.peer {
-            Peer::Worker => self.unsettled.keys().cloned().collect(),
+            Peer::Worker => self.recovered.clone(),
             Peer::Coordinator => {
                 worker.has.iter().filter(|(_, out)| out.ask == Ask::Yes).map(|(key, _)| key.0.clone()).collect()
             }
@@ -699,8 +834,39 @@ impl Pool {
         }
         if let Some(worker) = self.workers.get_mut(name) {
             worker.pace.count(keys.len(), now);
-            keys.iter().for_each(|key| drop(worker.give_back(key)));
+            for key in keys {
+                // What it needed it had to get.
+                let files = worker.give_back(key).map(|out| out.task.files).unwrap_or_default();
+                worker.holdings.add(files.iter().map(|need| need.digest));
+            }
         }
+    }
+
+    /// A worker has files.
+    pub fn holds(&mut self, name: &str, digests: Vec<Digest>) {
+        if let Some(worker) = self.workers.get_mut(name) {
+            worker.holdings.add(digests);
+        }
+    }
+
+    /// A worker does not have these, and cannot get them.
+    pub fn lacks(&mut self, name: &str, digests: &[Digest]) {
+        if let Some(worker) = self.workers.get_mut(name) {
+            digests.iter().for_each(|digest| worker.holdings.remove(digest));
+        }
+    }
+
+    /// Addresses of workers that are connected and have an object, as far as is known.
+    pub fn holders(&self, digest: &Digest) -> Vec<String> {
+        let up = self.workers.values().filter(|worker| worker.connected && worker.holdings.has(digest));
+        up.map(|worker| worker.address.clone()).take(MOST_HOLDERS).collect()
+    }
+
+    /// A process needs less of the files that are kept for it.
+    pub fn release(&mut self, release: &Arc<v1::Release>) {
+        let up = self.workers.iter().filter(|(_, worker)| worker.connected && worker.peer == Peer::Worker);
+        let orders = up.map(|(name, _)| Effect::Order(name.clone(), Order::Release(release.clone())));
+        self.effects.extend(orders);
     }
 
     /// A worker does not take this one.
@@ -786,13 +952,40 @@ impl Pool {
         }
     }
 
-    /// Where these attempts are.
+    /// Where these attempts are, or why they are nowhere.
     pub fn whereabouts(&self, keys: &[Key]) -> Vec<Option<Whereabouts>> {
         let find = |key: &Key| {
             let found = self.workers.iter().find(|(_, worker)| worker.has.contains_key(key));
-            found.map(|(name, worker)| Whereabouts { name: name.clone(), address: worker.address.clone() })
+            if let Some((name, worker)) = found {
+                return Some(Whereabouts::At { name: name.clone(), address: worker.address.clone() });
+            }
+            let task = self.queues.get(&key.0)?.iter().find(|task| task.key == *key)?;
+            Some(Whereabouts::Waits(self.why(&task.needs)))
         };
         keys.iter().map(find).collect()
+    }
+
+    /// Why nobody has an attempt yet.
+    fn why(&self, needs: &Needs) -> String {
+        let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker && worker.connected);
+        match up.map(|worker| worker.lacks(needs)).max_by_key(Option::is_none) {
+            None => "there is no worker in sight".into(),
+            Some(None) => "all workers that could run it are busy".into(),
+            Some(Some(_)) => {
+                let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker && worker.connected);
+                let least = up.filter_map(|worker| worker.lacks(needs)).max();
+                least.map_or_else(String::new, |lack| format!("no worker in sight {lack}"))
+            }
+        }
+    }
+
+    /// Who may know something of an element that is not out any more.
+    pub fn vicinity(&self, path: &str) -> Vicinity {
+        let workers = self.workers.values().filter(|worker| worker.peer == Peer::Worker && worker.connected);
+        let workers = workers.map(|worker| worker.address.clone()).collect();
+        let within = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let delegated = self.delegated.iter().rev().filter(|(root, _)| within(root));
+        Vicinity { workers, coordinators: delegated.map(|(_, address)| address.clone()).collect() }
     }
 
     fn enqueue(&mut self, task: Task, first: bool) {
@@ -818,26 +1011,33 @@ impl Pool {
             && let Some(process) = self.turns.pop_front()
         {
             let Some(queue) = self.queues.get_mut(&process) else { continue };
-            let Some(task) = queue.pop_front() else { continue };
-            let fitting = self.workers.iter_mut().filter(|(_, worker)| worker.fits(&task, now));
-            let best = fitting
-                .max_by_key(|(_, worker)| (worker.lease.is_none(), i64::from(worker.room()) - i64::from(worker.used)));
-            match best {
-                Some((name, worker)) => {
+            match next(queue, &self.workers, now) {
+                Some((name, mut task)) => {
+                    task.job.holdings = holdings(&self.workers, &name, &task.files);
                     let epoch = self.active.get(&process).copied().unwrap_or_default();
-                    worker.begin(name, Out::new(task), epoch, &mut self.effects);
+                    if let Some(worker) = self.workers.get_mut(&name) {
+                        worker.begin(&name, Out::new(task), epoch, &mut self.effects);
+                    }
                     stuck = 0;
                 }
-                None => {
-                    queue.push_front(task);
-                    stuck += 1;
-                }
+                None => stuck += 1,
             }
             if !queue.is_empty() {
                 self.turns.push_back(process);
             }
         }
-        self.tell_share();
+        self.tell_share(now);
+    }
+
+    /// How many attempts wait that no worker in sight could ever run, up to a bound.
+    fn hopeless(&self) -> u64 {
+        let up = || self.workers.values().filter(|worker| worker.peer == Peer::Worker && worker.connected);
+        let mut known: HashMap<(*const v1::Program, u32), bool> = HashMap::new();
+        let waiting = self.queues.values().flatten().filter(|task| {
+            let kind = (Arc::as_ptr(&task.program), task.job.activity);
+            *known.entry(kind).or_insert_with(|| up().all(|worker| worker.lacks(&task.needs).is_some()))
+        });
+        waiting.take(MOST_HOPELESS).count() as u64
     }
 
     fn begin_pending(&mut self, name: &Arc<str>) {
@@ -871,7 +1071,7 @@ impl Pool {
         // they are back.
         for worker in self.workers.values_mut().filter(|worker| worker.peer == Peer::Worker) {
             if worker.silent_since.is_some_and(|since| now.saturating_sub(since) > LOST_AFTER) {
-                worker.used = 0;
+                worker.used = Used::default();
                 std::mem::take(&mut worker.has)
                     .into_keys()
                     .for_each(|key| self.effects.push(Effect::Tell(key, Told::Lost)));
@@ -953,7 +1153,7 @@ impl Pool {
 
     /// How many attempts each process may have out: together somewhat more than there is room for, so that a process
     /// that cannot use its share leaves no worker idle.
-    fn tell_share(&mut self) {
+    fn tell_share(&mut self, now: Duration) {
         let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker);
         let up = up.filter(|worker| worker.connected && !worker.draining);
         let total: u64 = up.map(|worker| u64::from(worker.room())).sum();
@@ -967,6 +1167,11 @@ impl Pool {
             (total, 0 | 1) => total,
             (total, active) => (2 * total / active).clamp(1, total),
         };
+        // What waits for a worker that is not there must not keep the rest from being handed out.
+        if self.workers.values().any(|worker| worker.has_room(now)) {
+            self.hopeless = self.hopeless();
+        }
+        let room = room + self.hopeless;
         // Small changes of a large share are not worth telling.
         let room = if room.abs_diff(self.share.room) * 8 < self.share.room { self.share.room } else { room };
         let others = u64::from(roster.other_coordinators) + u64::from(roster.foreign_coordinators);
@@ -978,7 +1183,57 @@ impl Pool {
     }
 }
 
+/// Who has the files of a task that goes to that worker, and is not named by the references themselves.
+fn holdings(workers: &BTreeMap<Arc<str>, Worker>, name: &str, files: &[Need]) -> Vec<v1::Holding> {
+    let mut found = Vec::new();
+    for need in files {
+        // Also if it should have them itself: it may have let go of them.
+        let others = workers.iter().filter(|(other, _)| &***other != name).map(|(_, worker)| worker);
+        let others = others.filter(|other| other.connected && other.holdings.has(&need.digest));
+        let others = others.filter(|other| need.holders.iter().all(|holder| **holder != *other.address));
+        let addresses: Vec<String> = others.map(|other| other.address.clone()).take(MOST_HOLDERS).collect();
+        if !addresses.is_empty() {
+            found.push(v1::Holding { digest: need.digest.0.to_vec(), addresses });
+        }
+    }
+    found
+}
+
+/// Takes the first task out of a queue that some worker has room for: what waits for a worker that is not there does not
+/// hold up the rest.
+fn next(queue: &mut VecDeque<Task>, workers: &BTreeMap<Arc<str>, Worker>, now: Duration) -> Option<(Arc<str>, Task)> {
+    if !workers.values().any(|worker| worker.has_room(now)) {
+        return None;
+    }
+    // Activities of one type need the same.
+    let mut hopeless: Vec<(*const v1::Program, u32)> = Vec::new();
+    for at in 0..queue.len() {
+        let task = &queue[at];
+        let kind = (Arc::as_ptr(&task.program), task.job.activity);
+        if hopeless.contains(&kind) {
+            continue;
+        }
+        let fitting = workers.iter().filter(|(_, worker)| worker.fits(task, now));
+        if let Some((name, _)) = fitting.max_by_key(|(_, worker)| worker.worth(task)) {
+            let name = name.clone();
+            return Some((name, queue.remove(at)?));
+        }
+        hopeless.push(kind);
+    }
+    None
+}
+
 impl Worker {
+    /// How well it suits a task that it can take: one of the own group first; of those with a free slot the one to which
+    /// fewest bytes must move, so that no slot stays free for the sake of files; then the one with most room.
+    fn worth(&self, task: &Task) -> (bool, bool, u64, i64) {
+        let (free, bytes) = match task.files.is_empty() {
+            true => (false, 0),
+            false => (self.used.cpus + task.needs.cpus <= self.slots, self.holdings.bytes(&self.address, &task.files)),
+        };
+        (self.lease.is_none(), free, bytes, i64::from(self.room()) - i64::from(self.used.cpus))
+    }
+
     /// How much it may have: its slots and what it does in a moment; of a borrowed one the slots that were lent.
     fn room(&self) -> u32 {
         if let Some(lease) = self.lease {
@@ -991,17 +1246,41 @@ impl Worker {
         self.slots + ahead.min(self.queue)
     }
 
-    fn fits(&self, task: &Task, now: Duration) -> bool {
+    /// May it get anything now?
+    fn has_room(&self, now: Duration) -> bool {
         self.connected
             && self.peer == Peer::Worker
             && !self.draining
             && self.remembered
             && self.full_until.is_none_or(|until| until <= now)
             && self.lease.is_none_or(|lease| lease.until > now)
-            && task.cpus <= self.slots
-            && self.used + task.cpus <= self.room()
-            && task.tags.iter().all(|tag| self.tags.contains(&**tag))
+            && self.used.cpus < self.room()
+    }
+
+    fn fits(&self, task: &Task, now: Duration) -> bool {
+        self.has_room(now)
+            && self.lacks(&task.needs).is_none()
+            && self.used.cpus + task.needs.cpus <= self.room()
+            && self.used.memory.saturating_add(task.needs.memory) <= self.memory
+            && self.used.gpus.saturating_add(task.needs.gpus) <= self.gpus
             && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.job.activity)))
+    }
+
+    /// What it would need to have to run this at all.
+    fn lacks(&self, needs: &Needs) -> Option<Lack> {
+        if let Some(language) = needs.language.as_ref().filter(|language| !self.interpreters.contains(&***language)) {
+            return Some(Lack::Interpreter(language.clone()));
+        }
+        if let Some(tag) = needs.tags.iter().find(|tag| !self.tags.contains(&***tag)) {
+            return Some(Lack::Tag(tag.clone()));
+        }
+        match () {
+            () if needs.container && !self.containers => Some(Lack::Containers),
+            () if needs.gpus > self.gpus => Some(Lack::Gpus(needs.gpus)),
+            () if needs.memory > self.memory => Some(Lack::Memory(needs.memory)),
+            () if needs.cpus > self.slots => Some(Lack::Slots(needs.cpus)),
+            () => None,
+        }
     }
 
     fn begin(&mut self, name: &Arc<str>, out: Out, epoch: u64, effects: &mut Vec<Effect>) {
@@ -1010,7 +1289,7 @@ impl Worker {
         effects.push(Effect::Order(name.clone(), Order::Program(task.program.clone())));
         let job = v1::Job { epoch, ..task.job.clone() };
         effects.push(Effect::Order(name.clone(), Order::Job(Box::new(job))));
-        self.used += task.cpus;
+        self.used.add(&task.needs);
         self.owes = true;
         self.has.insert(task.key.clone(), out);
     }
@@ -1029,14 +1308,106 @@ impl Worker {
             if out.stop {
                 effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone())));
             }
-            self.used += out.task.cpus;
+            self.used.add(&out.task.needs);
             self.has.insert(key, Out { adopted: true, ..out });
         }
     }
 
     fn give_back(&mut self, key: &Key) -> Option<Out> {
         let out = self.has.remove(key)?;
-        self.used = self.used.saturating_sub(out.task.cpus);
+        self.used.subtract(&out.task.needs);
         Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: u8) -> Digest {
+        Digest([number; 32])
+    }
+
+    /// Workers by name, with slots and with objects that they have.
+    fn pool(workers: &[(&str, u32, &[u8])]) -> Pool {
+        let mut pool = Pool::default();
+        let address = |name: &str| format!("{name}:1");
+        let node = |name: &str| v1::NodeDescription { name: name.into(), address: address(name), ..Default::default() };
+        let workers_known = workers.iter().map(|(name, ..)| node(name)).collect();
+        pool.roster(v1::Roster { workers: workers_known, ..v1::Roster::default() }, Duration::ZERO);
+        for (name, slots, holds) in workers {
+            let holds = holds.iter().map(|number| digest(*number).0.to_vec()).collect();
+            let hello = v1::WorkerHello { slots: *slots, queue: 100, holds, ..v1::WorkerHello::default() };
+            pool.connected(&Arc::from(*name), hello, Duration::ZERO);
+        }
+        pool.began("p".into(), 1);
+        pool.effects();
+        pool
+    }
+
+    fn task(element: u64, files: &[(u8, u64)]) -> Task {
+        let need = |(number, size): &(u8, u64)| Need { digest: digest(*number), size: *size, holders: Vec::new() };
+        let key: Key = ("p".into(), element, 1);
+        let job = v1::Job { id: Some(wire_id(&key)), ..v1::Job::default() };
+        let files = files.iter().map(need).collect();
+        Task { key, program: Arc::default(), needs: Needs { cpus: 1, ..Needs::default() }, files, job }
+    }
+
+    /// Who gets these, in order, and whom they are told to ask.
+    fn placed(pool: &mut Pool, tasks: Vec<Task>) -> Vec<(String, Vec<String>)> {
+        tasks.into_iter().for_each(|task| pool.dispatch(task));
+        pool.place(Duration::ZERO);
+        let jobs = pool.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Order(name, Order::Job(job)) => {
+                let told = job.holdings.iter().flat_map(|holding| holding.addresses.clone()).collect();
+                Some((name.to_string(), told))
+            }
+            _ => None,
+        });
+        jobs.collect()
+    }
+
+    fn names(placed: &[(String, Vec<String>)]) -> Vec<&str> {
+        placed.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_task_goes_where_most_of_its_bytes_are() {
+        let workers: &[(&str, u32, &[u8])] = &[("a", 8, &[]), ("b", 1, &[1, 2]), ("c", 1, &[3])];
+        for (files, expected) in [
+            (&[(1, 10)][..], "b"),
+            (&[(3, 10)][..], "c"),
+            // Bytes count, not files.
+            (&[(1, 1), (2, 1), (3, 3)][..], "c"),
+            // Who has nothing of it, or if there is nothing to have: most room.
+            (&[(9, 10)][..], "a"),
+            (&[][..], "a"),
+        ] {
+            assert_eq!(names(&placed(&mut pool(workers), vec![task(1, files)])), [expected], "{files:?}");
+        }
+    }
+
+    #[test]
+    fn no_slot_stays_free_for_the_sake_of_files() {
+        let mut pool = pool(&[("a", 1, &[]), ("b", 1, &[1])]);
+        let tasks = (1..=4).map(|element| task(element, &[(1, 10)])).collect();
+        let placed = placed(&mut pool, tasks);
+        // The third and fourth wait where the file is, and who does not have it is told who does.
+        assert_eq!(names(&placed)[..3], ["b", "a", "b"]);
+        assert_eq!(placed[1].1, ["b:1"]);
+        assert!(placed[0].1.is_empty());
+    }
+
+    #[test]
+    fn who_worked_with_a_file_has_it() {
+        let mut pool = pool(&[("a", 1, &[]), ("b", 2, &[])]);
+        assert_eq!(names(&placed(&mut pool, vec![task(1, &[(1, 10)])])), ["b"]);
+        pool.answered("b", &[("p".into(), 1, 1)], Duration::ZERO);
+        pool.holds("a", vec![digest(2)]);
+        assert_eq!((pool.holders(&digest(1)), pool.holders(&digest(2))), (vec!["b:1".into()], vec!["a:1".into()]));
+        assert_eq!(names(&placed(&mut pool, vec![task(2, &[(2, 10)])])), ["a"]);
+        pool.lacks("b", &[digest(1)]);
+        pool.disconnected("a", Duration::ZERO);
+        assert!(pool.holders(&digest(1)).is_empty() && pool.holders(&digest(2)).is_empty());
     }
 }

@@ -14,7 +14,7 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1, value};
 use xavantes_repository::{Error, Store};
 
-use crate::convert::{element_from, failure};
+use crate::convert::{element_from, failure, release};
 use crate::dispatcher::{PoolMail, PoolSender};
 use crate::driver::{Batch, Driver, Effect, Entry, Incoming};
 use crate::foster;
@@ -427,9 +427,15 @@ impl Runner {
             // It is kept as it is until its parent has the answer. After a crash it ends once more.
             let answer = foster::answer(self.driver.engine().program(), self.driver.root(), outcome, results);
             let answer = foster::sendable(parent.key(), &self.id, answer, self.driver.counts());
+            let kept = match &answer.outcome {
+                Some(v1::answer::Outcome::Completed(completed)) => &completed.results[..],
+                _ => &[],
+            };
+            let release = release(&self.id, kept.iter());
+            let _ = self.pool.send(PoolMail::Release(release.into(), self.driver.made_files()));
             self.status.send_replace(status);
             if !parent.finish(answer) {
-                discard(&self.repository, &self.processes, &self.id);
+                discard(&self.repository, &self.pool, &self.processes, &self.id);
             }
             return self.late().await;
         }
@@ -440,6 +446,7 @@ impl Runner {
                 .collect(),
             _ => Vec::new(),
         };
+        let release = release(&self.id, results.iter().filter_map(|result: &v1::Parameter| result.value.as_ref()));
         let summary = journal::write(&Summary::new(&status, results));
         loop {
             match self.repository.close(&self.id, summary.clone()).await {
@@ -455,6 +462,7 @@ impl Runner {
                 }
             }
         }
+        let _ = self.pool.send(PoolMail::Release(release.into(), self.driver.made_files()));
         self.processes.remove(&self.id);
         self.status.send_replace(status);
         self.late().await;
@@ -561,11 +569,11 @@ impl Runner {
 }
 
 /// Removes a subtree that is over, and that nobody needs any more.
-pub(crate) fn discard(repository: &Store, processes: &Processes, id: &Arc<str>) {
+pub(crate) fn discard(repository: &Store, pool: &PoolSender, processes: &Processes, id: &Arc<str>) {
     let Some(handle) = processes.find(id) else { return };
     let summary = journal::write(&Summary::new(&handle.status.borrow(), Vec::new()));
     processes.remove(id);
-    let (repository, id) = (repository.clone(), id.clone());
+    let (repository, pool, id) = (repository.clone(), pool.clone(), id.clone());
     tokio::spawn(async move {
         loop {
             let removed = match repository.close(&id, summary.clone()).await {
@@ -575,7 +583,11 @@ pub(crate) fn discard(repository: &Store, processes: &Processes, id: &Arc<str>) 
             match removed {
                 Err(Error::Unavailable(_)) => tokio::time::sleep(TRY_AGAIN).await,
                 Err(error) => return info!(process = %id, %error, "a subtree that nobody needs is kept"),
-                Ok(()) => return,
+                Ok(()) => {
+                    let release = v1::Release { process: id.to_string(), ..v1::Release::default() };
+                    let _ = pool.send(PoolMail::Release(release.into(), true));
+                    return;
+                }
             }
         }
     });
@@ -597,10 +609,13 @@ fn attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, Key)> {
 async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabouts>, depth: u32) {
     let mut pending = vec![(element, depth)];
     while let Some((element, depth)) = pending.pop() {
-        if let Some(place) = places.get(&element.path) {
-            element.worker = place.name.to_string();
+        if let Some(Whereabouts::Waits(why)) = places.get(&element.path) {
+            element.waits.clone_from(why);
+        }
+        if let Some(Whereabouts::At { name, address }) = places.get(&element.path) {
+            element.worker = name.to_string();
             if element.delegated
-                && let Some(there) = remote(&place.address, &element.path, depth).await
+                && let Some(there) = remote(address, &element.path, depth).await
             {
                 element.children = there.children;
                 element.hidden = there.hidden;

@@ -21,8 +21,9 @@ use crate::driver::{Incoming, Wanted};
 use crate::foster::Caller;
 use crate::journal::{self, Placement, Summary};
 use crate::lifecycle::{Coordinator, unavailable};
+use crate::logs;
 use crate::parents::Report;
-use crate::pool::{Moved, key_of};
+use crate::pool::{Moved, Whereabouts, key_of};
 use crate::process::{Handle, Mail};
 
 /// How a coordinator is set up.
@@ -44,6 +45,8 @@ pub struct Options {
     pub retention_age: Option<Duration>,
     /// How many bytes ended processes take together at most.
     pub retention_size: Option<u64>,
+    /// Files that users bring for their processes.
+    pub files: Option<xavantes_files::Store>,
     /// Where lines that activities print go, with the paths of their elements.
     pub printed: Option<Printed>,
 }
@@ -149,13 +152,33 @@ impl Service {
         }
     }
 
+    /// An activity that is not alive any more, if a worker still knows of it.
+    async fn ended_activity(&self, path: String) -> Option<v1::Element> {
+        let records = logs::records(&self.coordinator, &path).await;
+        let last = records.last()?;
+        let (condition, attempts) = (last.state.clone(), last.attempt);
+        let worker = last.usage.as_ref().map_or_else(String::new, |usage| usage.node.clone());
+        Some(v1::Element {
+            path,
+            tag: "ACTIVITY".into(),
+            condition,
+            attempts,
+            worker,
+            records,
+            ..v1::Element::default()
+        })
+    }
+
     /// The coordinator that an input must go to instead.
     async fn elsewhere(&self, process: Arc<str>, rejection: &Rejection) -> Option<String> {
         let Rejection::Delegated { element, attempt } = rejection else { return None };
         let (places, placed) = oneshot::channel();
         let key = (process, element.bits(), *attempt);
         self.coordinator.pool.send(PoolMail::Where(vec![key], places)).ok()?;
-        Some(placed.await.ok()?.pop()??.address)
+        match placed.await.ok()?.pop()?? {
+            Whereabouts::At { address, .. } => Some(address),
+            Whereabouts::Waits(_) => None,
+        }
     }
 }
 
@@ -185,6 +208,7 @@ fn refuse(rejection: &Rejection) -> Status {
 
 #[tonic::async_trait]
 impl ProcessCoordinator for Service {
+    type LogsStream = logs::Pieces;
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
     type ResultsStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
     type DelegateStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
@@ -201,18 +225,36 @@ impl ProcessCoordinator for Service {
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
         let request = request.into_inner();
-        let (id, process) = self.find_running(&request.path).await?;
+        let (id, process) = match self.find_running(&request.path).await {
+            Ok(found) => found,
+            Err(status) => {
+                let element = self.ended_activity(request.path).await.ok_or(status)?;
+                return Ok(Response::new(v1::ShowResponse { element: Some(element) }));
+            }
+        };
         let (answer, answered) = oneshot::channel();
         let depth = request.depth.min(DEEPEST);
         let mail = Mail::Show { path: request.path.clone(), depth, answer };
         process.mail.send(mail).await.map_err(|_| ended())?;
         match answered.await.map_err(|_| ended())? {
-            Ok(element) => Ok(Response::new(v1::ShowResponse { element: Some(element) })),
+            Ok(mut element) => {
+                if depth == 0 && element.tag == "ACTIVITY" {
+                    element.records = logs::records(&self.coordinator, &request.path).await;
+                }
+                Ok(Response::new(v1::ShowResponse { element: Some(element) }))
+            }
             Err(rejection) => match self.elsewhere(id, &rejection).await {
                 Some(address) => question(there(&address).await?.show(request)).await.map(Response::new),
-                None => Err(refuse(&rejection)),
+                None => match self.ended_activity(request.path).await {
+                    Some(element) => Ok(Response::new(v1::ShowResponse { element: Some(element) })),
+                    None => Err(refuse(&rejection)),
+                },
             },
         }
+    }
+
+    async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        Ok(Response::new(logs::logs(&self.coordinator, request.into_inner()).await?))
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
@@ -263,7 +305,9 @@ impl ProcessCoordinator for Service {
                     .as_deref()
                     .map(|summary| journal::read("summary", summary).and_then(|summary: Summary| summary.results()));
                 let results = results.transpose().map_err(|error| Status::data_loss(error.to_string()))?;
-                (self.coordinator.describe(&entry), results.unwrap_or_default())
+                let mut results = results.unwrap_or_default();
+                self.coordinator.name_holders(&mut results).await;
+                (self.coordinator.describe(&entry), results)
             }
         };
         let parts = xavantes_proto::split(&v1::ResultsResponse { status: Some(status), results });
@@ -283,7 +327,7 @@ impl ProcessCoordinator for Service {
                 return Err(Status::not_found(format!("there is no process {process:?} here")));
             }
         }
-        self.coordinator.repository.forget(&processes).await.map_err(|error| unavailable(&error))?;
+        self.coordinator.forget(&processes).await.map_err(|error| unavailable(&error))?;
         Ok(Response::new(v1::ForgetResponse {}))
     }
 

@@ -4,7 +4,7 @@
 //! (`id..node.end`). Names are gone: code refers to *slots*, the positions of variables in their scope.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -569,8 +569,52 @@ pub struct ActivityType {
     pub parameters: Vec<Variable>,
     /// What it needs.
     pub requires: Requires,
+    /// The files that are laid into its working directory, and taken out of it.
+    pub files: ActivityFiles,
     /// What it runs.
     pub code: ActivityCode,
+    /// How its program is run; of Lua code nothing of it counts.
+    pub launch: Launch,
+}
+
+/// The files of an activity that runs in a working directory.
+#[derive(Debug, Clone, Default)]
+pub struct ActivityFiles {
+    /// Where parameters are laid; others have places by default.
+    pub inputs: Vec<InputFile>,
+    /// What is taken at the end.
+    pub outputs: Vec<OutputFile>,
+    /// Gives the texts that are computed, in order, from all parameters and the number of the attempt.
+    pub code: Option<Code>,
+}
+
+/// Where a parameter is laid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputFile {
+    /// The parameter.
+    pub slot: u32,
+    /// The path in the working directory.
+    pub path: FileText,
+}
+
+/// What becomes the value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// The parameter.
+    pub slot: u32,
+    /// Matches paths in the working directory.
+    pub pattern: FileText,
+    /// Where it is written to, besides: a place in a data source.
+    pub to: Option<FileText>,
+}
+
+/// A path, pattern or place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileText {
+    /// As it is written.
+    Plain(Arc<str>),
+    /// The result of that number of [`ActivityFiles::code`].
+    Computed(usize),
 }
 
 /// What a worker must have to run an activity.
@@ -582,13 +626,73 @@ pub struct Requires {
     pub memory: u64,
     /// Graphics processors.
     pub gpus: u32,
+    /// Bytes of disk that it may use while it runs; 0 when nothing was asked for.
+    pub scratch: u64,
+    /// Files that each of its processes may have open; 0 when nothing was asked for.
+    pub open_files: u32,
+    /// Processes that it may have at once; 0 when nothing was asked for.
+    pub processes: u32,
     /// Words that the worker must be tagged with.
     pub tags: Vec<Arc<str>>,
 }
 
 impl Default for Requires {
     fn default() -> Self {
-        Self { cpus: 1, memory: 0, gpus: 0, tags: Vec::new() }
+        Self { cpus: 1, memory: 0, gpus: 0, scratch: 0, open_files: 0, processes: 0, tags: Vec::new() }
+    }
+}
+
+/// How a program is run, and what its end means.
+#[derive(Debug, Clone, Default)]
+pub struct Launch {
+    /// It runs in a container of this image.
+    pub image: Option<Arc<str>>,
+    /// Environment variables that are declared.
+    pub environment: Environment,
+    /// Exit statuses that mean success.
+    pub success: Statuses,
+    /// Exit statuses after which it is worth trying again; without them all that are no success.
+    pub retry: Option<Statuses>,
+    /// For each parameter in order, what gives its value, if that is not the file of results.
+    pub captures: Vec<Option<Capture>>,
+}
+
+/// Environment variables with their values.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// The names.
+    pub names: Vec<Arc<str>>,
+    /// Gives the values in the order of the names, from all parameters in order and the number of the attempt.
+    pub code: Option<Code>,
+}
+
+/// What a program leaves besides its file of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capture {
+    /// Everything that it printed.
+    Stdout,
+    /// That, without white space around it, as a literal of the parameter's type.
+    Trimmed,
+    /// That, as JSON.
+    Json,
+    /// Its exit status.
+    ExitStatus,
+}
+
+/// Some exit statuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statuses(pub Vec<RangeInclusive<u8>>);
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self(vec![0..=0])
+    }
+}
+
+impl Statuses {
+    /// Is this one of them?
+    pub fn contains(&self, status: i32) -> bool {
+        u8::try_from(status).is_ok_and(|status| self.0.iter().any(|range| range.contains(&status)))
     }
 }
 

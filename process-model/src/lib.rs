@@ -3,7 +3,9 @@
 
 pub mod definition;
 pub mod diagnostic;
+pub mod digest;
 pub mod load;
+pub mod path;
 pub mod script;
 pub mod shared;
 pub mod value;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::xml::trim;
 
 /// Lists and maps nest no deeper than this, so that walking a value cannot exhaust the stack.
@@ -49,13 +50,65 @@ pub enum Value {
     Shared(SharedRef),
 }
 
+/// A reference names so many of the nodes that hold its content, so that it stays small.
+pub const MOST_HOLDERS: usize = 4;
+
 /// Where the bytes of a `file` or `directory` parameter are to be found.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileRef {
-    /// `source://name/path`, or a path as the user wrote it.
+    /// `source://name/path`, or a path as the user wrote it; of kept content the name of the file.
     pub uri: Arc<str>,
     /// A whole directory rather than one file.
     pub directory: bool,
+    /// What is in it, if that is known: then the grid keeps it.
+    pub content: Option<Content>,
+}
+
+impl FileRef {
+    /// A reference to something outside the grid.
+    pub fn outside(uri: impl Into<Arc<str>>, directory: bool) -> Self {
+        Self { uri: uri.into(), directory, content: None }
+    }
+}
+
+/// The content of a file, or of all files of a directory, and who has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Content {
+    /// Of the bytes of a file, or of the list of what is in a directory.
+    pub digest: Digest,
+    /// In bytes; of a directory the sum of its files.
+    pub size: u64,
+    /// A program.
+    pub executable: bool,
+    /// Addresses of nodes that had it when the reference was made; at most [`MOST_HOLDERS`].
+    pub holders: Vec<Arc<str>>,
+}
+
+impl Content {
+    /// What makes it what it is. Who holds it does not.
+    fn identity(&self) -> (&Digest, u64, bool) {
+        (&self.digest, self.size, self.executable)
+    }
+}
+
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Content {}
+
+impl Ord for Content {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.identity().cmp(&other.identity())
+    }
+}
+
+impl PartialOrd for Content {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The kinds of shared objects.
@@ -159,8 +212,8 @@ impl Type {
             (Type::Bytes, Value::Str(text)) => Value::Bytes(text.as_bytes().into()),
             // `{}` in Lua is both.
             (Type::Map, Value::List(items)) if items.is_empty() => Value::Map(Arc::default()),
-            (Type::File, Value::Str(uri)) => Value::File(Arc::new(FileRef { uri, directory: false })),
-            (Type::Directory, Value::Str(uri)) => Value::File(Arc::new(FileRef { uri, directory: true })),
+            (Type::File, Value::Str(uri)) => Value::File(Arc::new(FileRef::outside(uri, false))),
+            (Type::Directory, Value::Str(uri)) => Value::File(Arc::new(FileRef::outside(uri, true))),
             (_, value) => value,
         };
         let fits = match (self, &accepted) {
@@ -248,6 +301,16 @@ impl Value {
         }
     }
 
+    /// Calls `visit` for every file and directory referred to, at any depth.
+    pub fn each_file(&self, visit: &mut impl FnMut(&Arc<FileRef>)) {
+        match self {
+            Value::File(file) => visit(file),
+            Value::List(items) => items.iter().for_each(|item| item.each_file(visit)),
+            Value::Map(map) => map.values().for_each(|item| item.each_file(visit)),
+            _ => {}
+        }
+    }
+
     /// How deep lists and maps nest in it; a simple value has depth 0.
     pub fn depth(&self) -> usize {
         match self {
@@ -258,7 +321,8 @@ impl Value {
     }
 
     /// As JSON. What JSON cannot say is an object with one key that begins with `$`: `{"$bytes": "<hex>"}`,
-    /// `{"$float": "NaN"}`, `{"$file": uri}`, `{"$directory": uri}`, `{"$shared": …}`.
+    /// `{"$float": "NaN"}`, `{"$file": uri}`, `{"$directory": uri}`, `{"$shared": …}`. Files and directories whose content
+    /// is known say more: `{"$file": {"name": …, "digest": …, "size": …, "holders": […]}}`.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::{Value as Json, json};
         match self {
@@ -271,8 +335,19 @@ impl Value {
             Value::Bytes(b) => json!({ "$bytes": b.iter().map(|b| format!("{b:02x}")).collect::<String>() }),
             Value::List(items) => items.iter().map(Value::to_json).collect(),
             Value::Map(map) => Json::Object(map.iter().map(|(k, v)| (k.to_string(), v.to_json())).collect()),
-            Value::File(file) if file.directory => json!({ "$directory": file.uri }),
-            Value::File(file) => json!({ "$file": file.uri }),
+            Value::File(file) => {
+                let Content { digest, size, executable, holders } = match &file.content {
+                    None => return json!({ kind_key(file.directory): file.uri }),
+                    Some(content) => content,
+                };
+                let mut known = json!({
+                    "name": file.uri, "digest": digest.to_string(), "size": size, "holders": holders,
+                });
+                if *executable {
+                    known["executable"] = json!(true);
+                }
+                json!({ kind_key(file.directory): known })
+            }
             Value::Shared(object) => {
                 json!({ "$shared": { "kind": object.kind.type_name(), "home": object.home, "id": object.id } })
             }
@@ -308,8 +383,8 @@ fn from_json(json: serde_json::Value) -> Result<Value, String> {
         Json::Array(items) => Value::List(Arc::new(items.into_iter().map(from_json).collect::<Result<_, _>>()?)),
         Json::Object(map) => {
             if map.len() == 1
-                && let Some((key, Json::String(text))) = map.iter().next()
-                && let Some(special) = special(key, text)
+                && let Some((key, only)) = map.iter().next()
+                && let Some(special) = special(key, only)
             {
                 return special;
             }
@@ -319,14 +394,38 @@ fn from_json(json: serde_json::Value) -> Result<Value, String> {
     })
 }
 
-fn special(key: &str, text: &str) -> Option<Result<Value, String>> {
-    Some(match key {
-        "$float" => text.parse().map(Value::Float).map_err(|_| format!("{text:?} is not a float")),
-        "$bytes" => hex(text).map(|bytes| Value::Bytes(bytes.into())).ok_or_else(|| format!("{text:?} is not hex")),
-        "$file" => Type::File.accept(Value::from(text)),
-        "$directory" => Type::Directory.accept(Value::from(text)),
+fn special(key: &str, json: &serde_json::Value) -> Option<Result<Value, String>> {
+    use serde_json::Value as Json;
+    Some(match (key, json) {
+        ("$float", Json::String(text)) => {
+            text.parse().map(Value::Float).map_err(|_| format!("{text:?} is not a float"))
+        }
+        ("$bytes", Json::String(text)) => {
+            hex(text).map(|bytes| Value::Bytes(bytes.into())).ok_or_else(|| format!("{text:?} is not hex"))
+        }
+        ("$file", Json::String(text)) => Type::File.accept(Value::from(text.as_str())),
+        ("$directory", Json::String(text)) => Type::Directory.accept(Value::from(text.as_str())),
+        ("$file" | "$directory", Json::Object(known)) => {
+            file_from(known, key == "$directory").map(|file| Value::File(Arc::new(file)))
+        }
         _ => return None,
     })
+}
+
+fn kind_key(directory: bool) -> &'static str {
+    if directory { "$directory" } else { "$file" }
+}
+
+fn file_from(known: &serde_json::Map<String, serde_json::Value>, directory: bool) -> Result<FileRef, String> {
+    let text = |key: &str| known.get(key).and_then(|it| it.as_str()).ok_or_else(|| format!("a file has no {key:?}"));
+    let holders = known.get("holders").and_then(|it| it.as_array()).into_iter().flatten();
+    let content = Content {
+        digest: text("digest")?.parse()?,
+        size: known.get("size").and_then(|it| it.as_u64()).ok_or("a file has no \"size\"")?,
+        executable: known.get("executable").and_then(|it| it.as_bool()).unwrap_or_default(),
+        holders: holders.filter_map(|it| it.as_str()).take(MOST_HOLDERS).map(Arc::from).collect(),
+    };
+    Ok(FileRef { uri: text("name")?.into(), directory, content: Some(content) })
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -398,7 +497,7 @@ impl Ord for Value {
             (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
             (Value::List(a), Value::List(b)) => a.cmp(b),
             (Value::Map(a), Value::Map(b)) => a.cmp(b),
-            (Value::File(a), Value::File(b)) => (&a.uri, a.directory).cmp(&(&b.uri, b.directory)),
+            (Value::File(a), Value::File(b)) => a.cmp(b),
             (Value::Shared(a), Value::Shared(b)) => a.cmp(b),
             (a, b) => rank(a).cmp(&rank(b)),
         }
@@ -444,6 +543,26 @@ mod tests {
         let Value::Map(map) = &value else { panic!("not a map") };
         assert_eq!(map["b"], Value::Bytes(vec![0, 255].into()));
         assert_eq!(map["d"], Value::Int(i64::MAX));
+    }
+
+    #[test]
+    fn files_survive_json_and_are_what_is_in_them() {
+        let digest = "0f".repeat(32);
+        let text = format!(
+            r#"[{{"$file":"source://a/b"}},{{"$directory":{{"name":"d","digest":"{digest}","size":5,"holders":["a:1"]}}}},
+               {{"$file":{{"name":"x","digest":"{digest}","size":0,"executable":true,"holders":[]}}}}]"#
+        );
+        let value = Value::try_from(serde_json::from_str::<serde_json::Value>(&text).unwrap()).unwrap();
+        assert_eq!(Value::try_from(value.to_json()).unwrap(), value);
+        let mut seen = Vec::new();
+        value.each_file(&mut |file| seen.push(file.clone()));
+        assert_eq!(seen.len(), 3);
+        let mut moved = (*seen[1]).clone();
+        assert_eq!(moved.content.as_ref().unwrap().holders, ["a:1".into()]);
+        moved.content.as_mut().unwrap().holders.clear();
+        assert_eq!(moved, *seen[1]);
+        let wrong = serde_json::json!({ "$file": { "name": "x", "digest": "beef", "size": 1 } });
+        assert!(Value::try_from(wrong).unwrap_err().contains("not a digest"));
     }
 
     #[test]

@@ -545,3 +545,30 @@ fn wide_documents() {
         assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     });
 }
+
+#[test]
+fn how_programs_are_run() {
+    let program = program(
+        r#"<ACTIVITY_TYPE NAME="Run"><IN_PARAMETER NAME="n" TYPE="int"/>
+        <OUT_PARAMETER NAME="a" TYPE="int" FROM="stdout-trimmed"/><OUT_PARAMETER NAME="b" TYPE="int"/>
+        <INOUT_PARAMETER NAME="c" TYPE="int" FROM=" exit-status "/>
+        <ENV NAME="THREADS" VALUE="${n * 2}"/><ENV NAME="WORD" VALUE="a ${attempt}"/>
+        <REQUIRES SCRATCH="1KiB" OPEN_FILES="64" PROCESSES="8"/>
+        <CODE LANGUAGE="sh" IMAGE="debian:12" SUCCESS="0,3" RETRY="75, 100-110">true</CODE></ACTIVITY_TYPE>
+        <PROCESS_TYPE NAME="P"><BODY/></PROCESS_TYPE>"#,
+    );
+    let run_type = program.activities.last().unwrap();
+    let requires = &run_type.requires;
+    assert_eq!((requires.scratch, requires.open_files, requires.processes), (1024, 64, 8));
+    let Launch { image, environment, success, retry, captures } = &run_type.launch;
+    assert_eq!(image.as_deref(), Some("debian:12"));
+    assert_eq!(environment.names, ["THREADS".into(), "WORD".into()]);
+    let arguments = [Value::Int(4), Value::Null, Value::Null, Value::Null, Value::Int(2)];
+    assert_eq!(run(environment.code.as_ref().unwrap(), &arguments), [Value::Int(8), "a 2".into()]);
+    assert!([0, 3].iter().all(|status| success.contains(*status)) && !success.contains(1));
+    let retry = retry.as_ref().unwrap();
+    assert!([75, 100, 110].iter().all(|status| retry.contains(*status)));
+    assert!(![0, 111, -1, 1000].iter().any(|status| retry.contains(*status)));
+    assert_eq!(captures, &[None, Some(Capture::Trimmed), None, Some(Capture::ExitStatus)]);
+    assert!(Launch::default().success.contains(0) && !Launch::default().success.contains(3));
+}

@@ -136,6 +136,10 @@ fn grammar() {
             ("bad-value", "expected true or false", ""),
         ),
         (
+            r#"<PROCESS_TYPE NAME="P"><OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout"/><BODY/></PROCESS_TYPE>"#,
+            ("unknown-attribute", "only for the results of activity types", "remove it"),
+        ),
+        (
             r#"<PROCESS_TYPE NAME="P"><BODY><IN_PARAMETER NAME="¦a" TYPE="int"/></BODY></PROCESS_TYPE>"#,
             ("missing-parameter", "BODY has no starter", "DEFAULT"),
         ),
@@ -162,13 +166,75 @@ fn activity_types() {
         (r#"<CODE LANGUAGE="lua">¦attempt = 1</CODE>"#, ("bad-assignment", "only be read", "")),
         (r#"<CODE LANGUAGE="lua">local s = ¦RemoteSet.new()</CODE>"#, ("unknown-name", "cannot create", "parameter")),
         (r#"<CODE LANGUAGE="lua">local s = ¦...</CODE>"#, ("lua-syntax", "function of its own", "")),
+        (r#"<ENV NAME="¦A-B" VALUE=""/><CODE LANGUAGE="bash"/>"#, ("bad-value", "NAME: expected a name", "")),
+        (r#"<ENV NAME="¦XAVANTES_PATH" VALUE=""/><CODE LANGUAGE="bash"/>"#, ("bad-value", "kept for Xavantes", "")),
+        (r#"<ENV NAME="A" VALUE="${¦dpth}"/><CODE LANGUAGE="bash"/>"#, ("unknown-name", "\"dpth\"", "\"depth\"")),
+        (r#"<ENV NAME="A" VALUE="¦${depth"/><CODE LANGUAGE="bash"/>"#, ("bad-value", "never closed", "$${")),
+        (
+            r#"<ENV NAME="A" VALUE=""/><¦ENV NAME="A" VALUE=""/><CODE LANGUAGE="sh"/>"#,
+            ("duplicate-name", "\"A\" is set twice", "keep one"),
+        ),
+        (r#"<¦ENV NAME="A" VALUE="a"/><CODE LANGUAGE="lua"/>"#, ("misplaced-element", "not for Lua", "bash")),
+        (r#"<CODE LANGUAGE="lua" ¦IMAGE="debian"/>"#, ("unknown-attribute", "IMAGE is only for programs", "bash")),
+        (r#"<CODE LANGUAGE="sh" IMAGE="¦--privileged"/>"#, ("bad-value", "IMAGE: expected the name", "")),
+        (r#"<CODE LANGUAGE="sh" SUCCESS="¦256"/>"#, ("bad-value", "SUCCESS: expected exit statuses", "")),
+        (r#"<CODE LANGUAGE="sh" RETRY="¦9-3"/>"#, ("bad-value", "RETRY: 9-3 is empty", "")),
+        (
+            r#"<OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout"/><CODE LANGUAGE="lua"/>"#,
+            ("unknown-attribute", "FROM is only for programs", "bash"),
+        ),
+        (
+            r#"<OUT_PARAMETER NAME="a" TYPE="int" FROM="¦stderr"/><CODE LANGUAGE="sh"/>"#,
+            ("bad-value", "FROM: expected stdout or", ""),
+        ),
+        (r#"<REQUIRES PROCESSES="¦0"/><CODE LANGUAGE="lua"/>"#, ("bad-value", "PROCESSES: must be at least 1", "")),
+        (r#"<REQUIRES SCRATCH="¦4 GB"/><CODE LANGUAGE="lua"/>"#, ("bad-value", "SCRATCH: expected a size", "")),
         (r#"<REQUIRES CPUS="¦0"/><CODE LANGUAGE="lua"/>"#, ("bad-value", "CPUS: must be at least 1", "")),
         (r#"<REQUIRES GPUS="¦-1"/><CODE LANGUAGE="lua"/>"#, ("bad-value", "GPUS", "")),
         (r#"<REQUIRES MEMORY="¦4 GB"/><CODE LANGUAGE="lua"/>"#, ("bad-value", "MEMORY: expected a size", "")),
         (r#"<REQUIRES ¦MEM="4GB"/><CODE LANGUAGE="lua"/>"#, ("unknown-attribute", "MEM", "MEMORY")),
+        (
+            r#"<¦INPUT PARAMETER="data"/><CODE LANGUAGE="sh"/>"#,
+            ("missing-attribute", "INPUT needs the attribute PATH", ""),
+        ),
+        (
+            r#"<INPUT PARAMETER="¦daat" PATH="a"/><CODE LANGUAGE="sh"/>"#,
+            ("unknown-name", "no parameter \"daat\"", "\"data\""),
+        ),
+        (
+            r#"<INPUT PARAMETER="¦depth" PATH="a"/><CODE LANGUAGE="sh"/>"#,
+            ("unknown-name", "no IN parameter of the type", ""),
+        ),
+        (
+            r#"<INPUT PARAMETER="¦parts" PATH="a"/><CODE LANGUAGE="sh"/>"#,
+            ("unknown-name", "no IN parameter of the type", ""),
+        ),
+        (r#"<OUTPUT PARAMETER="¦data" PATTERN="a"/><CODE LANGUAGE="sh"/>"#, ("unknown-name", "no OUT parameter", "")),
+        (r#"<INPUT PARAMETER="data" PATH="¦/etc/passwd"/><CODE LANGUAGE="sh"/>"#, ("bad-value", "is absolute", "")),
+        (
+            r#"<INPUT PARAMETER="data" PATH="¦../x"/><CODE LANGUAGE="sh"/>"#,
+            ("bad-value", "leads out of the directory", ""),
+        ),
+        (r#"<OUTPUT PARAMETER="parts" PATTERN="¦a["/><CODE LANGUAGE="sh"/>"#, ("bad-value", "without its", "")),
+        (r#"<OUTPUT PARAMETER="parts" PATTERN="¦a**"/><CODE LANGUAGE="sh"/>"#, ("bad-value", "not a whole name", "")),
+        (r#"<OUTPUT PARAMETER="parts" PATTERN="${¦nmber}"/><CODE LANGUAGE="sh"/>"#, ("unknown-name", "\"nmber\"", "")),
+        (
+            r#"<OUTPUT PARAMETER="parts" PATTERN="¦${depth"/><CODE LANGUAGE="sh"/>"#,
+            ("bad-value", "never closed", "$${"),
+        ),
+        (
+            r#"<OUTPUT PARAMETER="parts" PATTERN="a" TO="¦http://x/y"/><CODE LANGUAGE="sh"/>"#,
+            ("bad-value", "source://", ""),
+        ),
+        (
+            r#"<OUTPUT PARAMETER="parts" PATTERN="a"/><OUTPUT PARAMETER="¦parts" PATTERN="b"/><CODE LANGUAGE="sh"/>"#,
+            ("unknown-name", "two OUTPUTs", ""),
+        ),
+        (r#"<¦INPUT PARAMETER="data" PATH="a"/><CODE LANGUAGE="lua"/>"#, ("misplaced-element", "is for programs", "")),
         (r#"<IN_PARAMETER NAME="¦attempt" TYPE="int"/><CODE LANGUAGE="lua"/>"#, ("duplicate-name", "attempt", "")),
     ] {
-        let parameters = r#"<IN_PARAMETER NAME="depth" TYPE="int"/><OUT_PARAMETER NAME="model" TYPE="string"/>"#;
+        let parameters = r#"<IN_PARAMETER NAME="depth" TYPE="int"/><OUT_PARAMETER NAME="model" TYPE="string"/>
+            <IN_PARAMETER NAME="data" TYPE="file" OPTIONAL="true"/><OUT_PARAMETER NAME="parts" TYPE="list" OPTIONAL="true"/>"#;
         check(&document(&format!(r#"<ACTIVITY_TYPE NAME="A">{parameters}{content}</ACTIVITY_TYPE>"#)), expected);
     }
     for (attributes, expected) in [

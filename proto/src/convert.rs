@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use xavantes_model::digest::Digest;
 use xavantes_model::shared::{Method, methods};
-use xavantes_model::value::{FileRef, MAX_VALUE_DEPTH, SharedKind, SharedRef, Value};
+use xavantes_model::value::{Content, FileRef, MAX_VALUE_DEPTH, MOST_HOLDERS, SharedKind, SharedRef, Value};
 
 use crate::v1;
 
@@ -32,7 +33,7 @@ pub fn value(value: &Value) -> v1::Value {
             let entries = map.iter().map(|(key, item)| (key.to_string(), self::value(item))).collect();
             Kind::Map(v1::ValueMap { entries })
         }
-        Value::File(file) => Kind::File(v1::FileReference { uri: file.uri.to_string(), directory: file.directory }),
+        Value::File(file) => Kind::File((&**file).into()),
         Value::Shared(object) => Kind::Shared(object.into()),
     };
     v1::Value { kind: Some(kind) }
@@ -63,9 +64,42 @@ fn at_depth(value: v1::Value, depth: usize) -> Result<Value, Unfit> {
             let entries = map.entries.into_iter().map(|(key, item)| Ok((key.into(), at_depth(item, depth + 1)?)));
             Value::Map(Arc::new(entries.collect::<Result<_, _>>()?))
         }
-        Some(Kind::File(file)) => Value::File(Arc::new(FileRef { uri: file.uri.into(), directory: file.directory })),
+        Some(Kind::File(file)) => Value::File(Arc::new(file.try_into()?)),
         Some(Kind::Shared(object)) => Value::Shared(object.try_into()?),
     })
+}
+
+impl From<&FileRef> for v1::FileReference {
+    fn from(file: &FileRef) -> Self {
+        let content = file.content.as_ref().map(|content| v1::Content {
+            digest: content.digest.0.to_vec(),
+            size: content.size,
+            executable: content.executable,
+            holders: content.holders.iter().map(|holder| holder.to_string()).collect(),
+        });
+        Self { uri: file.uri.to_string(), directory: file.directory, content }
+    }
+}
+
+impl TryFrom<v1::FileReference> for FileRef {
+    type Error = Unfit;
+
+    fn try_from(file: v1::FileReference) -> Result<Self, Unfit> {
+        let content = file.content.map(|content| {
+            Ok(Content {
+                digest: digest_from(&content.digest)?,
+                size: content.size,
+                executable: content.executable,
+                holders: content.holders.into_iter().take(MOST_HOLDERS).map(Arc::from).collect(),
+            })
+        });
+        Ok(Self { uri: file.uri.into(), directory: file.directory, content: content.transpose()? })
+    }
+}
+
+/// A digest from the wire.
+pub fn digest_from(bytes: &[u8]) -> Result<Digest, Unfit> {
+    Digest::from_bytes(bytes).ok_or(Unfit("a digest does not have 32 bytes"))
 }
 
 impl From<&SharedRef> for v1::SharedReference {

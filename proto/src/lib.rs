@@ -15,11 +15,11 @@ pub mod v1 {
 /// For the sizes of messages.
 pub use prost::Message;
 
-pub use connect::{connect, question};
+pub use connect::{connect, connect_bulk, question};
 pub use epochs::Epochs;
 pub use parts::{Assembler, Parted, pack, split};
 
-pub use convert::{Unfit, method_name, value, value_from};
+pub use convert::{Unfit, digest_from, method_name, value, value_from};
 
 /// The description of the protocol, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -277,6 +277,7 @@ fn order_message(orders: Vec<Order>) -> v1::WorkOrder {
             Order::Reply(reply) => message.replies.push(reply),
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
             Order::Claim(claims) => message.claims.extend(claims),
+            Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
         }
     }
     message

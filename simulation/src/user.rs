@@ -169,9 +169,9 @@ impl World<'_> {
             ReplyTo::Moved(moved) => {
                 let Moved { c, life, origin, epoch } = *moved;
                 let (delay, task) = match answer {
-                    Answer::Done => (delay + 10_000, Task::TellParent(origin, epoch, true)),
+                    Answer::Done => (delay + 30_000, Task::TellParent(origin, epoch)),
                     Answer::Unwanted => (delay, Task::StopUnwanted(origin)),
-                    _ => (delay + 2000, Task::TellParent(origin, epoch, false)),
+                    _ => (delay + 2000, Task::TellParent(origin, epoch)),
                 };
                 self.at(self.now + delay, Event::Node(Who::Coordinator(c), life, task));
             }

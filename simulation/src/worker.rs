@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use xavantes_activity_manager::Room;
 use xavantes_activity_manager::books::{Books, Deed, Key, Ready, Report as Told};
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
@@ -65,7 +66,7 @@ pub struct Worker {
 impl Memory {
     fn new(slots: u32, queue: u32) -> Self {
         Self {
-            books: Books::new(slots, queue as usize),
+            books: Books::new(Room::slots(slots), queue as usize),
             outboxes: BTreeMap::new(),
             programs: BTreeSet::new(),
             writes: VecDeque::new(),
@@ -386,5 +387,5 @@ fn ready(key: &Key, job: &v1::Job, programs: &BTreeSet<String>) -> Result<Ready<
         _ => None,
     };
     let job = Job { key: key.clone(), path: job.path.clone(), number, objects: [object(1), object(2)] };
-    Ok(Ready { needs: 1, job: Arc::new(job) })
+    Ok(Ready { needs: Room::slots(1), job: Arc::new(job) })
 }

@@ -88,7 +88,7 @@ pub enum Task {
     Timer(Arc<str>, u64),
     Stored(Done, Result<(), Refused>),
     Again(Arc<str>, u64),
-    TellParent(Origin, u64, bool),
+    TellParent(Origin, u64),
     StopUnwanted(Origin),
     Discard(Arc<str>),
 }
@@ -450,7 +450,7 @@ impl<'a> World<'a> {
                 Task::Timer(id, number) => self.on_timer(c, &id, number),
                 Task::Stored(done, result) => self.on_stored(c, done, result),
                 Task::Again(id, number) => self.write_again(c, &id, number),
-                Task::TellParent(origin, epoch, told) => self.tell_parent(c, origin, epoch, told),
+                Task::TellParent(origin, epoch) => self.tell_parent(c, origin, epoch),
                 Task::StopUnwanted(origin) => self.stop_unwanted(c, &origin),
                 Task::Discard(process) => self.discard(c, &process),
                 Task::Flush(..) | Task::Kept | Task::Step(_) => {}

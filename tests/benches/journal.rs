@@ -15,7 +15,7 @@ const MOST: f64 = 1.15;
 
 fn main() -> ExitCode {
     let mut grid = Grid::within(Path::new(env!("CARGO_TARGET_TMPDIR")));
-    let file = pairs::document(&mut grid);
+    let file = pairs::document(&mut grid, pairs::NOTHING);
     let (memory, disk) = (free_address(), free_address());
     grid.start("memory/node", &memory, &["--in-memory"]);
     grid.start("disk/node", &disk, &[]);

@@ -37,7 +37,7 @@ async fn clients(address: &str) -> Vec<ProcessCoordinatorClient<tonic::transport
 
 fn main() -> ExitCode {
     let mut grid = Grid::new();
-    let file = pairs::document(&mut grid);
+    let file = pairs::document(&mut grid, pairs::NOTHING);
     let address = free_address();
     grid.start("a/node", &address, &["--in-memory"]);
     let runtime = Runtime::new().expect("there are threads");

@@ -242,6 +242,19 @@ impl Grid {
         self.node_mut(name).kill();
     }
 
+    /// Ends a node at once, but nothing that it has started.
+    pub fn kill_alone(&mut self, name: &str) {
+        if let Some(mut child) = self.node_mut(name).child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// The process of a node.
+    pub fn pid(&self, name: &str) -> u32 {
+        self.node(name).pid()
+    }
+
     /// Lets a node stand still; what it started goes on.
     pub fn freeze(&self, name: &str) {
         self.signal(name, "STOP");

@@ -238,7 +238,7 @@ impl Engine {
         let Some(instance) = self.state.instances.get(id) else { return };
         let policy = self.policy(instance);
         match outcome {
-            Outcome::Failed(error) if error.kind != FailureKind::Parameter && instance.failures < policy.retries => {
+            Outcome::Failed(error) if !error.permanent && instance.failures < policy.retries => {
                 let until = self.now.after(policy.delay_after(instance.failures + 1));
                 self.emit(out, Event::Waiting { id, until, error });
                 self.agenda.push(Task::Advance(id));

@@ -60,6 +60,8 @@ pub struct Failure {
     pub stderr: Option<String>,
     /// A failure during whose handling this one happened.
     pub cause: Option<Box<Failure>>,
+    /// To try again would be of no use.
+    pub permanent: bool,
 }
 
 impl Failure {
@@ -74,6 +76,7 @@ impl Failure {
             exit_status: None,
             stderr: None,
             cause: None,
+            permanent: kind == FailureKind::Parameter,
         }
     }
 

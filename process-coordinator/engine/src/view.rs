@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xavantes_model::definition::Kind;
+use xavantes_model::value::Value;
 
 use crate::engine::Engine;
 use crate::failure::Failure;
@@ -82,6 +83,15 @@ impl Engine {
     /// The path of a live element.
     pub fn path(&self, id: ElementId) -> String {
         self.state.path(&self.program, id)
+    }
+
+    /// The activity type and the parameters of an activity that was handed out.
+    pub fn activity(&self, id: ElementId) -> Option<(usize, &[Value])> {
+        let instance = self.state.instances.get(id)?;
+        match self.program.node(instance.site_process as usize, instance.site).kind {
+            Kind::Activity { activity } if !instance.delegated => Some((activity, &instance.variables)),
+            _ => None,
+        }
     }
 
     /// What is to be seen of a live element.

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::attributes::read;
+use super::attributes::{choice, read};
 use super::bindings::join;
 use super::compile::{Place, report_unclosed};
 use super::grammar::{self, Tag};
 use super::scope::{self, TooMuch, check_code, check_count};
 use super::template::{self, Piece};
-use super::{Document, MOST_CANDIDATES, Report, TypeInfo, literals};
-use crate::definition::{ActivityCode, ActivityType, Requires};
+use super::{Document, MOST_CANDIDATES, Report, TypeInfo, files, literals};
+use crate::definition::{ActivityCode, ActivityType, Capture, Environment, Launch, Requires};
 use crate::diagnostic::did_you_mean;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
 use crate::value::SharedKind;
@@ -25,9 +25,25 @@ pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut Report) -
     let requires = grammar::child(document, info.node, Tag::Requires);
     let requires = requires.map_or_else(Requires::default, |node| read_requires(document, node, report));
     let node = grammar::child(document, info.node, Tag::Code)?;
-    let code = read_code(document, info, node, report)?;
-    let (name, source, line) = (info.name.clone(), document.index, info.line);
-    Some(ActivityType { name, source, line, parameters: info.parameters.variables.clone(), requires, code })
+    let code = read_code(document, info, node, report);
+    let launch = match code {
+        Some(ActivityCode::Lua { .. }) => {
+            refuse_program(document, info, node, report);
+            Launch::default()
+        }
+        _ => read_launch(document, info, node, report),
+    };
+    let files = files::read(document, info, report);
+    if let Some(ActivityCode::Lua { .. }) = code
+        && let Some(file) = [Tag::Input, Tag::Output].iter().find_map(|tag| grammar::child(document, info.node, *tag))
+    {
+        let element = document.tree.element(file);
+        let message = format!("{} is for programs: Lua code has no working directory", element.name);
+        report.add("misplaced-element", document.span(&element.name_span), message, || None);
+    }
+    let (name, source, line, code) = (info.name.clone(), document.index, info.line, code?);
+    let parameters = info.parameters.variables.clone();
+    Some(ActivityType { name, source, line, parameters, requires, files, code, launch })
 }
 
 fn read_requires(document: &Document, node: xml::Node, report: &mut Report) -> Requires {
@@ -38,11 +54,90 @@ fn read_requires(document: &Document, node: xml::Node, report: &mut Report) -> R
     };
     let cpus = count("CPUS", 1).unwrap_or(default.cpus);
     let gpus = count("GPUS", 0).unwrap_or(default.gpus);
+    let open_files = count("OPEN_FILES", 1).unwrap_or(default.open_files);
+    let processes = count("PROCESSES", 1).unwrap_or(default.processes);
     let memory = read(document, node, "MEMORY", report, literals::size).unwrap_or(default.memory);
+    let scratch = read(document, node, "SCRATCH", report, literals::size).unwrap_or(default.scratch);
     let mut known = HashSet::new();
     let tags = document.tree.element(node).attribute("TAGS").map_or("", |tags| &tags.value.value);
     let tags = tags.split_ascii_whitespace().filter(|tag| known.insert(*tag)).map(Arc::from).collect();
-    Requires { cpus, memory, gpus, tags }
+    Requires { cpus, memory, gpus, scratch, open_files, processes, tags }
+}
+
+/// Lua code has no exit status, no environment and no image.
+fn refuse_program(document: &Document, info: &TypeInfo, code: xml::Node, report: &mut Report) {
+    let help = || Some("remove it, or run a program: LANGUAGE=\"command\", \"bash\", \"python\", …".to_owned());
+    let results = results(document, info).map(|(_, node)| (node, "FROM"));
+    for (node, name) in grammar::PROGRAM.iter().map(|name| (code, *name)).chain(results) {
+        if let Some(attribute) = document.tree.element(node).attribute(name) {
+            let message = format!("{name} is only for programs, not for Lua code");
+            report.add("unknown-attribute", document.span(&attribute.name_span), message, help);
+        }
+    }
+    if let Some(node) = grammar::child(document, info.node, Tag::Env) {
+        let span = document.span(&document.tree.element(node).name_span);
+        report.add("misplaced-element", span, "ENV is only for programs, not for Lua code", help);
+    }
+}
+
+/// The parameters that the activity gives a value, with their positions.
+fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::Node)> {
+    let outs = [Tag::OutParameter, Tag::InOutParameter];
+    let nodes = grammar::children(document, info.node, Tag::ActivityType).filter(move |(tag, _)| outs.contains(tag));
+    nodes.filter_map(|(_, node)| {
+        let name = &document.tree.element(node).attribute("NAME")?.value.value;
+        Some((*info.parameters.slots.get(name.as_str())? as usize, node))
+    })
+}
+
+fn read_launch(document: &Document, info: &TypeInfo, code: xml::Node, report: &mut Report) -> Launch {
+    let image = read(document, code, "IMAGE", report, |text| literals::image(text).map(Arc::from));
+    let success = read(document, code, "SUCCESS", report, literals::statuses).unwrap_or_default();
+    let retry = read(document, code, "RETRY", report, literals::statuses);
+    let mut captures = vec![None; info.parameters.variables.len()];
+    for (slot, node) in results(document, info) {
+        captures[slot] = read(document, node, "FROM", report, |text| {
+            let choices = [
+                ("stdout", Capture::Stdout),
+                ("stdout-trimmed", Capture::Trimmed),
+                ("stdout-json", Capture::Json),
+                ("exit-status", Capture::ExitStatus),
+            ];
+            choice(text, &choices)
+        });
+    }
+    let environment = read_environment(document, info, report);
+    Launch { image, environment, success, retry, captures }
+}
+
+fn read_environment(document: &Document, info: &TypeInfo, report: &mut Report) -> Environment {
+    let (mut names, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
+    let (mut line, mut clean) = (info.line, true);
+    for (_, node) in grammar::children(document, info.node, Tag::ActivityType).filter(|(tag, _)| *tag == Tag::Env) {
+        let Some(name) = read(document, node, "NAME", report, |text| literals::variable(text).map(Arc::<str>::from))
+        else {
+            continue;
+        };
+        if names.contains(&name) {
+            let span = document.span(&document.tree.element(node).name_span);
+            report.add("duplicate-name", span, format!("{name:?} is set twice"), || Some("keep one of them".into()));
+            continue;
+        }
+        if names.is_empty() {
+            line = document.line(node);
+        }
+        let Some(value) = document.tree.element(node).attribute("VALUE") else { continue };
+        match expression(document, info, &value.value, report) {
+            Some(value) => expressions.push(value),
+            None => clean = false,
+        }
+        names.push(name);
+    }
+    if names.is_empty() {
+        return Environment::default();
+    }
+    let code = ready(document, info, &expressions, line, clean, report);
+    Environment { names, code: Some(code) }
 }
 
 fn read_code(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
@@ -75,7 +170,7 @@ fn read_code(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut
     }
 }
 
-fn ports(info: &TypeInfo) -> Vec<Port> {
+pub(super) fn ports(info: &TypeInfo) -> Vec<Port> {
     let names = info.parameters.variables.iter().map(|variable| variable.name.clone());
     names.chain([ATTEMPT.into()]).map(|name| Port { name, field: None }).collect()
 }
@@ -115,20 +210,10 @@ fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &
             expressions.push("\"\"".into());
             continue;
         };
-        let pieces = match template::cut(&mapped.value) {
-            Ok(pieces) => pieces,
-            Err(at) => {
-                report_unclosed(document, report, &mapped.source_range(at..mapped.value.len()));
-                clean = false;
-                continue;
-            }
-        };
-        for piece in &pieces {
-            if let Piece::Code(range) = piece {
-                clean &= check(document, info, &mapped, range.clone(), Form::Expression, report);
-            }
+        match expression(document, info, &mapped, report) {
+            Some(value) => expressions.push(value),
+            None => clean = false,
         }
-        expressions.push(join(&mapped.value, &pieces));
         texts.push(mapped.value.into());
     }
     let Some(line) = line else {
@@ -138,17 +223,48 @@ fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &
         });
         return None;
     };
+    let code = ready(document, info, &expressions, line, clean, report);
+    Some(ActivityCode::Command { texts, code })
+}
+
+/// A text with `${…}` in it as one expression; nothing if something is wrong with it, which is reported.
+fn expression(document: &Document, info: &TypeInfo, mapped: &Mapped, report: &mut Report) -> Option<String> {
+    let pieces = match template::cut(&mapped.value) {
+        Ok(pieces) => pieces,
+        Err(at) => {
+            report_unclosed(document, report, &mapped.source_range(at..mapped.value.len()));
+            return None;
+        }
+    };
+    let mut clean = true;
+    for piece in &pieces {
+        if let Piece::Code(range) = piece {
+            clean &= check(document, info, mapped, range.clone(), Form::Expression, report);
+        }
+    }
+    clean.then(|| join(&mapped.value, &pieces))
+}
+
+/// Expressions over all parameters, ready to run.
+fn ready(
+    document: &Document,
+    info: &TypeInfo,
+    expressions: &[String],
+    line: u32,
+    clean: bool,
+    report: &mut Report,
+) -> Code {
     let inputs = ports(info);
     let mut fits = check_count(inputs.len(), inputs.len(), expressions.len());
-    let code = Code::expressions(&expressions, line, &inputs);
+    let code = Code::expressions(expressions, line, &inputs);
     if clean {
         fits = fits.and_then(|()| check_code(&code));
     }
     report_too_much(document, info, fits, report);
-    Some(ActivityCode::Command { texts, code })
+    code
 }
 
-fn report_too_much(document: &Document, info: &TypeInfo, outcome: Result<(), TooMuch>, report: &mut Report) {
+pub(super) fn report_too_much(document: &Document, info: &TypeInfo, outcome: Result<(), TooMuch>, report: &mut Report) {
     if let Err(TooMuch { code, message, help }) = outcome {
         let span = document.span(&document.tree.element(info.node).name_span);
         report.add(code, span, message, || Some(help.into()));
@@ -156,7 +272,7 @@ fn report_too_much(document: &Document, info: &TypeInfo, outcome: Result<(), Too
 }
 
 /// Checks a piece of code against the parameters of the type; true if nothing is wrong with it.
-fn check(
+pub(super) fn check(
     document: &Document,
     info: &TypeInfo,
     mapped: &Mapped,

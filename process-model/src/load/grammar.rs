@@ -17,7 +17,10 @@ pub(super) enum Tag {
     Description,
     Code,
     Arg,
+    Env,
     Requires,
+    Input,
+    Output,
     Body,
     Activity,
     Process,
@@ -82,6 +85,9 @@ const DELEGATE: &[&str] = &["DELEGATE"];
 const PARALLEL: &[&str] = &["EXIT_CONDITION", "JOIN", "MAX_PARALLEL"];
 const COUNT: &[&str] = &["FROM", "TO", "STEP", "EACH", "COLLECT"];
 const WHILE: &[&str] = &["CONDITION", "COLLECT"];
+const NEEDS: &[&str] = &["CPUS", "MEMORY", "GPUS", "SCRATCH", "OPEN_FILES", "PROCESSES", "TAGS"];
+/// Of code that is a program.
+pub(super) const PROGRAM: &[&str] = &["IMAGE", "SUCCESS", "RETRY"];
 
 const NONE: Rule =
     Rule { tag: Tag::Arg, name: "", required: &[], attributes: &[], children: &[], needed: &[], text: false };
@@ -94,6 +100,11 @@ const fn parameter(tag: Tag, name: &'static str) -> Rule {
     Rule { tag, name, required: &["NAME", "TYPE"], attributes: &[&["DEFAULT", "OPTIONAL"]], ..NONE }
 }
 
+/// A parameter that the element gives a value.
+const fn result(tag: Tag, name: &'static str) -> Rule {
+    Rule { attributes: &[&["DEFAULT", "OPTIONAL", "FROM"]], ..parameter(tag, name) }
+}
+
 const fn element(
     tag: Tag,
     name: &'static str,
@@ -103,7 +114,7 @@ const fn element(
     Rule { tag, name, required: &["NAME"], attributes, children, ..NONE }
 }
 
-const RULES: [Rule; 32] = [
+const RULES: [Rule; 35] = [
     Rule {
         tag: Tag::Xavantes,
         name: "XAVANTES",
@@ -124,17 +135,20 @@ const RULES: [Rule; 32] = [
         name: "ACTIVITY_TYPE",
         required: &["NAME"],
         attributes: &[POLICY],
-        children: &[DESCRIPTION, PARAMETERS, &[Tag::Requires, Tag::Code]],
+        children: &[DESCRIPTION, PARAMETERS, &[Tag::Env, Tag::Requires, Tag::Input, Tag::Output, Tag::Code]],
         needed: &[Tag::Code],
         ..NONE
     },
     parameter(Tag::InParameter, "IN_PARAMETER"),
-    parameter(Tag::OutParameter, "OUT_PARAMETER"),
-    parameter(Tag::InOutParameter, "INOUT_PARAMETER"),
+    result(Tag::OutParameter, "OUT_PARAMETER"),
+    result(Tag::InOutParameter, "INOUT_PARAMETER"),
     text(Tag::Description, "DESCRIPTION"),
-    Rule { required: &["LANGUAGE"], children: &[&[Tag::Arg]], ..text(Tag::Code, "CODE") },
+    Rule { required: &["LANGUAGE"], attributes: &[PROGRAM], children: &[&[Tag::Arg]], ..text(Tag::Code, "CODE") },
     text(Tag::Arg, "ARG"),
-    Rule { tag: Tag::Requires, name: "REQUIRES", attributes: &[&["CPUS", "MEMORY", "GPUS", "TAGS"]], ..NONE },
+    Rule { tag: Tag::Env, name: "ENV", required: &["NAME", "VALUE"], ..NONE },
+    Rule { tag: Tag::Requires, name: "REQUIRES", attributes: &[NEEDS], ..NONE },
+    Rule { tag: Tag::Input, name: "INPUT", required: &["PARAMETER", "PATH"], ..NONE },
+    Rule { tag: Tag::Output, name: "OUTPUT", required: &["PARAMETER", "PATTERN"], attributes: &[&["TO"]], ..NONE },
     Rule { tag: Tag::Body, name: "BODY", children: &[PARAMETERS, CODE, ELEMENTS, HANDLERS], ..NONE },
     Rule { required: &["NAME", "TYPE"], ..element(Tag::Activity, "ACTIVITY", &[POLICY, ELEMENT], &[DESCRIPTION]) },
     Rule {
@@ -261,7 +275,17 @@ impl Tag {
     fn is_single(self) -> bool {
         !(self.is_element()
             || self.is_parameter()
-            || matches!(self, Tag::ProcessType | Tag::ActivityType | Tag::Arg | Tag::Case | Tag::Axis))
+            || matches!(
+                self,
+                Tag::ProcessType
+                    | Tag::ActivityType
+                    | Tag::Arg
+                    | Tag::Env
+                    | Tag::Input
+                    | Tag::Output
+                    | Tag::Case
+                    | Tag::Axis
+            ))
     }
 
     fn attributes(self) -> impl Iterator<Item = &'static str> {
@@ -345,6 +369,10 @@ fn check_attributes(document: &Document, report: &mut Report, tag: Tag, parent: 
         } else if name == "AFTER" && parent != Some(Tag::Par) {
             let message = "AFTER is only for elements that stand directly in a PAR";
             let help = "put the elements into a PAR, or remove AFTER: other controllers fix the order".to_owned();
+            report.add("unknown-attribute", document.span(&attribute.name_span), message, || Some(help));
+        } else if name == "FROM" && tag.is_parameter() && parent != Some(Tag::ActivityType) {
+            let message = "FROM is only for the results of activity types";
+            let help = "remove it: code gives the parameters of everything else their values".to_owned();
             report.add("unknown-attribute", document.span(&attribute.name_span), message, || Some(help));
         }
     }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use crate::definition::Statuses;
 use crate::xml::trim;
 
 /// Longest name of an element, parameter or type.
 const MAX_NAME: usize = 128;
+/// Longest name of an image.
+const MAX_IMAGE: usize = 512;
 const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// `continue` and `goto` are no keywords to every Lua, but to too many.
@@ -137,9 +140,75 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     i64::try_from(bytes).map(|bytes| bytes as u64).map_err(|_| format!("{text:?} is too large"))
 }
 
+/// Exit statuses such as `0, 3` or `100-110`.
+pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
+    let wrong = || format!("expected exit statuses from 0 to 255, such as 0,3 or 100-110, got {text:?}");
+    let number = |text: &str| {
+        let digits = trim(text);
+        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse::<u8>().ok().filter(|_| plain).ok_or_else(wrong)
+    };
+    let ranges = text.split(',').map(|part| match part.split_once('-') {
+        None => number(part).map(|status| status..=status),
+        Some((first, last)) => match (number(first)?, number(last)?) {
+            (first, last) if first <= last => Ok(first..=last),
+            (first, last) => Err(format!("{first}-{last} is empty: the smaller status comes first")),
+        },
+    });
+    ranges.collect::<Result<_, _>>().map(Statuses)
+}
+
+/// The name of a container image.
+pub(super) fn image(text: &str) -> Result<&str, String> {
+    let name = trim(text);
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !begins || name.len() > MAX_IMAGE || !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/:@+".contains(c)) {
+        return Err(format!(
+            "expected the name of an image such as debian:12 or registry.example.org/tools/fit:1.2, got {text:?}"
+        ));
+    }
+    Ok(name)
+}
+
+/// The name of an environment variable that a definition may set.
+pub(super) fn variable(text: &str) -> Result<&str, String> {
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !begins || text.len() > MAX_NAME || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Err(format!("expected a name of letters, digits and _, got {text:?}"));
+    }
+    match text.starts_with("XAVANTES_") {
+        true => Err(format!("{text:?} begins with XAVANTES_, which is kept for Xavantes")),
+        false => Ok(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exit_statuses() {
+        let statuses = |text| statuses(text).map(|statuses| statuses.0);
+        assert_eq!(statuses("0"), Ok(vec![0..=0]));
+        assert_eq!(statuses(" 0 , 3,100 - 110\n"), Ok(vec![0..=0, 3..=3, 100..=110]));
+        for wrong in ["", ",", "0,", "256", "-1", "+1", "a", "1-", "1--2", "1-2-3", "\u{661}"] {
+            assert!(statuses(wrong).unwrap_err().starts_with("expected exit statuses"), "{wrong}");
+        }
+        assert!(statuses("5-3").unwrap_err().contains("empty"));
+    }
+
+    #[test]
+    fn images_and_environment_variables() {
+        assert_eq!(image(" debian:12 "), Ok("debian:12"));
+        assert_eq!(image("localhost:5000/a_b/c-d@sha256:00ff"), Ok("localhost:5000/a_b/c-d@sha256:00ff"));
+        for wrong in ["", "--privileged", "a b", "a;b", "é", "a\n b", &"x".repeat(513)] {
+            assert!(image(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(variable("OMP_NUM_THREADS"), Ok("OMP_NUM_THREADS"));
+        for wrong in ["", "1A", "A-B", "A=B", " A", "é", "XAVANTES_PATH"] {
+            assert!(variable(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations() {

@@ -9,6 +9,7 @@ mod attributes;
 mod bindings;
 mod compile;
 mod elements;
+mod files;
 mod grammar;
 mod literals;
 mod names;

@@ -157,7 +157,7 @@ async fn an_unfinished_end_is_cut_off() {
         store.shut_down().await;
     }
     let store = open(folder.path()).await;
-    store.claim().await.unwrap().gained;
+    store.claim().await.unwrap();
     store.append("c", text("new")).await.unwrap();
     assert_eq!(store.load("c").await.unwrap().records.last(), Some(&text("new")));
 }
@@ -380,7 +380,7 @@ async fn a_full_disk_refuses_what_adds_and_recovers() {
     store.append("p", noise(1 << 20, kept)).await.unwrap();
     store.shut_down().await;
     let store = open(&folder).await;
-    store.claim().await.unwrap().gained;
+    store.claim().await.unwrap();
     let records = store.load("p").await.unwrap().records;
     assert!(records.iter().enumerate().all(|(number, record)| *record == noise(1 << 20, number as u64)));
     assert_eq!(records.len() as u64, kept + 1);

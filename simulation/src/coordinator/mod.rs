@@ -16,7 +16,7 @@ use xavantes_model::value::Value;
 use xavantes_process_coordinator::driver::{Batch, Driver, Effect, Entry, Incoming};
 use xavantes_process_coordinator::foster::{self, Arrival, Caller};
 use xavantes_process_coordinator::journal::{self, Head, Origin, Placement, Summary};
-use xavantes_process_coordinator::pool::{self, Key, Order, Peer, Pool, Share, Told, key_of, wire_id};
+use xavantes_process_coordinator::pool::{self, Key, Order, Peer, Pool, Share, Told, Whereabouts, key_of, wire_id};
 use xavantes_proto::{v1, value};
 
 use crate::mutation::Mutation;
@@ -332,7 +332,7 @@ impl World<'_> {
             self.coordinators[c].memory.parents.books.restore(caller, key, process);
         }
         if let Some(origin) = head.parent.clone() {
-            self.tell_parent(c, origin, stored.epoch, false);
+            self.tell_parent(c, origin, stored.epoch);
         }
         let lost: Vec<Key> = match self.mutation {
             Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
@@ -349,15 +349,12 @@ impl World<'_> {
         self.creation(&self.stores[self.coordinators[c].store].realm, process)
     }
 
-    /// A parent is told where a subtree is, as long as it waits for it; when it knows that, only if it is not connected.
-    pub fn tell_parent(&mut self, c: usize, origin: Origin, epoch: u64, told: bool) {
+    /// A parent is told where a subtree is, as long as it waits for it.
+    pub fn tell_parent(&mut self, c: usize, origin: Origin, epoch: u64) {
         let it = &self.coordinators[c];
         let Some((caller, key)) = names(&origin) else { return };
-        let Some(caller) = it.memory.parents.books.caller(&caller, &key) else { return };
-        let stream = it.memory.parents.streams.get(&caller.to_string());
-        let connected = stream.is_some_and(|(_, stream)| !self.streams[*stream].closed[Side::Server as usize]);
-        if told && connected {
-            return self.later(Who::Coordinator(c), 10_000, Task::TellParent(origin, epoch, told));
+        if it.memory.parents.books.caller(&caller, &key).is_none() {
+            return;
         }
         let name = it.machine.name.to_string();
         let place = Placement { node: name.clone(), address: name, epoch };

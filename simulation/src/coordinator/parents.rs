@@ -103,7 +103,7 @@ impl World<'_> {
                 let epoch = self.coordinators[c].held.epochs.get(&id).copied().unwrap_or_default();
                 self.pool_mail(c, PoolMail::Began(id.clone(), epoch));
                 if let Some(origin) = head.parent.clone() {
-                    self.later(Who::Coordinator(c), 10_000, Task::TellParent(origin, epoch, true));
+                    self.later(Who::Coordinator(c), 30_000, Task::TellParent(origin, epoch));
                 }
                 self.run_process(c, &id, driver, head, 0, parent.map(|(caller, key, _)| (caller, key)));
                 reply.into_iter().for_each(|reply| self.reply(reply, Answer::Done));
@@ -131,7 +131,7 @@ impl World<'_> {
         self.coordinators[c].memory.parents.books.remove(caller, key);
         let refusal = v1::Refusal { reason: reason.into(), for_good: true };
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        let answer = v1::Answer { id: Some(wire_id(key)), outcome, counts: None };
+        let answer = v1::Answer { id: Some(wire_id(key)), outcome, ..v1::Answer::default() };
         self.tell(c, caller, Report::Answer(Arc::new(answer)));
     }
 

@@ -330,7 +330,10 @@ impl World<'_> {
                         Err(Rejection::Delegated { element, attempt }) => {
                             let key = (id.clone(), element.bits(), attempt);
                             let place = self.coordinators[c].memory.pool.whereabouts(&[key]).pop().flatten();
-                            place.map_or(Answer::Rejected, |place| Answer::There(place.address))
+                            match place {
+                                Some(Whereabouts::At { address, .. }) => Answer::There(address),
+                                _ => Answer::Rejected,
+                            }
                         }
                         Err(_) => Answer::Rejected,
                     };

@@ -7,23 +7,28 @@ use xavantes_tests::Grid;
 /// After a first one of each, which is not counted.
 const PAIRS: usize = 5;
 
-const NOTHING: &str = r#"<XAVANTES VERSION="1">
-  <PROCESS_TYPE NAME="Nothing">
+/// A process of `count` activities with this code.
+pub fn document(grid: &mut Grid, code: &str) -> String {
+    let text = format!(
+        r#"<XAVANTES VERSION="1">
+  <PROCESS_TYPE NAME="Many">
     <IN_PARAMETER TYPE="int" NAME="count"/>
     <BODY>
-      <PARFOR NAME="each" TO="${count}" DELEGATE="never">
-        <ITERATE><ACTIVITY TYPE="Nothing" NAME="nothing"/></ITERATE>
+      <PARFOR NAME="each" TO="${{count}}" DELEGATE="never">
+        <ITERATE><ACTIVITY TYPE="One" NAME="one"/></ITERATE>
       </PARFOR>
     </BODY>
   </PROCESS_TYPE>
-  <ACTIVITY_TYPE NAME="Nothing"><CODE LANGUAGE="lua"></CODE></ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="One">{code}</ACTIVITY_TYPE>
 </XAVANTES>
-"#;
-
-/// A process of `count` activities that do nothing.
-pub fn document(grid: &mut Grid) -> String {
-    grid.write("nothing.xml", NOTHING)
+"#
+    );
+    grid.write("many.xml", &text)
 }
+
+/// Code that does nothing.
+#[allow(dead_code)] // Each benchmark uses a part of this.
+pub const NOTHING: &str = r#"<CODE LANGUAGE="lua"></CODE>"#;
 
 pub fn submit(grid: &Grid, address: &str, file: &str, activities: u64) -> String {
     grid.submit(address, file, &[&format!("count={activities}")])

@@ -2,6 +2,7 @@
 
 mod delegation;
 mod examples;
+mod files;
 mod groups;
 mod kit;
 mod large;

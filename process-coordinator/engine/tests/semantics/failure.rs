@@ -249,3 +249,19 @@ fn an_error_in_code_tells_its_line() {
     let failure = run("\n<BLOCK NAME=\"b\">\n<PRE_CODE>\nlocal x\nerror('no luck')</PRE_CODE></BLOCK>").failure();
     assert_eq!((failure.kind, &*failure.message, failure.line), (FailureKind::Code, "no luck", Some(6)));
 }
+
+#[test]
+fn what_would_fail_again_is_not_tried_again() {
+    for text in [
+        r#"<ACTIVITY TYPE="Do" NAME="a" RETRIES="3"/>"#,
+        r#"<BLOCK NAME="b" RETRIES="3"><ACTIVITY TYPE="Do" NAME="a" RETRIES="3"/></BLOCK>"#,
+    ] {
+        let path = if text.contains("BLOCK") { "b/a" } else { "a" };
+        let mut run = run(text);
+        run.fail(path);
+        assert_eq!(run.attempt(path).1, 2, "another failure is worth another try");
+        let failure = Failure { permanent: true, ..Failure::new(FailureKind::Exit, "for good") };
+        run.answer(path, Answer::Failed(Box::new(failure)));
+        assert_eq!(run.failure().message, "for good");
+    }
+}

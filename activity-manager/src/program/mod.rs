@@ -1,0 +1,343 @@
+//! Programs: commands and scripts, each in a directory of its own, watched, limited, and ended with all that it started.
+//!
+//! | file | is about |
+//! |---|---|
+//! | `workshop` | what all programs of a worker share |
+//! | `invocation` | the command and environment of an attempt |
+//! | `interpreters` | which programs run which languages |
+//! | `container` | Docker and Podman |
+//! | `folder` | the directories of attempts |
+//! | `child`, `register`, `system` | processes: started, watched, ended; those that they leave |
+//! | `limits` | what is too much; pure |
+//! | `output`, `results` | what comes out |
+
+mod child;
+mod container;
+mod folder;
+mod interpreters;
+mod invocation;
+mod limits;
+mod output;
+mod register;
+mod results;
+mod system;
+mod workshop;
+
+use std::io::ErrorKind;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use xavantes_model::definition::{ActivityCode, ActivityType, Capture};
+use xavantes_proto::v1;
+
+use crate::desk::{Desk, Job};
+use crate::logs::{Log, Title, Which};
+use child::Child;
+use container::ENGINE_FAILED;
+use folder::Folder;
+use invocation::{Invocation, invocation, parameters_json};
+use limits::{Limits, size};
+use results::{Ended, collect, judge};
+pub use workshop::Options;
+pub(crate) use workshop::Workshop;
+
+/// Why an attempt failed.
+pub(crate) type Failed = Box<v1::Failure>;
+
+/// How long output may still come when everything that could write it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How often it is looked whether everything has ended that was asked to.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+pub(crate) fn failure(kind: v1::FailureKind, message: impl Into<String>) -> Failed {
+    let permanent = kind == v1::FailureKind::Parameter;
+    Box::new(v1::Failure { kind: kind.into(), message: message.into(), permanent, ..v1::Failure::default() })
+}
+
+fn worker_failure(what: &str, error: &std::io::Error) -> Failed {
+    failure(v1::FailureKind::Worker, format!("{what}: {error}"))
+}
+
+fn stopped() -> Failed {
+    failure(v1::FailureKind::Cancelled, "stopped")
+}
+
+/// Runs an attempt to its end.
+pub(crate) async fn run(desk: Arc<Desk>, job: Arc<Job>) {
+    let shop = &desk.workshop;
+    let log = shop.shelf.begin(title(&job));
+    let began = Instant::now();
+    let mut usage = v1::Usage { node: shop.node.clone(), ..v1::Usage::default() };
+    let done = attempt(&desk, &job, &log, &mut usage).await;
+    usage.wall_ms = began.elapsed().as_millis() as u64;
+    let (outcome, state) = match done {
+        Ok(results) => (v1::answer::Outcome::Completed(v1::Completed { results }), "completed"),
+        Err(_) if job.stop.is_asked() => (v1::answer::Outcome::Cancelled(v1::Nothing {}), "cancelled"),
+        Err(mut failure) => {
+            failure.worker = Some(desk.node.clone());
+            failure.line.get_or_insert(job.activity().line);
+            (v1::answer::Outcome::Failed(*failure), "failed")
+        }
+    };
+    shop.shelf.finish(&log, state, &usage);
+    desk.finish(&job, outcome, Some(usage));
+}
+
+/// What the log of an attempt is called.
+pub(crate) fn title(job: &Job) -> Title {
+    Title { realm: job.key.realm.to_string(), path: job.path.to_string(), attempt: job.key.attempt }
+}
+
+async fn attempt(desk: &Desk, job: &Job, log: &Log, usage: &mut v1::Usage) -> Result<Vec<v1::Value>, Failed> {
+    let folders = &desk.workshop.folders;
+    let mut folder = folders.make().map_err(|error| worker_failure("cannot make a working directory", &error))?;
+    let done = within(desk, job, log, &mut folder, usage).await;
+    let failed = done.is_err() && !job.stop.is_asked();
+    // Readable, and different for each attempt.
+    let name = failed.then(|| format!("{}-{}", job.path.replace('/', "."), job.key.attempt));
+    match (folder.close(name.as_deref()).await, done) {
+        (Some(kept), Err(mut failure)) => {
+            failure.message += &format!("; its directory is kept as {}", kept.display());
+            Err(failure)
+        }
+        (_, done) => done,
+    }
+}
+
+/// An attempt in its directory: what goes in, the program, what comes out.
+async fn within(
+    desk: &Desk,
+    job: &Job,
+    log: &Log,
+    folder: &mut Folder,
+    usage: &mut v1::Usage,
+) -> Result<Vec<v1::Value>, Failed> {
+    let (shop, activity) = (&desk.workshop, job.activity());
+    let staged = desk.staging.bring(job, &folder.work()).await?;
+    let command = |language: &str| match activity.launch.image {
+        Some(_) => Some(vec![interpreters::usual(language).to_owned()]),
+        None => shop.interpreters.command(language).map(<[String]>::to_vec),
+    };
+    let invocation = invocation(job, &staged.parameters, command, folder)?;
+    let unwritten = |error| worker_failure("cannot write what the program needs", &error);
+    if let ActivityCode::Interpreter { text, .. } = &activity.code {
+        folder.write(folder.script(), text.as_bytes()).map_err(unwritten)?;
+    }
+    if !job.parameters.is_empty() {
+        folder.write(folder.parameters(), parameters_json(job, &staged.parameters).as_bytes()).map_err(unwritten)?;
+    }
+    if job.stop.is_asked() {
+        return Err(stopped());
+    }
+    let ended = conduct(shop, job, log, folder, &invocation, usage).await?;
+    judge(&activity.launch, &invocation.name, &ended)?;
+    let mut results = collect(&activity.parameters, &activity.launch, &folder.results(), &ended)?;
+    desk.staging.take(job, &folder.work(), &staged, &mut results).await?;
+    Ok(results)
+}
+
+/// Starts a program and stays with it until nothing of it runs any more.
+async fn conduct(
+    shop: &Workshop,
+    job: &Job,
+    log: &Log,
+    folder: &mut Folder,
+    invocation: &Invocation,
+    usage: &mut v1::Usage,
+) -> Result<Ended, Failed> {
+    let activity = job.activity();
+    let gpus = shop.gpus.take(activity.requires.gpus);
+    let (mut command, limits) = command(shop, activity, folder, invocation, &gpus.numbers)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let unstarted = |error| cannot_start(&invocation.name, &error);
+    let mut child = Child::start(&shop.register, &mut command, Some((folder.path(), limits))).map_err(unstarted)?;
+    let (stdout, stderr) = child.output().map_err(unstarted)?;
+    let mut ended = Ended::default();
+    let cleared;
+    let why = {
+        let capture = captures(activity);
+        let reading = async {
+            tokio::join!(
+                output::read(stdout, log, Which::Stdout, capture, &mut ended.stdout),
+                output::read(stderr, log, Which::Stderr, false, &mut ended.stderr)
+            )
+        };
+        let staying = stay(shop, job, &child, folder);
+        tokio::pin!(reading, staying);
+        let mut all_read = false;
+        let why = loop {
+            tokio::select! {
+                why = &mut staying => break why,
+                _ = &mut reading, if !all_read => all_read = true,
+            }
+        };
+        if activity.launch.image.is_none() {
+            account(&child, usage);
+        }
+        cleared = match child.tracked() {
+            Some(tracked) => shop.register.clear(tracked).await,
+            None => true,
+        };
+        if !all_read {
+            let _ = tokio::time::timeout(LAST_WORDS, reading).await;
+        }
+        why
+    };
+    if !cleared {
+        folder.spoil();
+    }
+    ended.status = child.status().map_err(|error| worker_failure("cannot wait for the program", &error))?;
+    let contained = after_container(shop, activity, folder, &ended).await;
+    match why {
+        Some(Why::Stopped) => Err(stopped()),
+        Some(Why::Limit(message)) => Err(over_limit(&invocation.name, &message, &ended)),
+        None => contained.map(|()| ended),
+    }
+}
+
+/// Why a program was made to end.
+enum Why {
+    Stopped,
+    Limit(String),
+}
+
+/// Stays with a program until it has ended; makes it, if that is wanted, or if it uses too much.
+async fn stay(shop: &Workshop, job: &Job, child: &Child, folder: &Folder) -> Option<Why> {
+    let tracked = child.tracked()?;
+    let register = &shop.register;
+    let engine = shop.engine.as_ref().filter(|_| job.activity().launch.image.is_some());
+    tokio::select! {
+        biased;
+        () = child.ended() => None,
+        message = tracked.exceeded() => {
+            if let Some(engine) = engine {
+                engine.remove(register, folder).await;
+            }
+            // At once: it would go on using more.
+            register.signal(tracked, Signal::KILL);
+            child.ended().await;
+            Some(Why::Limit(message))
+        }
+        () = job.stop.asked() => {
+            match engine {
+                Some(engine) => engine.stop(register, folder, shop.grace).await,
+                None => drop(register.signal(tracked, Signal::TERM)),
+            }
+            let until = Instant::now() + shop.grace;
+            while register.count(tracked) > 0 && Instant::now() < until {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            register.signal(tracked, Signal::KILL);
+            child.ended().await;
+            Some(Why::Stopped)
+        }
+    }
+}
+
+/// What a program took, of which the system still knows until its status is taken.
+fn account(child: &Child, usage: &mut v1::Usage) {
+    if let Some(process) = system::Process::find(child.pid()) {
+        (usage.user_ms, usage.system_ms) = (process.user_ms, process.system_ms);
+    }
+    (usage.read_bytes, usage.written_bytes) = system::read_and_written(child.pid());
+    usage.peak_memory = child.tracked().map_or(0, |tracked| tracked.peak());
+}
+
+fn over_limit(name: &str, message: &str, ended: &Ended) -> Failed {
+    let mut failed = failure(v1::FailureKind::Limit, format!("{name} {message}"));
+    failed.stderr = ended.last_lines();
+    failed
+}
+
+/// Whether a container failed for a reason that is not its program's; then it is removed.
+async fn after_container(
+    shop: &Workshop,
+    activity: &ActivityType,
+    folder: &Folder,
+    ended: &Ended,
+) -> Result<(), Failed> {
+    let (Some(engine), Some(image)) = (&shop.engine, &activity.launch.image) else { return Ok(()) };
+    let memory = activity.requires.memory;
+    let failed = !ended.status.code().is_some_and(|code| activity.launch.success.contains(code));
+    let out_of_memory = memory > 0 && failed && engine.ran_out_of_memory(&shop.register, folder).await;
+    engine.remove(&shop.register, folder).await;
+    if out_of_memory {
+        return Err(over_limit(
+            "the container",
+            &format!("used more memory than its limit of {}", size(memory)),
+            ended,
+        ));
+    }
+    if ended.status.code() == Some(ENGINE_FAILED) {
+        let mut failed = failure(v1::FailureKind::Worker, format!("a container of {image:?} cannot be started"));
+        failed.stderr = ended.last_lines();
+        return Err(failed);
+    }
+    Ok(())
+}
+
+/// Is what the program prints a result?
+fn captures(activity: &ActivityType) -> bool {
+    activity.parameters.iter().zip(&activity.launch.captures).any(|(variable, capture)| match capture {
+        Some(capture) => *capture != Capture::ExitStatus,
+        None => variable.direction.is_out() && &*variable.name == "stdout",
+    })
+}
+
+/// What is started, and the limits that are watched from outside.
+fn command(
+    shop: &Workshop,
+    activity: &ActivityType,
+    folder: &Folder,
+    invocation: &Invocation,
+    gpus: &[u32],
+) -> Result<(Command, Limits), Failed> {
+    let requires = &activity.requires;
+    let mut environment = vec![
+        ("HOME".to_owned(), folder.work().to_string_lossy().into_owned()),
+        ("TMPDIR".to_owned(), folder.temporary().to_string_lossy().into_owned()),
+    ];
+    if shop.gpus.count > 0 {
+        let numbers: Vec<String> = gpus.iter().map(u32::to_string).collect();
+        environment.push(("CUDA_VISIBLE_DEVICES".to_owned(), numbers.join(",")));
+    }
+    environment.extend(invocation.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
+    if let (Some(engine), Some(image)) = (&shop.engine, &activity.launch.image) {
+        environment.push(("XAVANTES_NODE".to_owned(), shop.node.clone()));
+        let command = engine.command(image, invocation, &environment, requires, gpus, folder);
+        return Ok((command, Limits { scratch: requires.scratch, ..Limits::default() }));
+    }
+    let program = &invocation.command[0];
+    // With its whole path it is started without a copy of this program's memory.
+    let found = shop.search(program).ok_or_else(|| {
+        failure(v1::FailureKind::Worker, format!("cannot start {program:?}: there is no such program on this node"))
+    })?;
+    let mut command = match requires.open_files {
+        0 => Command::new(found),
+        // What a process inherits can be set by itself alone.
+        most => {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &most.to_string()]).arg(found);
+            shell
+        }
+    };
+    command.args(&invocation.command[1..]).current_dir(folder.work()).env_clear();
+    command.envs(shop.environment.iter().map(|(name, value)| (name, value))).envs(environment);
+    let limits = Limits { memory: requires.memory, scratch: requires.scratch, processes: requires.processes.into() };
+    Ok((command, limits))
+}
+
+fn cannot_start(name: &str, error: &std::io::Error) -> Failed {
+    let (kind, why) = match error.kind() {
+        ErrorKind::ArgumentListTooLong => (
+            v1::FailureKind::Parameter,
+            "its arguments are too long; it finds its parameters in the file that XAVANTES_PARAMETERS names".to_owned(),
+        ),
+        ErrorKind::NotFound => (v1::FailureKind::Worker, "there is no such program on this node".to_owned()),
+        ErrorKind::PermissionDenied => (v1::FailureKind::Worker, "it may not be executed".to_owned()),
+        _ => (v1::FailureKind::Worker, error.to_string()),
+    };
+    failure(kind, format!("cannot start {name}: {why}"))
+}

@@ -1,0 +1,187 @@
+//! What the system tells of processes, in `/proc`.
+
+use std::collections::HashMap;
+
+/// The system counts processor time in ticks of so many milliseconds.
+const TICK_MS: u64 = 10;
+
+/// A process as the system knows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub group: u32,
+    /// When it began; with the pid it names a process for good.
+    pub start: u64,
+    /// It has ended, and nobody asked for its status yet.
+    pub ended: bool,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Time on processors, with that of processes that it waited for.
+    pub user_ms: u64,
+    pub system_ms: u64,
+}
+
+impl Process {
+    /// What `/proc/PID/stat` says.
+    fn parse(pid: u32, stat: &str, page: u64) -> Option<Self> {
+        // The name stands in parentheses and may have anything in it.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let state = fields.next()?;
+        let rest: Vec<&str> = fields.collect();
+        let number = |at: usize| rest.get(at).and_then(|field| field.parse::<u64>().ok());
+        let ticks = |own: usize, waited: usize| Some((number(own)? + number(waited)?) * TICK_MS);
+        Some(Self {
+            pid,
+            parent: u32::try_from(number(0)?).ok()?,
+            group: u32::try_from(number(1)?).ok()?,
+            start: number(18)?,
+            ended: matches!(state, "Z" | "X"),
+            memory: number(20)? * page,
+            user_ms: ticks(10, 12)?,
+            system_ms: ticks(11, 13)?,
+        })
+    }
+
+    /// A process, if it is there.
+    pub fn find(pid: u32) -> Option<Self> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &String::from_utf8_lossy(&stat), rustix::param::page_size() as u64)
+    }
+}
+
+/// All processes at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    processes: Vec<Process>,
+    children: HashMap<u32, Vec<usize>>,
+}
+
+impl Census {
+    pub fn take() -> Self {
+        let names = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        Self::of(pids.filter_map(Process::find).collect())
+    }
+
+    fn of(processes: Vec<Process>) -> Self {
+        let mut children: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, process) in processes.iter().enumerate() {
+            children.entry(process.parent).or_default().push(at);
+        }
+        Self { processes, children }
+    }
+
+    /// These processes, those of this group, and everything that descends from any of them. None is counted that has ended.
+    pub fn family(&self, roots: &[u32], group: u32) -> Vec<Process> {
+        let belongs = |process: &Process| roots.contains(&process.pid) || process.group == group;
+        let mut found: Vec<usize> = (0..self.processes.len()).filter(|at| belongs(&self.processes[*at])).collect();
+        let mut known: Vec<bool> = vec![false; self.processes.len()];
+        found.iter().for_each(|at| known[*at] = true);
+        let mut next = 0;
+        while let Some(at) = found.get(next).copied() {
+            next += 1;
+            for child in self.children.get(&self.processes[at].pid).into_iter().flatten() {
+                if !std::mem::replace(&mut known[*child], true) {
+                    found.push(*child);
+                }
+            }
+        }
+        found.into_iter().map(|at| self.processes[at]).filter(|process| !process.ended).collect()
+    }
+
+    /// The children of a process.
+    pub fn children(&self, pid: u32) -> Vec<u32> {
+        self.children.get(&pid).into_iter().flatten().map(|at| self.processes[*at].pid).collect()
+    }
+}
+
+/// Children of this program that its first thread has: those that it has adopted are among them.
+pub(crate) fn own_children() -> Vec<u32> {
+    let own = std::process::id();
+    match std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
+        Ok(children) => children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
+        // Not every kernel tells.
+        Err(_) => Census::take().children(own),
+    }
+}
+
+/// A variable in the environment that a process began with.
+pub(crate) fn variable(pid: u32, name: &str) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.find_map(|variable| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+}
+
+/// Bytes that a process, and those that it waited for, read and wrote.
+pub(crate) fn read_and_written(pid: u32) -> (u64, u64) {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = io.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    (field("rchar:"), field("wchar:"))
+}
+
+/// Bytes of memory of this machine.
+pub(crate) fn memory() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes: Option<u64> = total.and_then(|total| total.trim().trim_end_matches(" kB").parse().ok());
+    kibibytes.unwrap_or(0) << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_is_understood() {
+        let stat = "7 (a) b) S 3 5 5 0 -1 4194304 1 2 3 4 10 20 30 40 20 0 1 0 12345 999 17 1844";
+        let process = Process::parse(7, stat, 4096).expect("it is complete");
+        let expected = Process {
+            pid: 7,
+            parent: 3,
+            group: 5,
+            start: 12345,
+            ended: false,
+            memory: 17 * 4096,
+            user_ms: 400,
+            system_ms: 600,
+        };
+        assert_eq!(process, expected);
+        for wrong in ["", "7 (a", "7 (a) S", "7 (a) S x 5"] {
+            assert_eq!(Process::parse(7, wrong, 4096), None, "{wrong}");
+        }
+        let own = Process::find(std::process::id()).expect("this program runs");
+        assert!(own.memory > 0 && own.parent > 0 && !own.ended);
+        assert!(memory() > own.memory);
+        assert!(variable(own.pid, "PATH").is_some() && variable(own.pid, "PAT").is_none());
+    }
+
+    #[test]
+    fn families_are_found_by_descent_and_by_group() {
+        let process = |pid, parent, group| Process { pid, parent, group, ..Process::default() };
+        let mut all = vec![
+            process(1, 0, 1),
+            process(10, 1, 10),
+            process(11, 10, 10),
+            process(12, 11, 12),
+            process(13, 1, 10),
+            process(20, 1, 20),
+            process(21, 20, 21),
+            process(30, 1, 30),
+        ];
+        all[3].ended = true;
+        let census = Census::of(all);
+        let pids = |roots: &[u32], group| {
+            let mut pids: Vec<u32> = census.family(roots, group).iter().map(|process| process.pid).collect();
+            pids.sort_unstable();
+            pids
+        };
+        assert_eq!(pids(&[10], 10), [10, 11, 13]);
+        assert_eq!(pids(&[10, 20], 10), [10, 11, 13, 20, 21]);
+        assert!(pids(&[99], 99).is_empty());
+        assert_eq!(census.children(10), [11]);
+    }
+}

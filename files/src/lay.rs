@@ -1,0 +1,173 @@
+//! Files and directories out of the store into a directory. They are laid as links to the objects, so that it costs neither
+//! time nor room, and are to be read only; where links do not reach, and for programs, they are copied.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use xavantes_model::digest::Digest;
+
+use crate::manifest::EntryKind;
+use crate::path::check_path;
+use crate::store::{Hold, Store};
+use crate::take::Workplace;
+use crate::{Error, Manifest};
+
+/// Lays things into a directory in which nobody works yet.
+#[derive(Debug)]
+pub struct Laying<'a> {
+    store: &'a Store,
+    place: &'a Workplace,
+    /// They are to belong to whoever gets them: copies that can be changed.
+    own: bool,
+    laid: Laid,
+}
+
+/// What was laid: the objects stay in the store until this is dropped.
+#[derive(Debug, Default)]
+pub struct Laid {
+    links: Vec<(Hold, String, Mark)>,
+}
+
+/// Tells whether an object was written to.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    /// Another one under the same name is not the one that was laid.
+    inode: u64,
+    modified: (i64, i64),
+    size: u64,
+}
+
+impl Mark {
+    fn of(hold: &Hold) -> Result<Self, Error> {
+        let about = std::fs::metadata(hold.path()).map_err(Error::io("cannot look at an object"))?;
+        Ok(Self { inode: about.ino(), modified: (about.mtime(), about.mtime_nsec()), size: about.len() })
+    }
+
+    fn is_changed(&self, hold: &Hold) -> bool {
+        Self::of(hold).is_ok_and(|now| now.inode == self.inode && now != *self)
+    }
+}
+
+/// However an attempt ended, what it changed is not given to others.
+impl Drop for Laid {
+    fn drop(&mut self) {
+        for (hold, ..) in self.links.iter().filter(|(hold, _, mark)| mark.is_changed(hold)) {
+            hold.discard();
+        }
+    }
+}
+
+impl Laid {
+    /// The paths whose content somebody changed, though it is to be read only. Those objects are gone from the store.
+    pub fn changed(&self) -> Vec<&str> {
+        let changed = self.links.iter().filter(|(hold, _, mark)| mark.is_changed(hold));
+        changed
+            .map(|(hold, path, _)| {
+                hold.discard();
+                path.as_str()
+            })
+            .collect()
+    }
+}
+
+fn unmade(path: &str, cause: Errno) -> Error {
+    match cause {
+        Errno::EXIST => Error::path(path, "is there already: two files cannot have the same path"),
+        other => Error::path(path, format!("cannot be made: {other}")),
+    }
+}
+
+impl<'a> Laying<'a> {
+    /// Begins; with `own` as copies that can be changed.
+    pub fn new(store: &'a Store, place: &'a Workplace, own: bool) -> Self {
+        Self { store, place, own, laid: Laid::default() }
+    }
+
+    /// Lays a file.
+    pub fn file(&mut self, path: &str, digest: &Digest, executable: bool) -> Result<(), Error> {
+        let hold = self.store.hold(digest)?;
+        let (folder, name) = self.parent(path)?;
+        let taken = |cause| unmade(path, cause);
+        if !self.own && !executable {
+            match rustix::fs::linkat(CWD, hold.path(), &folder, name, AtFlags::empty()) {
+                Ok(()) => {
+                    let mark = Mark::of(&hold)?;
+                    self.laid.links.push((hold, path.to_owned(), mark));
+                    return Ok(());
+                }
+                Err(Errno::EXIST) => return Err(taken(Errno::EXIST)),
+                // Another file system, or one without links, or too many of them.
+                Err(_) => {}
+            }
+        }
+        let mode = match (self.own, executable) {
+            (false, false) => 0o444,
+            (false, true) => 0o555,
+            (true, false) => 0o644,
+            (true, true) => 0o755,
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let copy = rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(mode)).map_err(taken)?;
+        std::io::copy(&mut hold.open()?, &mut File::from(copy)).map_err(Error::io(format!("cannot copy {path:?}")))?;
+        Ok(())
+    }
+
+    /// Lays a directory with everything in it; all its objects are here.
+    pub fn directory(&mut self, path: &str, manifest: &Manifest) -> Result<(), Error> {
+        check_path(path)?;
+        self.folder(path.split('/'))?;
+        for entry in manifest.entries() {
+            let at = format!("{path}/{}", entry.path);
+            check_path(&at)?;
+            match &entry.kind {
+                EntryKind::File { digest, executable, .. } => self.file(&at, digest, *executable)?,
+                EntryKind::Empty => drop(self.folder(at.split('/'))?),
+                EntryKind::Link(target) => {
+                    let (folder, name) = self.parent(&at)?;
+                    let made = rustix::fs::symlinkat(target.as_str(), &folder, name);
+                    made.map_err(|cause| unmade(&at, cause))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was laid.
+    pub fn done(self) -> Laid {
+        self.laid
+    }
+
+    fn parent<'p>(&self, path: &'p str) -> Result<(OwnedFd, &'p str), Error> {
+        check_path(path)?;
+        match path.rsplit_once('/') {
+            Some((folder, name)) => Ok((self.folder(folder.split('/'))?, name)),
+            None => Ok((self.folder(std::iter::empty())?, path)),
+        }
+    }
+
+    /// A directory, made if it is not there. Each name is looked at without following links.
+    fn folder<'p>(&self, names: impl Iterator<Item = &'p str>) -> Result<OwnedFd, Error> {
+        let cannot = |name: &str, cause: Errno| match cause {
+            Errno::LOOP | Errno::NOTDIR => Error::path(name, "is there already, and is no directory"),
+            other => Error::path(name, format!("cannot be made: {other}")),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let place = self.place.as_fd().try_clone_to_owned();
+        let mut folder = place.map_err(Error::io("cannot open the working directory"))?;
+        for name in names {
+            folder = match rustix::fs::openat(&folder, name, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {
+                    let mode = Mode::from_raw_mode(0o755);
+                    rustix::fs::mkdirat(&folder, name, mode).map_err(|cause| cannot(name, cause))?;
+                    rustix::fs::openat(&folder, name, flags, Mode::empty())
+                }
+                other => other,
+            }
+            .map_err(|cause| cannot(name, cause))?;
+        }
+        Ok(folder)
+    }
+}

@@ -1,0 +1,79 @@
+//! Which paths may be used in a working directory: relative ones that stay in it, whatever is there.
+
+/// The longest name and the longest path that file systems take.
+const LONGEST_NAME: usize = 255;
+const LONGEST_PATH: usize = 4000;
+
+/// Whether a path can be used: relative, without `.`, `..` and empty names. Any character is fine, line breaks too. If not:
+/// what is wrong with it, to be read after it.
+pub fn check_path(path: &str) -> Result<(), &'static str> {
+    if path.is_empty() {
+        return Err("is empty");
+    }
+    if path.len() > LONGEST_PATH {
+        return Err("is too long for a path");
+    }
+    if path.starts_with('/') {
+        return Err("is absolute: only paths inside the working directory are allowed");
+    }
+    for name in path.split('/') {
+        match name {
+            "" => return Err("has an empty name in it"),
+            "." => return Err("has a \".\" in it"),
+            ".." => return Err("leads out of the directory with \"..\""),
+            name if name.len() > LONGEST_NAME => return Err("has a name that is too long"),
+            name if name.contains('\0') => return Err("has a NUL character in it"),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The same for a pattern: `*`, `?` and `[…]` stand for characters of a name, `**` for any number of names.
+pub fn check_pattern(pattern: &str) -> Result<(), &'static str> {
+    check_path(pattern)?;
+    if pattern.split('/').any(|name| name.contains("**") && name != "**") {
+        return Err("has a \"**\" that is not a whole name");
+    }
+    let mut rest = pattern;
+    while let Some((_, after)) = rest.split_once('[') {
+        // A bracket may be its own first member.
+        let (_, tail) = after.char_indices().nth(1).map_or((after, ""), |(at, _)| after.split_at(at));
+        rest = tail.split_once(']').ok_or("has a \"[\" without its \"]\"")?.1;
+    }
+    Ok(())
+}
+
+/// The name of a data source and the path in it, if this is a reference to one: `source://name/path`.
+pub fn in_source(uri: &str) -> Option<(&str, &str)> {
+    uri.strip_prefix("source://")?.split_once('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_that_stay_inside_are_used() {
+        for good in ["a", "a/b", "a b/ü\n", "...", ".hidden", "-x", "a\\b"] {
+            assert_eq!(check_path(good), Ok(()), "{good:?}");
+        }
+        let long = "x".repeat(256);
+        let longer = "x/".repeat(3000);
+        for bad in ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a//b", "a/", ".", "a/./b", "a\0", &long, &longer] {
+            assert!(check_path(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_paths_with_wildcards() {
+        for good in ["a", "*.csv", "**/x?", "out/**", "[ab]/[!c].txt", "[]]", "a[*]b"] {
+            assert_eq!(check_pattern(good), Ok(()), "{good}");
+        }
+        for bad in ["", "../*", "/*", "a**", "**b/c", "[ab", "[", "[]", "x[a]["] {
+            assert!(check_pattern(bad).is_err(), "{bad}");
+        }
+        assert_eq!(in_source("source://a/b/c"), Some(("a", "b/c")));
+        assert_eq!((in_source("source://a"), in_source("a/b")), (None, None));
+    }
+}

@@ -1,0 +1,341 @@
+//! Files between workers that share nothing: moved once, kept as long as they are needed, made again when they are lost.
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+use xavantes_proto::v1;
+use xavantes_proto::v1::files_client::FilesClient;
+use xavantes_tests::{Grid, free_address, until};
+
+use crate::kit::{tree, workers};
+
+/// Splits a file, works on each part twice, with another file at hand that all need, and puts the parts together.
+const PIPELINE: &str = r#"<XAVANTES VERSION="1">
+  <PROCESS_TYPE NAME="Pipeline">
+    <IN_PARAMETER TYPE="file" NAME="data"/>
+    <IN_PARAMETER TYPE="directory" NAME="common"/>
+    <OUT_PARAMETER TYPE="file" NAME="merged"/>
+    <OUT_PARAMETER TYPE="list" NAME="parts"/>
+    <BODY>
+      <ACTIVITY TYPE="Split" NAME="split" data="${data}"/>
+      <PARFOR NAME="each" EACH="${split.parts}" COLLECT="second.out">
+        <ITERATE>
+          <ACTIVITY TYPE="Add" NAME="first" part="${item}" common="${common}"/>
+          <ACTIVITY TYPE="Add" NAME="second" part="${first.out}" common="${common}"/>
+        </ITERATE>
+      </PARFOR>
+      <ACTIVITY TYPE="Merge" NAME="merge" parts="${each.results}"/>
+      <POST_CODE>merged, parts = merge.merged, each.results</POST_CODE>
+    </BODY>
+  </PROCESS_TYPE>
+  <ACTIVITY_TYPE NAME="Split">
+    <IN_PARAMETER TYPE="file" NAME="data"/>
+    <OUT_PARAMETER TYPE="list" NAME="parts"/>
+    <OUTPUT PARAMETER="parts" PATTERN="part-*"/>
+    <CODE LANGUAGE="command"><ARG>split</ARG><ARG>-l</ARG><ARG>500</ARG><ARG>${data}</ARG><ARG>part-</ARG></CODE>
+  </ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="Add">
+    <IN_PARAMETER TYPE="file" NAME="part"/>
+    <IN_PARAMETER TYPE="directory" NAME="common"/>
+    <OUT_PARAMETER TYPE="file" NAME="out"/>
+    <INPUT PARAMETER="common" PATH="shared/common"/>
+    <OUTPUT PARAMETER="out" PATTERN="out/*.txt"/>
+    <CODE LANGUAGE="command">
+      <ARG>sh</ARG><ARG>-c</ARG>
+      <ARG>mkdir out; awk -v add=$(cat shared/common/deep/number) '{ print $1 + add }' ${part} > out/part.txt</ARG>
+    </CODE>
+  </ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="Merge">
+    <IN_PARAMETER TYPE="list" NAME="parts"/>
+    <OUT_PARAMETER TYPE="file" NAME="merged"/>
+    <OUTPUT PARAMETER="merged" PATTERN="merged.txt"/>
+    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>cat parts/*/part.txt > merged.txt</ARG></CODE>
+  </ACTIVITY_TYPE>
+</XAVANTES>
+"#;
+
+/// What a node has, and what moved.
+fn count(grid: &Grid, address: &str, node: &str) -> v1::CountResponse {
+    let nodes = grid.nodes(address);
+    let found = nodes.iter().find(|it| it["node"] == node).unwrap_or_else(|| panic!("there is no {node}: {nodes:?}"));
+    let at = found["address"].as_str().expect("it has an address").to_owned();
+    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    runtime.block_on(async {
+        let channel = xavantes_proto::connect(&at).await.expect("it is there");
+        FilesClient::new(channel).count(v1::CountRequest {}).await.expect("it answers").into_inner()
+    })
+}
+
+/// Owners for whom a node keeps files.
+fn owners(grid: &Grid, node: &str) -> usize {
+    std::fs::read_dir(grid.data(node).join("files/pins")).map_or(0, Iterator::count)
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).expect("it is there").len()
+}
+
+#[test]
+fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[1, 1, 1], &[]);
+    let file = grid.write("pipeline.xml", PIPELINE);
+    let lines = 10_000_u64;
+    let numbers: String = (1..=lines).map(|number| format!("{number}\n")).collect();
+    let data = grid.write("data.txt", &numbers);
+    let common = grid.folder().join("common");
+    std::fs::create_dir_all(common.join("deep")).expect("tests can write here");
+    std::fs::write(common.join("deep/number"), "7").expect("tests can write here");
+    std::fs::write(common.join("large"), "x".repeat(1 << 20)).expect("tests can write here");
+    let common = format!("common=@{}", common.display());
+    let process = grid.submit(&address, &file, &[&format!("data=@{data}"), &common]);
+    let out = grid.folder().join("out");
+    let ended = grid.end(&address, &process);
+    assert_eq!((&ended["state"], &ended["activities"]["completed"]), (&"completed".into(), &42.into()), "{ended}");
+    let fetched = grid.cli(&address, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
+    let expected: String = (1..=lines).map(|number| format!("{}\n", number + 14)).collect();
+    let merged = std::fs::read_to_string(out.join("merged/merged.txt")).expect("it was fetched");
+    assert_eq!(merged, expected);
+    assert_eq!(fetched.json()["results"]["merged"], format!("{}/merged/merged.txt", out.display()));
+    let last = std::fs::read_to_string(out.join("parts/20/part.txt")).expect("it was fetched");
+    assert!(last.ends_with(&format!("{}\n", lines + 14)));
+    assert!(!out.join(".xavantes-download").exists());
+    // The data, three stages of 20 parts, and what is common: its list, the number, the large one.
+    let stages = 2 * numbers.len() as u64 + 3 * size(&out.join("merged/merged.txt"));
+    let (most_bytes, most_objects) = (stages + (1 << 20) + 1000, 1 + 3 * 20 + 3);
+    for worker in ["w1", "w2", "w3"] {
+        let moved = count(&grid, &address, worker);
+        assert!(moved.bytes_in <= most_bytes && moved.objects_in <= most_objects, "{worker}: {moved:?}");
+        assert!(moved.objects_in > 0, "{worker} had nothing to do: {moved:?}");
+    }
+    // Results are kept as long as the process is, other files are not.
+    let all = || ["a/main", "a/w1", "a/w2", "a/w3"].map(|node| owners(&grid, node));
+    until("what was given is not needed", 60, || (all()[0] == 0).then_some(()));
+    assert!(all()[1..].iter().sum::<usize>() > 0, "{:?}", all());
+    grid.cli(&address, &["forget", &process]).ok();
+    until("nothing is needed", 60, || (all() == [0; 4]).then_some(()));
+}
+
+const LOSS: &str = r#"<XAVANTES VERSION="1">
+  <PROCESS_TYPE NAME="Loss">
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
+    <IN_PARAMETER TYPE="string" NAME="command" DEFAULT="seq 1 1000"/>
+    <OUT_PARAMETER TYPE="int" NAME="lines"/>
+    <OUT_PARAMETER TYPE="file" NAME="table"/>
+    <BODY>
+      <ACTIVITY TYPE="Make" NAME="make" command="${command}"/>
+      <ACTIVITY TYPE="Refine" NAME="refine" raw="${make.raw}"/>
+      <ACTIVITY TYPE="Wait" NAME="wait" gate="${gate}"/>
+      <ACTIVITY TYPE="Use" NAME="use" table="${refine.table}"/>
+      <POST_CODE>lines, table = use.lines, use.copy</POST_CODE>
+    </BODY>
+  </PROCESS_TYPE>
+  <ACTIVITY_TYPE NAME="Make">
+    <IN_PARAMETER TYPE="string" NAME="command"/>
+    <OUT_PARAMETER TYPE="file" NAME="raw"/>
+    <REQUIRES TAGS="maker"/>
+    <OUTPUT PARAMETER="raw" PATTERN="raw.txt"/>
+    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>${command} > raw.txt</ARG></CODE>
+  </ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="Refine">
+    <IN_PARAMETER TYPE="file" NAME="raw"/>
+    <OUT_PARAMETER TYPE="directory" NAME="table"/>
+    <REQUIRES TAGS="maker"/>
+    <OUTPUT PARAMETER="table" PATTERN="table"/>
+    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>mkdir table; grep 7 ${raw} > table/sevens</ARG></CODE>
+  </ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="Wait">
+    <IN_PARAMETER TYPE="string" NAME="gate"/>
+    <REQUIRES TAGS="user"/>
+    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>while [ ! -e ${gate} ]; do sleep 0.1; done</ARG></CODE>
+  </ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="Use">
+    <IN_PARAMETER TYPE="directory" NAME="table"/>
+    <OUT_PARAMETER TYPE="int" NAME="lines"/>
+    <OUT_PARAMETER TYPE="file" NAME="copy"/>
+    <REQUIRES TAGS="user"/>
+    <OUTPUT PARAMETER="copy" PATTERN="copy"/>
+    <CODE LANGUAGE="command">
+      <ARG>sh</ARG><ARG>-c</ARG>
+      <ARG>cp ${table}/sevens copy; printf '{"lines": %d}' $(wc -l &lt; copy) > $XAVANTES_RESULTS</ARG>
+    </CODE>
+  </ACTIVITY_TYPE>
+</XAVANTES>
+"#;
+
+/// Runs `Loss` up to its gate, kills the only worker that has what was made before, and lets it go on with another one.
+fn lose(grid: &mut Grid, parameters: &[&str]) -> Json {
+    let address = grid.group("a", &[], &[]);
+    grid.worker("a/user", &address, &["--slots", "1", "--tags", "user"]);
+    grid.worker("a/lost", &address, &["--slots", "1", "--tags", "maker"]);
+    grid.wait_for_nodes(&address, 3);
+    let file = grid.write("loss.xml", LOSS);
+    let gate = grid.folder().join("gate");
+    let gated = format!("gate={}", gate.display());
+    let process = grid.submit(&address, &file, &[&[gated.as_str()], parameters].concat());
+    until("it waits", 60, || {
+        let shown = tree(grid, &address, &process)?;
+        (workers(&shown) == ["user"]).then_some(())
+    });
+    grid.kill("a/lost");
+    grid.worker("a/other", &address, &["--slots", "1", "--tags", "maker"]);
+    std::fs::write(&gate, "").expect("tests can write here");
+    let ended = grid.end(&address, &process);
+    if ended["state"] == "completed" {
+        let out = grid.folder().join("out");
+        grid.cli(&address, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
+        let sevens: String =
+            (1..=1000).map(|it| it.to_string()).filter(|it| it.contains('7')).map(|it| it + "\n").collect();
+        assert_eq!(std::fs::read_to_string(out.join("table/copy")).expect("it was fetched"), sevens);
+    }
+    ended
+}
+
+#[test]
+fn files_whose_only_holder_was_killed_are_made_again() {
+    let mut grid = Grid::new();
+    let ended = lose(&mut grid, &[]);
+    assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &271.into()), "{ended}");
+    assert_eq!(ended["activities"]["completed"], 4, "what completed does not complete again: {ended}");
+}
+
+#[test]
+fn a_file_that_comes_out_otherwise_the_second_time_is_told() {
+    let mut grid = Grid::new();
+    let once = grid.folder().join("once");
+    let command = format!("command=mkdir {}; echo $? 7", once.display());
+    let ended = lose(&mut grid, &[&command]);
+    assert_eq!(ended["state"], "failed", "{ended}");
+    let error = ended["error"].to_string();
+    for part in ["is gone", "cannot be reached", "/make was run again", "not the same each time"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+const SOURCES: &str = r#"<XAVANTES VERSION="1">
+  <PROCESS_TYPE NAME="Sources">
+    <IN_PARAMETER TYPE="file" NAME="data"/>
+    <IN_PARAMETER TYPE="string" NAME="to"/>
+    <OUT_PARAMETER TYPE="file" NAME="copy"/>
+    <BODY>
+      <ACTIVITY TYPE="Copy" NAME="step" data="${data}" to="${to}"/>
+      <POST_CODE>copy = step.copy</POST_CODE>
+    </BODY>
+  </PROCESS_TYPE>
+  <PROCESS_TYPE NAME="Below">
+    <IN_PARAMETER TYPE="directory" NAME="data"/>
+    <OUT_PARAMETER TYPE="directory" NAME="copy"/>
+    <BODY>
+      <ACTIVITY TYPE="CopyAll" NAME="step" data="${data}"/>
+      <POST_CODE>copy = step.copy</POST_CODE>
+    </BODY>
+  </PROCESS_TYPE>
+  <ACTIVITY_TYPE NAME="Copy">
+    <IN_PARAMETER TYPE="file" NAME="data"/>
+    <IN_PARAMETER TYPE="string" NAME="to"/>
+    <OUT_PARAMETER TYPE="file" NAME="copy"/>
+    <OUTPUT PARAMETER="copy" PATTERN="copy" TO="source://${to}/done/copy"/>
+    <CODE LANGUAGE="command"><ARG>cp</ARG><ARG>${data}</ARG><ARG>copy</ARG></CODE>
+  </ACTIVITY_TYPE>
+  <ACTIVITY_TYPE NAME="CopyAll">
+    <IN_PARAMETER TYPE="directory" NAME="data"/>
+    <OUT_PARAMETER TYPE="directory" NAME="copy"/>
+    <INPUT PARAMETER="data" PATH="in"/>
+    <OUTPUT PARAMETER="copy" PATTERN="copy" TO="source://local/all"/>
+    <CODE LANGUAGE="command"><ARG>cp</ARG><ARG>-r</ARG><ARG>in</ARG><ARG>copy</ARG></CODE>
+  </ACTIVITY_TYPE>
+</XAVANTES>
+"#;
+
+/// A server that ends with the test.
+struct Server(std::process::Child);
+
+impl Server {
+    /// Starts it, and waits until somebody listens at its address; nothing if it is not installed.
+    fn start(program: &str, arguments: &[&str], address: &str) -> Option<Self> {
+        let quiet = std::process::Stdio::null;
+        let child = std::process::Command::new(program).args(arguments).stdout(quiet()).stderr(quiet()).spawn();
+        let Ok(child) = child else {
+            eprintln!("SKIPPED: {program} is not installed, so a part of this test does not run");
+            return None;
+        };
+        let server = Self(child);
+        until(&format!("{program} listens"), 60, || std::net::TcpStream::connect(address).ok());
+        Some(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn copy(grid: &Grid, address: &str, file: &str, process: &str, parameters: &[&str]) -> Json {
+    let parameters = parameters.iter().flat_map(|parameter| ["-p", parameter]);
+    let arguments: Vec<&str> = ["submit", file, "--wait", "--process", process].into_iter().chain(parameters).collect();
+    grid.cli(address, &arguments).json()
+}
+
+#[test]
+fn data_sources_are_read_and_written() {
+    let s3 = free_address();
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[1, 1], &[]);
+    let file = grid.write("sources.xml", SOURCES);
+    let root = grid.folder().join("root");
+    std::fs::create_dir_all(root.join("tree/deep")).expect("tests can write here");
+    std::fs::write(root.join("in.txt"), "from outside\n").expect("tests can write here");
+    std::fs::write(root.join("tree/deep/a"), "a").expect("tests can write here");
+    std::fs::write(root.join("tree/b"), "b").expect("tests can write here");
+    let add = |name: &str, uri: &str| grid.cli(&address, &["sources", "add", name, uri]).ok();
+    add("local", root.to_str().expect("it is UTF-8"));
+    let ended = copy(&grid, &address, &file, "Sources", &["data=source://local/in.txt", "to=local"]);
+    assert_eq!(ended["state"], "completed", "{ended}");
+    assert_eq!(ended["results"]["copy"]["$file"]["size"], 13, "{ended}");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
+    assert_eq!(read("done/copy"), "from outside\n");
+    let ended = copy(&grid, &address, &file, "Below", &["data=source://local/tree"]);
+    assert_eq!(ended["state"], "completed", "{ended}");
+    assert_eq!((read("all/deep/a"), read("all/b")), ("a".into(), "b".into()));
+    // What changed there is read again.
+    std::fs::write(root.join("in.txt"), "changed\n").expect("tests can write here");
+    copy(&grid, &address, &file, "Sources", &["data=source://local/in.txt", "to=local"]);
+    assert_eq!(read("done/copy"), "changed\n");
+    for (data, told) in [
+        ("source://local/absent", "\"source://local/absent\" is not there"),
+        ("source://nobody/x", "there is no data source \"nobody\""),
+        ("source://local/../x", "leads out of the directory"),
+    ] {
+        let ended = copy(&grid, &address, &file, "Sources", &[&format!("data={data}"), "to=local"]);
+        assert!(ended["error"].as_str().is_some_and(|error| error.contains(told)), "{told}: {ended}");
+    }
+    let http = free_address();
+    let port = http.rsplit_once(':').expect("it has a port").1;
+    let folder = root.to_str().expect("it is UTF-8");
+    let arguments = ["-m", "http.server", port, "--bind", "127.0.0.1", "--directory", folder];
+    if let Some(_server) = Server::start("python3", &arguments, &http) {
+        add("web", &format!("http://{http}/"));
+        let ended = copy(&grid, &address, &file, "Sources", &["data=source://web/tree/b", "to=local"]);
+        assert_eq!((&ended["state"], read("done/copy").as_str()), (&"completed".into(), "b"), "{ended}");
+        let ended = copy(&grid, &address, &file, "Sources", &["data=source://web/absent", "to=local"]);
+        assert!(ended["error"].as_str().is_some_and(|error| error.contains("is not there")), "{ended}");
+    }
+    let port = s3.rsplit_once(':').expect("it has a port").1;
+    if let Some(_server) = Server::start("moto_server", &["-H", "127.0.0.1", "-p", port], &s3) {
+        let made =
+            std::process::Command::new("curl").args(["-sS", "-X", "PUT", &format!("http://{s3}/bucket")]).status();
+        assert!(made.is_ok_and(|status| status.success()), "a bucket can be made");
+        add(
+            "bucket",
+            &format!(
+                "s3://bucket/some/prefix?endpoint=http://{s3}&region=us-east-1&access_key_id=anybody&secret_access_key=anything"
+            ),
+        );
+        let ended = copy(&grid, &address, &file, "Sources", &["data=source://local/in.txt", "to=bucket"]);
+        assert_eq!(ended["state"], "completed", "{ended}");
+        let ended = copy(&grid, &address, &file, "Sources", &["data=source://bucket/done/copy", "to=local"]);
+        assert_eq!((&ended["state"], read("done/copy").as_str()), (&"completed".into(), "changed\n"), "{ended}");
+    }
+}

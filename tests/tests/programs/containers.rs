@@ -1,0 +1,99 @@
+//! Programs in containers, with a real engine where there is one.
+
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use xavantes_tests::until;
+
+use crate::kit::{Workplace, assert_tells, sh};
+
+/// An image made for these tests, of a static shell; nothing, and a loud word, if that is not possible here.
+fn image() -> Option<&'static str> {
+    const IMAGE: &str = "xavantes-tests:1";
+    let skip = |why: &str| {
+        eprintln!("SKIPPED: containers are not tested: {why}");
+        None
+    };
+    let quiet = |command: &mut Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success())
+    };
+    if !quiet(Command::new("docker").arg("info")) {
+        return skip("docker does not answer on this machine");
+    }
+    let script = format!(
+        "set -e; d=$(mktemp -d); mkdir -p $d/bin $d/tmp; cp $(command -v busybox) $d/bin/busybox; \
+         for a in sh sleep echo cat env id head tail expr test true seq wc touch; do ln -s busybox $d/bin/$a; done; \
+         tar -C $d -c . | docker import - {IMAGE}; rm -rf $d"
+    );
+    if !quiet(Command::new("sh").args(["-c", &script])) {
+        return skip("there is no static busybox to make an image of");
+    }
+    Some(IMAGE)
+}
+
+fn containers() -> String {
+    let listed = Command::new("docker").args(["ps", "-aq", "--filter", "name=xavantes-"]).output();
+    listed.map(|listed| String::from_utf8_lossy(&listed.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+fn within(image: &str, script: &str) -> String {
+    sh(script).replace("<CODE ", &format!("<CODE IMAGE=\"{image}\" "))
+}
+
+#[test]
+fn programs_run_in_containers() {
+    let Some(image) = image() else { return };
+    let mut place = Workplace::new(&["--containers", "docker"]);
+    let types = format!(
+        "<IN_PARAMETER TYPE=\"int\" NAME=\"n\" DEFAULT=\"4\"/><OUT_PARAMETER TYPE=\"int\" NAME=\"next\"/>
+        <OUT_PARAMETER TYPE=\"string\" NAME=\"files\" FROM=\"stdout-trimmed\"/>{}",
+        within(image, "echo \"{\\\"next\\\": $(expr $n + 1)}\" > $XAVANTES_RESULTS; echo /bin/[be]* ${PWD##*/}")
+    );
+    let ended = place.run(&types);
+    assert_eq!(ended["state"], "completed", "{ended}");
+    assert_eq!(ended["results"], json!({"next": 5, "files": "/bin/busybox /bin/echo /bin/env /bin/expr work"}));
+    let error = place.failing(&within(image, "echo no >&2; exit 7"));
+    assert_tells(&error, &["exit status 7\nno"]);
+    let hog = within(image, "head -c 100000000 /dev/zero | tail -c 90000000 | wc -c; exit 1");
+    let error = place.failing(&format!("<REQUIRES MEMORY=\"20MB\"/>{hog}"));
+    assert_tells(&error, &["the container used more memory than its limit of 19.1 MiB"]);
+    let error = place.failing(&within("xavantes-there-is-no-such-image:0", "true"));
+    assert_tells(&error, &["a container of \"xavantes-there-is-no-such-image:0\" cannot be started"]);
+    assert_eq!(containers(), "");
+}
+
+#[test]
+fn containers_end_when_they_are_cancelled_and_with_a_former_life() {
+    let Some(image) = image() else { return };
+    let mut place = Workplace::new(&["--containers", "docker"]);
+    let hello = |place: &mut Workplace| place.submit(&within(image, "echo ready; while true; do sleep 1; done"));
+    let begun = |place: &Workplace, process: &str| {
+        until("it has begun", 60, || {
+            let logs = place.grid.cli(&place.address, &["logs", &format!("{process}/work")]);
+            (logs.code == 0 && logs.json()["stdout"] == "ready\n").then_some(())
+        });
+    };
+    let process = hello(&mut place);
+    begun(&place, &process);
+    assert_ne!(containers(), "");
+    place.grid.cli(&place.address, &["cancel", &process]).ok();
+    assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
+    until("no container is left", 60, || containers().is_empty().then_some(()));
+    let process = hello(&mut place);
+    begun(&place, &process);
+    place.grid.kill_alone("a/w");
+    place.grid.cli(&place.address, &["cancel", &process]).ok();
+    place.grid.restart("a/w");
+    until("no container is left", 60, || containers().is_empty().then_some(()));
+}
+
+#[test]
+fn work_in_containers_waits_for_a_worker_that_runs_them() {
+    let mut place = Workplace::new(&["--containers", "none"]);
+    let process = place.submit(&within("debian:12", "true"));
+    let shown = until("it is told why it waits", 60, || {
+        let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
+        shown["waits"].is_string().then_some(shown)
+    });
+    assert_eq!(shown["waits"], "no worker in sight runs containers", "{shown}");
+}

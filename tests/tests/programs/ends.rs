@@ -1,0 +1,145 @@
+//! However an attempt ends, everything that it started ends with it.
+
+use std::path::Path;
+
+use serde_json::json;
+use xavantes_tests::until;
+
+use crate::kit::{Workplace, assert_tells, runs, sh};
+
+/// Starts a helper that leaves its parent, its group and its session, and tells its pid.
+fn daemon(sign: &Path, environment: &str) -> String {
+    let inner = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300", sign.display());
+    format!(
+        "(setsid {environment} sh -c '{inner}' < /dev/null > /dev/null 2>&1 &); while [ ! -e {0} ]; do sleep 0.02; done",
+        sign.display()
+    )
+}
+
+fn pid(text: &str) -> u32 {
+    text.trim().parse().expect("it is a pid")
+}
+
+#[test]
+fn what_a_program_leaves_running_ends_with_it() {
+    let mut place = Workplace::new(&[]);
+    let before = place.descriptors();
+    for (name, environment) in [("marked", ""), ("bare", "env -i /usr/bin/env")] {
+        let sign = place.sign(name);
+        let ended = place.sh(&daemon(&sign, environment));
+        assert_eq!(ended["state"], "completed", "{ended}");
+        let pid = pid(&place.wait_for(&sign));
+        until(&format!("the {name} helper has ended"), 30, || (!runs(pid)).then_some(()));
+        place.assert_clean(before);
+    }
+}
+
+#[test]
+fn a_cancelled_program_is_asked_first_and_made_to_end_then() {
+    let mut place = Workplace::new(&["--grace-seconds", "2"]);
+    let before = place.descriptors();
+    // One that does as it is told.
+    let (ready, told) = (place.sign("ready"), place.sign("told"));
+    let process = place.submit(&sh(&format!(
+        "trap 'echo told > {}; exit 0' TERM; echo ready > {}; while true; do sleep 0.05; done",
+        told.display(),
+        ready.display()
+    )));
+    place.wait_for(&ready);
+    place.grid.cli(&place.address, &["cancel", &process]).ok();
+    assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
+    assert_eq!(place.wait_for(&told), "told\n");
+    place.assert_clean(before);
+    // One that does not, with a helper that does not either.
+    let (ready, helper) = (place.sign("stubborn"), place.sign("helper"));
+    let process = place.submit(&sh(&format!(
+        "trap '' TERM; {}; echo $$ > {}; while true; do sleep 0.05; done",
+        daemon(&helper, ""),
+        ready.display()
+    )));
+    let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
+    assert!(runs(main) && runs(helper));
+    place.grid.cli(&place.address, &["cancel", &process]).ok();
+    assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
+    assert!(!runs(main), "the program has ended when its end is told");
+    until("the helper has ended", 30, || (!runs(helper)).then_some(()));
+    place.assert_clean(before);
+}
+
+#[test]
+fn a_program_that_takes_too_long_ends_with_everything_that_it_started() {
+    let mut place = Workplace::new(&[]);
+    let before = place.descriptors();
+    let helper = place.sign("helper");
+    let script = sh(&format!("{}; sleep 300", daemon(&helper, "")));
+    let process = place.submit_with("TIMEOUT=\"2s\"", &script);
+    let ended = place.grid.end(&place.address, &process);
+    assert_eq!(ended["state"], "failed", "{ended}");
+    assert_tells(ended["error"].as_str().expect("it is told"), &["2s"]);
+    let pid = pid(&place.wait_for(&helper));
+    until("the helper has ended", 30, || (!runs(pid)).then_some(()));
+    place.assert_clean(before);
+}
+
+#[test]
+fn a_worker_that_stops_leaves_nothing_running() {
+    let mut place = Workplace::new(&["--drain-seconds", "0"]);
+    let (ready, helper) = (place.sign("ready"), place.sign("helper"));
+    place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
+    let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
+    place.grid.terminate("a/w");
+    until("it has stopped", 60, || place.grid.ended("a/w"));
+    assert!(!runs(main) && !runs(helper), "both ended before it did");
+    assert!(place.folders().is_empty(), "{:?}", place.folders());
+}
+
+#[test]
+fn a_worker_that_is_told_twice_to_stop_ends_everything_at_once() {
+    let mut place = Workplace::new(&["--drain-seconds", "300"]);
+    let (ready, helper) = (place.sign("ready"), place.sign("helper"));
+    place.submit(&sh(&format!(
+        "trap '' TERM; {}; echo $$ > {}; while true; do sleep 1; done",
+        daemon(&helper, ""),
+        ready.display()
+    )));
+    let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
+    place.grid.terminate("a/w");
+    until("it drains", 60, || place.grid.log("a/w").contains("told to stop").then_some(()));
+    assert!(runs(main) && runs(helper));
+    place.grid.terminate("a/w");
+    until("it has stopped", 60, || place.grid.ended("a/w"));
+    until("both have ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
+}
+
+#[test]
+fn a_worker_that_was_killed_ends_what_it_left_when_it_starts_again() {
+    let mut place = Workplace::new(&[]);
+    let (ready, helper) = (place.sign("ready"), place.sign("helper"));
+    let process = place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
+    let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
+    place.grid.kill_alone("a/w");
+    assert!(runs(helper), "nobody has ended it");
+    // It does not run again.
+    place.grid.cli(&place.address, &["cancel", &process]).ok();
+    assert_eq!(place.folders().len(), 1, "{:?}", place.folders());
+    place.grid.restart("a/w");
+    until("what was left has ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
+    until("no directory is left", 30, || place.folders().is_empty().then_some(()));
+    assert_tells(&place.grid.log("a/w"), &["ending what a former life of this node has left running"]);
+}
+
+#[test]
+fn directories_of_failures_are_kept_if_the_administrator_wants_them() {
+    let mut place = Workplace::new(&["--keep-failed", "2"]);
+    let mut kept = Vec::new();
+    for number in 1..=3 {
+        let ended = place.sh(&format!("echo {number} > here; exit 1"));
+        let error = ended["error"].as_str().expect("it failed").to_owned();
+        let path = error.split("its directory is kept as ").nth(1).expect("it is told").split(", on").next();
+        kept.push(std::path::PathBuf::from(path.expect("it is told")));
+    }
+    let there: Vec<bool> = kept.iter().map(|path| path.join("work/here").exists()).collect();
+    assert_eq!(there, [false, true, true], "{kept:?}");
+    assert_eq!(place.sh("true")["state"], json!("completed"));
+    until("no other directory is left", 30, || place.folders().is_empty().then_some(()));
+}

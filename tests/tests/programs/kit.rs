@@ -1,0 +1,152 @@
+//! One activity on one worker, and looks at what is left of it.
+
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+use xavantes_tests::{Grid, until};
+
+/// A worker and its coordinator.
+pub struct Workplace {
+    pub grid: Grid,
+    pub address: String,
+}
+
+impl Workplace {
+    /// With these flags for the worker.
+    pub fn new(flags: &[&str]) -> Self {
+        let mut grid = Grid::new();
+        let address = grid.group("a", &[], &[]);
+        let usual = [["--slots", "2"], ["--grace-seconds", "1"]].into_iter().filter(|flag| !flags.contains(&flag[0]));
+        let flags: Vec<&str> = usual.flatten().chain(flags.iter().copied()).collect();
+        grid.worker("a/w", &address, &flags);
+        grid.wait_for_nodes(&address, 2);
+        Self { grid, address }
+    }
+
+    /// Starts a process of one activity, `work`, of this type: parameters and code.
+    pub fn submit(&mut self, types: &str) -> String {
+        self.submit_with("", types)
+    }
+
+    /// The same, with attributes of the activity.
+    pub fn submit_with(&mut self, attributes: &str, types: &str) -> String {
+        let outs: Vec<&str> = types
+            .split("<OUT_PARAMETER ")
+            .skip(1)
+            .map(|rest| rest.split("/>").next().expect("it is closed").split(" FROM=").next().expect("it is there"))
+            .collect();
+        let declared: String = outs.iter().map(|out| format!("<OUT_PARAMETER {out} OPTIONAL=\"true\"/>")).collect();
+        let names = outs
+            .iter()
+            .map(|out| out.split("NAME=\"").nth(1).expect("it has a name").split('"').next().expect("it is closed"));
+        let copies: String = names.map(|name| format!("{name} = work.{name} ")).collect();
+        let document = format!(
+            "<XAVANTES VERSION=\"1\">
+            <PROCESS_TYPE NAME=\"P\">{declared}
+            <BODY><ACTIVITY TYPE=\"Work\" NAME=\"work\" {attributes}/><POST_CODE>{copies}</POST_CODE></BODY>
+            </PROCESS_TYPE>
+            <ACTIVITY_TYPE NAME=\"Work\">{types}</ACTIVITY_TYPE></XAVANTES>"
+        );
+        let file = self.grid.write("work.xml", &document);
+        self.grid.submit(&self.address, &file, &[])
+    }
+
+    /// Runs such a process to its end.
+    pub fn run(&mut self, types: &str) -> Json {
+        let process = self.submit(types);
+        self.grid.end(&self.address, &process)
+    }
+
+    /// A script in `sh`.
+    pub fn sh(&mut self, script: &str) -> Json {
+        self.run(&sh(script))
+    }
+
+    /// The error of a script that fails, after a look whether the worker is well and nothing is left.
+    #[track_caller]
+    pub fn failing(&mut self, types: &str) -> String {
+        let before = self.descriptors();
+        let ended = self.run(types);
+        assert_eq!(ended["state"], "failed", "{ended}");
+        self.assert_clean(before);
+        ended["error"].as_str().expect("it is told").to_owned()
+    }
+
+    /// File descriptors of the worker when nothing runs.
+    pub fn descriptors(&self) -> usize {
+        descriptors(self.grid.pid("a/w"))
+    }
+
+    /// Nothing runs, no directory is there, no more descriptors are open than before, and the worker works.
+    #[track_caller]
+    pub fn assert_clean(&mut self, before: usize) {
+        until("no directory is left", 30, || self.folders().is_empty().then_some(()));
+        until("no process is left", 30, || self.processes().is_empty().then_some(()));
+        // Connections for questions come and go.
+        until("no descriptor is left", 30, || (self.descriptors() <= before + 2).then_some(()));
+        let ended = self.sh("true");
+        assert_eq!(ended["state"], "completed", "{ended}");
+    }
+
+    /// Directories of attempts.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let work = std::fs::read_dir(self.grid.data("a/w").join("work")).into_iter().flatten().flatten();
+        work.map(|entry| entry.path()).collect()
+    }
+
+    /// Processes that belong to attempts of the worker, whoever their parents are, and children that nobody asked for.
+    pub fn processes(&self) -> Vec<u32> {
+        let marker = format!("XAVANTES_DIRECTORY={}/", self.grid.data("a/w").join("work").display());
+        let worker = self.grid.pid("a/w");
+        let own = |pid: u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let marked = environment.split(|byte| *byte == 0).any(|it| it.starts_with(marker.as_bytes()));
+            marked || parent(pid) == Some(worker)
+        };
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| own(*pid)).collect()
+    }
+
+    /// A file outside of all attempts, for scripts to tell something.
+    pub fn sign(&self, name: &str) -> PathBuf {
+        self.grid.folder().join(name)
+    }
+
+    /// Waits until a script has told something, and gives it.
+    pub fn wait_for(&self, sign: &std::path::Path) -> String {
+        until(&format!("{} is there", sign.display()), 60, || {
+            std::fs::read_to_string(sign).ok().filter(|text| text.ends_with('\n'))
+        })
+    }
+}
+
+/// An activity type: a script in `sh`.
+pub fn sh(script: &str) -> String {
+    format!("<CODE LANGUAGE=\"sh\"><![CDATA[{script}]]></CODE>")
+}
+
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat).into_owned();
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a process runs; one that has ended and waits for nothing but its parent does not.
+pub fn runs(pid: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat).into_owned();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next().map(str::to_owned));
+    state.is_some_and(|state| !matches!(state.as_str(), "Z" | "X"))
+}
+
+/// A text has all of these in it.
+#[track_caller]
+pub fn assert_tells(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
