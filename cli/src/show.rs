@@ -1,5 +1,7 @@
 //! Processes, elements and nodes as people and scripts see them.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use serde_json::{Value as Json, json};
 use xavantes_proto::{v1, value_from};
 
@@ -228,13 +230,27 @@ pub(crate) fn line(element: &v1::Element) -> String {
         parts.push("paused".into());
     }
     if let Some(completed) = element.completed {
-        let total = element.total.map_or(String::new(), |total| format!(" of {total}"));
+        let total = element
+            .total
+            .or((element.runs > 0).then_some(element.runs))
+            .map_or(String::new(), |total| format!(" of {total}"));
         parts.push(format!("{completed}{total} completed"));
     }
     for (count, word) in [(element.failed, "failed"), (element.cancelled, "cancelled")] {
         if let Some(count @ 1..) = count {
             parts.push(format!("{count} {word}"));
         }
+    }
+    for (count, word) in [(element.retried, "tried again"), (element.lost, "lost")] {
+        if count > 0 {
+            parts.push(format!("{count} {word}"));
+        }
+    }
+    if let seconds @ 1.. = element.ended_ms.saturating_sub(element.began_ms) / 1000 {
+        parts.push(format!("{seconds} s"));
+    }
+    if !element.counted_at.is_empty() {
+        parts.push(format!("see {}", element.counted_at));
     }
     if !element.worker.is_empty() {
         parts.push(format!("on {}", element.worker));
@@ -272,15 +288,50 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
         ("failed", element.failed),
         ("cancelled", element.cancelled),
         ("total", element.total),
+        ("runs", Some(element.runs).filter(|runs| *runs > 1)),
+        ("retried", Some(element.retried).filter(|count| *count > 0)),
+        ("lost", Some(element.lost).filter(|count| *count > 0)),
     ];
     for (key, number) in numbers {
         add(key, &number.map_or(String::new(), |number| number.to_string()));
     }
     add("error", &element.failure.as_ref().map_or(String::new(), failure));
+    add("began", &time(element.began_ms));
+    add("ended", &time(element.ended_ms));
+    add("counted at", &element.counted_at);
     for record in &element.records {
         add("attempt", &record_text(record));
     }
+    for remark in &element.remarks {
+        add("event", &format!("{}  {}", time(remark.at_ms), remark_text(remark)));
+    }
     text
+}
+
+/// Milliseconds since 1970 for people; nothing for none.
+fn time(ms: u64) -> String {
+    match UNIX_EPOCH.checked_add(Duration::from_millis(ms)) {
+        Some(time) if ms > 0 => humantime::format_rfc3339_seconds(time).to_string(),
+        _ => String::new(),
+    }
+}
+
+fn remark_text(remark: &v1::Remark) -> String {
+    match &remark.what {
+        Some(v1::remark::What::Failed(why)) => failure(why),
+        Some(v1::remark::What::Steered(what)) => format!("{}: {what}", remark.path),
+        None => remark.path.clone(),
+    }
+}
+
+fn remark_json(remark: &v1::Remark) -> Json {
+    let mut shown = json!({ "at_ms": remark.at_ms, "path": remark.path });
+    match &remark.what {
+        Some(v1::remark::What::Failed(why)) => shown["error"] = json!(failure(why)),
+        Some(v1::remark::What::Steered(what)) => shown["steered"] = json!(what),
+        None => {}
+    }
+    shown
 }
 
 /// An attempt of a program and what it took, in one line.
@@ -342,6 +393,18 @@ pub(crate) fn element_json(element: &v1::Element) -> Json {
     add("failed", element.failed.map(|count| json!(count)));
     add("cancelled", element.cancelled.map(|count| json!(count)));
     add("total", element.total.map(|count| json!(count)));
+    for (key, count) in [
+        ("runs", element.runs),
+        ("retried", element.retried),
+        ("lost", element.lost),
+        ("began_ms", element.began_ms),
+        ("ended_ms", element.ended_ms),
+    ] {
+        add(key, (count > 0).then(|| json!(count)));
+    }
+    add("counted_at", text(&element.counted_at));
+    let remarks: Vec<Json> = element.remarks.iter().map(remark_json).collect();
+    add("events", (!remarks.is_empty()).then(|| json!(remarks)));
     add("error", element.failure.as_ref().map(|why| json!(failure(why))));
     let children: Vec<Json> = element.children.iter().map(element_json).collect();
     add("children", (!children.is_empty()).then(|| json!(children)));

@@ -39,7 +39,7 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
 }
 
 /// A failure of an attempt. A worker knows nothing of paths and causes; another coordinator does.
-fn failure_from(wire: v1::Failure) -> Failure {
+pub(crate) fn failure_from(wire: v1::Failure) -> Failure {
     let kind = match wire.kind() {
         v1::FailureKind::Exit => FailureKind::Exit,
         v1::FailureKind::Timeout => FailureKind::Timeout,

@@ -187,7 +187,7 @@ impl Dispatcher {
             Effect::Tell(key, told) => {
                 let Some(process) = self.context.processes.find(&key.0) else { return };
                 let incoming = match told {
-                    Told::Answered(outcome) => Incoming::Answered { key, outcome, counts: None, from: None },
+                    Told::Answered(outcome) => Incoming::Answered { key, outcome, elsewhere: None, from: None },
                     Told::Lost => Incoming::Lost(key),
                     Told::Placed(place) => Incoming::Placed(key, place),
                 };

@@ -11,6 +11,7 @@ use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
 use crate::convert::{answer_from, call_from, element_from, made, subtree};
+use crate::history::Past;
 use crate::holdings::needs as needed;
 use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
 use crate::lineage::{Lineage, Recipe, Repairs, Step, is_repair};
@@ -29,8 +30,8 @@ pub enum Incoming<R, V> {
         key: Key,
         /// How.
         outcome: v1::answer::Outcome,
-        /// Of a subtree: the activities in it.
-        counts: Option<v1::Counts>,
+        /// Of a subtree: what became of everything in it.
+        elsewhere: Option<Box<Elsewhere>>,
         /// Who wants to know that it was recorded.
         from: Option<R>,
     },
@@ -255,6 +256,13 @@ impl<R, V> Driver<R, V> {
         }
     }
 
+    /// What became of everything, here and elsewhere, if the clock began at that time.
+    pub fn past(&self, began_ms: u64) -> Past {
+        let mut past = Past::of(self.engine.state().history(), began_ms);
+        past.add(&self.elsewhere.past);
+        past
+    }
+
     /// Something happened.
     pub fn take(&mut self, sandbox: &mut Sandbox, incoming: Incoming<R, V>, now: Time) {
         self.now = self.now.max(now);
@@ -278,7 +286,7 @@ impl<R, V> Driver<R, V> {
                 self.repair(sandbox, steps);
                 self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
             }
-            Incoming::Answered { key, outcome, counts, from } => {
+            Incoming::Answered { key, outcome, elsewhere, from } => {
                 let made = self.recipe(&key, &outcome);
                 let input =
                     Input::Answered { element: element_from(key.1), attempt: key.2, answer: answer_from(outcome) };
@@ -288,9 +296,8 @@ impl<R, V> Driver<R, V> {
                     if let Some((recipe, made)) = made {
                         self.note(Note::Made(recipe, made));
                     }
-                    if let Some(counts) = counts {
-                        let v1::Counts { completed, failed, attempts, .. } = counts;
-                        self.note(Note::Elsewhere(Elsewhere { completed, failed, attempts }));
+                    if let Some(elsewhere) = elsewhere {
+                        self.note(Note::Elsewhere(*elsewhere));
                     }
                 }
                 self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
@@ -302,11 +309,14 @@ impl<R, V> Driver<R, V> {
             }
             Incoming::Called(call, from) => self.on_called(sandbox, call, from),
             Incoming::Steered { path, action: Wanted::Action(action), verdict } => {
-                let decided = self.step(sandbox, Input::Steered { path, action });
+                let wanted = action.to_string();
+                let decided = self.step(sandbox, Input::Steered { path: path.clone(), action });
+                self.note_steered(&decided, path, wanted);
                 self.effects.push(Effect::Decide(verdict, decided));
             }
             Incoming::Steered { path, action: Wanted::Elsewhere, verdict } => {
                 let decided = self.give_up(sandbox, &path);
+                self.note_steered(&decided, path, "retry --elsewhere".into());
                 self.effects.push(Effect::Decide(verdict, decided));
             }
             Incoming::Asked { key, verdict } => {
@@ -320,6 +330,12 @@ impl<R, V> Driver<R, V> {
             Incoming::Paused(paused) => self.steer(sandbox, if paused { Action::Pause } else { Action::Resume }),
             Incoming::TimePassed => drop(self.step(sandbox, Input::TimePassed)),
             Incoming::Continued => drop(self.step(sandbox, Input::Continued)),
+        }
+    }
+
+    fn note_steered(&mut self, decided: &Result<(), Rejection>, path: String, wanted: String) {
+        if decided.is_ok() {
+            self.engine.note_steered(path, wanted, &mut self.output);
         }
     }
 
@@ -490,7 +506,7 @@ impl<R, V> Driver<R, V> {
             self.lineage.keep_known(&journal::write(self.engine.state()));
         }
         // The fields of `Kept`, in order.
-        journal::write(&(self.now.0, self.engine.state(), &self.places, self.elsewhere, &self.lineage))
+        journal::write(&(self.now.0, self.engine.state(), &self.places, &self.elsewhere, &self.lineage))
     }
 
     /// Did any activity here make files?

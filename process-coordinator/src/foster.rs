@@ -10,6 +10,7 @@ use xavantes_model::value::Value;
 use xavantes_proto::{Epochs, MAX_LARGE, Message, too_large, v1, value};
 
 use crate::convert::failure;
+use crate::history::Past;
 use crate::pool::{Key, wire_id};
 
 pub use crate::convert::start_from;
@@ -243,9 +244,14 @@ pub fn answer(
 }
 
 /// An answer that can be sent: one that is too large is a failure instead.
-pub fn sendable(key: &Key, process: &str, outcome: v1::answer::Outcome, counts: v1::Counts) -> v1::Answer {
-    let answer =
-        v1::Answer { id: Some(wire_id(key)), outcome: Some(outcome), counts: Some(counts), ..v1::Answer::default() };
+pub fn sendable(key: &Key, process: &str, outcome: v1::answer::Outcome, counts: v1::Counts, past: &Past) -> v1::Answer {
+    let answer = v1::Answer {
+        id: Some(wire_id(key)),
+        outcome: Some(outcome),
+        counts: Some(counts),
+        history: Some(past.to_wire()),
+        ..v1::Answer::default()
+    };
     let size = answer.encoded_len();
     if size <= MAX_LARGE {
         return answer;

@@ -9,6 +9,7 @@ use xavantes_engine::{Event, State};
 use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 
+use crate::history::Past;
 use crate::lineage::{Lineage, Recipe};
 
 /// What is known of a process from its beginning, and never changes.
@@ -56,8 +57,8 @@ pub struct Placement {
     pub epoch: u64,
 }
 
-/// Activities of subtrees that ended elsewhere.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What became of a subtree that ended elsewhere: its activities, and everything in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Elsewhere {
     /// Completed.
     pub completed: u64,
@@ -65,6 +66,8 @@ pub struct Elsewhere {
     pub failed: u64,
     /// Handed out.
     pub attempts: u64,
+    /// Its history.
+    pub past: Past,
 }
 
 impl Elsewhere {
@@ -72,6 +75,13 @@ impl Elsewhere {
         self.completed += other.completed;
         self.failed += other.failed;
         self.attempts += other.attempts;
+        self.past.add(&other.past);
+    }
+
+    /// As an answer tells it.
+    pub fn from_wire(counts: v1::Counts, history: v1::History) -> Self {
+        let v1::Counts { completed, failed, attempts, .. } = counts;
+        Self { completed, failed, attempts, past: Past::from_wire(history) }
     }
 }
 
@@ -106,7 +116,7 @@ pub struct Kept {
     pub state: State,
     /// Where delegated attempts are.
     pub places: Places,
-    /// Activities of subtrees that ended elsewhere.
+    /// What became of subtrees that ended elsewhere.
     pub elsewhere: Elsewhere,
     /// How files were made.
     pub lineage: Lineage,
@@ -127,13 +137,15 @@ impl Kept {
 pub struct Summary {
     status: Vec<u8>,
     results: Vec<u8>,
+    history: Vec<u8>,
 }
 
 impl Summary {
-    /// The status and the results.
-    pub fn new(status: &v1::ProcessStatus, results: Vec<v1::Parameter>) -> Self {
+    /// The status, the results and the history.
+    pub fn new(status: &v1::ProcessStatus, results: Vec<v1::Parameter>, past: &Past) -> Self {
         let results = v1::ResultsResponse { status: None, results };
-        Self { status: status.encode_to_vec(), results: results.encode_to_vec() }
+        let history = past.to_wire().encode_to_vec();
+        Self { status: status.encode_to_vec(), results: results.encode_to_vec(), history }
     }
 
     /// How it ended.
@@ -145,6 +157,12 @@ impl Summary {
     pub fn results(&self) -> Result<Vec<v1::Parameter>, Unreadable> {
         let results = v1::ResultsResponse::decode(&*self.results).map_err(|_| Unreadable("summary"))?;
         Ok(results.results)
+    }
+
+    /// Its history.
+    pub fn past(&self) -> Result<Past, Unreadable> {
+        let history = v1::History::decode(&*self.history).map_err(|_| Unreadable("summary"))?;
+        Ok(Past::from_wire(history))
     }
 }
 

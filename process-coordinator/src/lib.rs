@@ -8,6 +8,7 @@
 //! | `pool` | the workers: who has room, who has which attempt, who is gone | `dispatcher`, `link` |
 //! | `holdings`, `lineage` | files: who has them; how they were made, and are made again | |
 //! | `foster` | subtrees that run here for other coordinators | `parents` |
+//! | `history` | what became of everything in a process that has ended | |
 //! | `journal` | what is kept of a process | the repository |
 //!
 //! `lifecycle` begins, recovers, takes over and removes processes; `programs` has their definitions; `convert` turns the
@@ -17,7 +18,8 @@ mod convert;
 mod dispatcher;
 pub mod driver;
 pub mod foster;
-pub mod holdings;
+pub mod history;
+mod holdings;
 pub mod journal;
 mod lifecycle;
 pub mod lineage;

@@ -18,7 +18,7 @@ use xavantes_repository::Store;
 use crate::convert::{made, release};
 use crate::dispatcher::{PoolMail, PoolSender};
 use crate::driver::Incoming;
-use crate::journal::{self, Summary};
+use crate::journal::{self, Elsewhere, Summary};
 use crate::pool::{Key, Order, Peer, key_of, wire_id};
 use crate::process::{Mail, Processes};
 
@@ -247,7 +247,9 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
         }
         answered.push(key.clone());
         let process = key.0.clone();
-        let answer = Incoming::Answered { key, outcome, counts: answer.counts, from: Some(orders.clone()) };
+        let history = answer.history.unwrap_or_default();
+        let elsewhere = answer.counts.map(|counts| Box::new(Elsewhere::from_wire(counts, history)));
+        let answer = Incoming::Answered { key, outcome, elsewhere, from: Some(orders.clone()) };
         match mail.last_mut() {
             Some((last, answers)) if *last == process => answers.push(answer),
             _ => mail.push((process, vec![answer])),

@@ -18,6 +18,7 @@ use crate::convert::{element_from, failure, release};
 use crate::dispatcher::{PoolMail, PoolSender};
 use crate::driver::{Batch, Driver, Effect, Entry, Incoming};
 use crate::foster;
+use crate::history::Past;
 use crate::journal::{self, Summary};
 use crate::link::Orders;
 use crate::parents::Parent;
@@ -31,7 +32,7 @@ thread_local! {
 /// Mail that waits for a process at most; then whoever writes waits.
 const MOST_MAIL: usize = 1024;
 /// Children of one element that are shown at most.
-const MOST_SHOWN: usize = 100;
+pub(crate) const MOST_SHOWN: usize = 100;
 /// When many activities are out, and nobody waits for a single one, facts are gathered for one record: as long as the
 /// last record took to be written, within these limits, and not more than so many.
 const SHORTEST_GATHERING: Duration = Duration::from_millis(4);
@@ -422,11 +423,12 @@ impl Runner {
     async fn end(mut self) {
         let mut status = self.status.borrow().clone();
         self.bring_up_to_date(&mut status);
+        let past = self.driver.past(status.submitted_ms);
         let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
         if let Some(parent) = &self.parent {
             // It is kept as it is until its parent has the answer. After a crash it ends once more.
             let answer = foster::answer(self.driver.engine().program(), self.driver.root(), outcome, results);
-            let answer = foster::sendable(parent.key(), &self.id, answer, self.driver.counts());
+            let answer = foster::sendable(parent.key(), &self.id, answer, self.driver.counts(), &past);
             let kept = match &answer.outcome {
                 Some(v1::answer::Outcome::Completed(completed)) => &completed.results[..],
                 _ => &[],
@@ -447,7 +449,7 @@ impl Runner {
             _ => Vec::new(),
         };
         let release = release(&self.id, results.iter().filter_map(|result: &v1::Parameter| result.value.as_ref()));
-        let summary = journal::write(&Summary::new(&status, results));
+        let summary = journal::write(&Summary::new(&status, results, &past));
         loop {
             match self.repository.close(&self.id, summary.clone()).await {
                 Ok(()) => break,
@@ -571,7 +573,7 @@ impl Runner {
 /// Removes a subtree that is over, and that nobody needs any more.
 pub(crate) fn discard(repository: &Store, pool: &PoolSender, processes: &Processes, id: &Arc<str>) {
     let Some(handle) = processes.find(id) else { return };
-    let summary = journal::write(&Summary::new(&handle.status.borrow(), Vec::new()));
+    let summary = journal::write(&Summary::new(&handle.status.borrow(), Vec::new(), &Past::default()));
     processes.remove(id);
     let (repository, pool, id) = (repository.clone(), pool.clone(), id.clone());
     tokio::spawn(async move {

@@ -10,7 +10,8 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::info;
-use xavantes_engine::{Action, Rejection};
+use xavantes_engine::{Action, Rejection, Root};
+use xavantes_model::definition::NodeId;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
 use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, connect, pack, question, v1};
@@ -19,12 +20,12 @@ use xavantes_repository::{Entry, Error, Store};
 use crate::dispatcher::PoolMail;
 use crate::driver::{Incoming, Wanted};
 use crate::foster::Caller;
-use crate::journal::{self, Placement, Summary};
+use crate::journal::{self, Head, Placement, Summary};
 use crate::lifecycle::{Coordinator, unavailable};
 use crate::logs;
 use crate::parents::Report;
 use crate::pool::{Moved, Whereabouts, key_of};
-use crate::process::{Handle, Mail};
+use crate::process::{Handle, MOST_SHOWN, Mail};
 
 /// How a coordinator is set up.
 #[derive(Debug, Clone)]
@@ -145,10 +146,7 @@ impl Service {
         match self.find(path).await? {
             Found::Running(id, handle) => Ok((id, handle)),
             Found::Kept(entry) if entry.summary.is_some() => Err(ended()),
-            Found::Kept(entry) => Err(Status::failed_precondition(format!(
-                "process {:?} is not run by this coordinator, but by {:?}",
-                entry.process, entry.owner
-            ))),
+            Found::Kept(entry) => Err(not_here(&entry)),
         }
     }
 
@@ -167,6 +165,26 @@ impl Service {
             records,
             ..v1::Element::default()
         })
+    }
+
+    /// What became of an element of a process that has ended.
+    async fn ended_element(&self, entry: &Entry, path: &str, depth: u32) -> Result<v1::Element, Status> {
+        let Some(summary) = &entry.summary else { return Err(not_here(entry)) };
+        let lost = |error: journal::Unreadable| Status::data_loss(error.to_string());
+        let summary: Summary = journal::read("summary", summary).map_err(lost)?;
+        let head: Head = journal::read("head", &entry.head).map_err(lost)?;
+        let (status, past) = (summary.status().map_err(lost)?, summary.past().map_err(lost)?);
+        let program = self.coordinator.programs.fetch(&head.program).await.map_err(|error| unavailable(&error))?;
+        let (program, _) = program.ok_or_else(|| lost(journal::Unreadable("program")))?;
+        let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
+        let shown = past.element(&program, (root, &entry.process), path, (depth, MOST_SHOWN));
+        let mut element = shown.map_err(Status::not_found)?;
+        if element.path == entry.process {
+            element.condition = state_name(status.state()).into();
+            (element.runs, element.began_ms, element.ended_ms) = (1, status.submitted_ms, status.ended_ms);
+            element.failure = status.failure;
+        }
+        Ok(element)
     }
 
     /// The coordinator that an input must go to instead.
@@ -192,6 +210,19 @@ async fn there(address: &str) -> Result<ProcessCoordinatorClient<Channel>, Statu
     })?;
     let most = xavantes_proto::MAX_MESSAGE;
     Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(most))
+}
+
+fn not_here(entry: &Entry) -> Status {
+    let Entry { process, owner, .. } = entry;
+    Status::failed_precondition(format!("process {process:?} is not run by this coordinator, but by {owner:?}"))
+}
+
+fn state_name(state: v1::ProcessState) -> &'static str {
+    match state {
+        v1::ProcessState::Completed => "completed",
+        v1::ProcessState::Cancelled => "cancelled",
+        _ => "failed",
+    }
 }
 
 fn ended() -> Status {
@@ -225,15 +256,18 @@ impl ProcessCoordinator for Service {
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
         let request = request.into_inner();
-        let (id, process) = match self.find_running(&request.path).await {
-            Ok(found) => found,
-            Err(status) => {
-                let element = self.ended_activity(request.path).await.ok_or(status)?;
+        let depth = request.depth.min(DEEPEST);
+        let (id, process) = match self.find(&request.path).await? {
+            Found::Running(id, process) => (id, process),
+            Found::Kept(entry) => {
+                let element = match self.ended_activity(request.path.clone()).await {
+                    Some(element) => element,
+                    None => self.ended_element(&entry, &request.path, depth).await?,
+                };
                 return Ok(Response::new(v1::ShowResponse { element: Some(element) }));
             }
         };
         let (answer, answered) = oneshot::channel();
-        let depth = request.depth.min(DEEPEST);
         let mail = Mail::Show { path: request.path.clone(), depth, answer };
         process.mail.send(mail).await.map_err(|_| ended())?;
         match answered.await.map_err(|_| ended())? {

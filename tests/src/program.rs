@@ -34,7 +34,7 @@ pub fn program() -> &'static Path {
             };
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let built = Command::new(cargo)
-                .args(["build", "--quiet", "--package", "xavantes", "--profile", profile])
+                .args(["build", "--quiet", "--workspace", "--bin", "xavantes", "--profile", profile])
                 .current_dir(workspace())
                 .status();
             assert!(built.is_ok_and(|status| status.success()), "xavantes cannot be built");

@@ -9,6 +9,7 @@ use xavantes_model::value::Value;
 
 use crate::event::{Begin, Change, Event, Outputs, Place};
 use crate::failure::{Failure, FailureKind};
+use crate::history::Tally;
 use crate::id::{ElementId, Time};
 use crate::state::{Body, Instance, Outcome, Par, Phase, Range, State, Stop, has_bounds};
 
@@ -90,7 +91,10 @@ impl State {
             }
             Event::Lost { id } => {
                 self.leave_out(*id)?;
-                self.instance(*id)?.phase = Phase::Ready;
+                let instance = self.instance(*id)?;
+                instance.phase = Phase::Ready;
+                let (process, site) = (instance.site_process, instance.site);
+                self.history.at(process, site).lost += 1;
             }
             Event::Recalled { id, deadline } => {
                 self.leave_out(*id)?;
@@ -157,9 +161,12 @@ impl State {
                 instance.handler = None;
                 instance.handled = None;
                 instance.trouble = None;
-                for object in std::mem::take(&mut instance.owned) {
-                    self.objects.remove(object);
+                let owned = std::mem::take(&mut instance.owned);
+                if instance.parent.is_some() {
+                    let (process, site) = (instance.site_process, instance.site);
+                    self.history.at(process, site).retried += 1;
                 }
+                owned.into_iter().for_each(|object| self.objects.remove(object));
             }
             Event::Ended { id, outcome, results, collected } => self.end(program, *id, outcome, results, collected)?,
             Event::Paused { id, at } => {
@@ -172,6 +179,8 @@ impl State {
                 self.shift_deadlines(*id, since, *shift);
             }
             Event::Changed { id, change } => self.change(*id, change)?,
+            Event::Clock { at } => self.history.set_clock(*at),
+            Event::Steered { path, what } => self.history.was_steered(path, what),
         }
         Ok(())
     }
@@ -248,6 +257,7 @@ impl State {
             deadline,
             ..Instance::new((site_process, site), (process, node), phase, body)
         });
+        self.history.began(site_process, site);
         Ok(())
     }
 
@@ -312,6 +322,13 @@ impl State {
     ) -> Result<(), Misfit> {
         self.leave_out(id)?;
         let path = if *outcome == Outcome::Cancelled { self.path(program, id) } else { String::new() };
+        if let Outcome::Failed(failure) = outcome
+            && self.history.wants_failures()
+            && self.instances.get(id).is_some_and(|instance| !instance.delegated)
+            && self.path(program, id) == failure.path
+        {
+            self.history.failed(failure);
+        }
         let mut ended = self.instances.remove(id).ok_or_else(|| misfit(format!("no element {id}")))?;
         if ended.has_children() {
             return Err(misfit("it ended before what runs in it"));
@@ -345,6 +362,12 @@ impl State {
             gone.into_iter().for_each(|object| self.objects.remove(object));
             return Ok(());
         };
+        let count: fn(&mut Tally) -> &mut u64 = match outcome {
+            Outcome::Completed => |tally| &mut tally.completed,
+            Outcome::Failed(_) => |tally| &mut tally.failed,
+            _ => |tally| &mut tally.cancelled,
+        };
+        self.history.ended(ended.site_process, ended.site, count);
         gone.into_iter().for_each(|object| self.objects.remove(object));
         let around = self.instance(parent)?;
         if around.handler == Some(id) {

@@ -295,6 +295,13 @@ impl Engine {
 
     /// Makes a fact: applies it and tells it.
     pub(crate) fn emit(&mut self, out: &mut Output, event: Event) {
+        if self.state.history.is_late(self.now) {
+            self.make(out, Event::Clock { at: self.now });
+        }
+        self.make(out, event);
+    }
+
+    fn make(&mut self, out: &mut Output, event: Event) {
         let element = event.element();
         let before = element.and_then(|id| self.state.instances.get(id)).and_then(Instance::timer);
         let applied = self.state.apply(&self.program, &event);
@@ -306,6 +313,12 @@ impl Engine {
             self.arm_all(*id);
         }
         out.events.push(event);
+    }
+
+    /// Notes that somebody intervened, and what was wanted.
+    pub fn note_steered(&mut self, path: String, what: String, out: &mut Output) {
+        self.make(out, Event::Clock { at: self.now });
+        self.make(out, Event::Steered { path, what });
     }
 
     /// Brings the timer of an element up to date.

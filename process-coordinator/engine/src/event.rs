@@ -187,13 +187,25 @@ pub enum Event {
         /// What.
         change: Change,
     },
+    /// The time, for the history of what follows.
+    Clock {
+        /// Now.
+        at: Time,
+    },
+    /// Somebody intervened, with the effects that other facts tell of.
+    Steered {
+        /// Where.
+        path: String,
+        /// What was wanted.
+        what: String,
+    },
 }
 
 impl Event {
     /// The element that it is about.
     pub fn element(&self) -> Option<ElementId> {
         match self {
-            Event::Started { .. } => None,
+            Event::Started { .. } | Event::Clock { .. } | Event::Steered { .. } => None,
             Event::Entered { id, .. }
             | Event::Prepared { id, .. }
             | Event::Began { id, .. }

@@ -93,6 +93,18 @@ pub enum Action {
     },
 }
 
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::Cancel => f.write_str("cancel"),
+            Action::Pause => f.write_str("pause"),
+            Action::Resume => f.write_str("resume"),
+            Action::Retry => f.write_str("retry"),
+            Action::Set { key, value } => write!(f, "set {key}={value}"),
+        }
+    }
+}
+
 /// An effect wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {

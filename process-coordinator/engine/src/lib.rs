@@ -14,6 +14,7 @@
 //! | `flow` | controllers: what comes next in a sequence, switch, loop or `PAR` |
 //! | `ending` | failure, `CATCH`, `FINALLY`, retries, ends |
 //! | `attempt` | activities and delegated subtrees: attempts and their answers, calls of shared objects |
+//! | `history` | what has become of everything, in numbers |
 //! | `steer` | paths; cancel, pause, resume, retry and set |
 //! | `view` | what a monitor sees |
 
@@ -24,6 +25,7 @@ mod engine;
 mod event;
 mod failure;
 mod flow;
+mod history;
 mod id;
 mod input;
 mod scope;
@@ -34,6 +36,7 @@ mod view;
 pub use engine::{Engine, MAX_CALL_DEPTH, Output, Root, Start};
 pub use event::{Begin, Change, Event, Outputs, Place};
 pub use failure::{Failure, FailureKind};
+pub use history::{History, MOST_FAILURES, MOST_STEERED, Steered, Tally};
 pub use id::{ElementId, Time};
 pub use input::{Action, Answer, Command, Delegation, Input, Rejection, SharedCall};
 pub use state::{Outcome, Range, State, Stop};

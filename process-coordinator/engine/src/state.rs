@@ -10,6 +10,7 @@ use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
 use crate::failure::Failure;
+use crate::history::History;
 use crate::id::{ElementId, Time};
 
 /// The whole state of a process: what a snapshot holds.
@@ -27,6 +28,7 @@ pub struct State {
     /// How the process ended, with its results by name.
     pub(crate) ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
     pub(crate) counts: Counts,
+    pub(crate) history: History,
 }
 
 /// Numbers about a process.
@@ -449,6 +451,11 @@ impl State {
     /// Numbers about the process.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// What has become of everything.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// How the process ended and its results, once it has.

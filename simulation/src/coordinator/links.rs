@@ -126,7 +126,7 @@ impl World<'_> {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
                 let process = key.0.clone();
                 let incoming = match told {
-                    Told::Answered(outcome) => Incoming::Answered { key, outcome, counts: None, from: None },
+                    Told::Answered(outcome) => Incoming::Answered { key, outcome, elsewhere: None, from: None },
                     Told::Lost => Incoming::Lost(key),
                     Told::Placed(place) => Incoming::Placed(key, place),
                 };
@@ -236,23 +236,25 @@ impl World<'_> {
             }
             self.trace(|| format!("c{c} hears from {name} that {key:?} is over"));
             answered.push(key.clone());
-            answers.push((key, outcome, answer.counts));
+            let history = answer.history.unwrap_or_default();
+            let elsewhere = answer.counts.map(|counts| Box::new(Elsewhere::from_wire(counts, history)));
+            answers.push((key, outcome, elsewhere));
         }
         if !answered.is_empty() {
             self.pool_mail(c, PoolMail::Answered(name, answered));
             self.ambush(Ambush::Answer, Who::Coordinator(c));
         }
-        for (key, outcome, counts) in answers {
+        for (key, outcome, elsewhere) in answers {
             let early = match self.mutation {
-                Some(Mutation::AckUnrecorded) => counts.is_none(),
-                Some(Mutation::ParentAcksEarly) => counts.is_some(),
+                Some(Mutation::AckUnrecorded) => elsewhere.is_none(),
+                Some(Mutation::ParentAcksEarly) => elsewhere.is_some(),
                 _ => false,
             };
             if early {
                 self.order(stream, Order::Acknowledge(key.clone()));
             }
             let process = key.0.clone();
-            let answer = Incoming::Answered { key: key.clone(), outcome, counts, from: Some(stream) };
+            let answer = Incoming::Answered { key: key.clone(), outcome, elsewhere, from: Some(stream) };
             if !self.mail(c, &process, Mail::Happened(answer)) {
                 match self.coordinators[c].memory.foreign.get_mut(&process) {
                     Some(late) => late.push((stream, key)),

@@ -15,7 +15,8 @@ use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::driver::{Batch, Driver, Effect, Entry, Incoming};
 use xavantes_process_coordinator::foster::{self, Arrival, Caller};
-use xavantes_process_coordinator::journal::{self, Head, Origin, Placement, Summary};
+use xavantes_process_coordinator::history::Past;
+use xavantes_process_coordinator::journal::{self, Elsewhere, Head, Origin, Placement, Summary};
 use xavantes_process_coordinator::pool::{self, Key, Order, Peer, Pool, Share, Told, Whereabouts, key_of, wire_id};
 use xavantes_proto::{v1, value};
 

@@ -236,7 +236,7 @@ impl World<'_> {
 
     /// A subtree that is over leaves the store.
     pub fn discard(&mut self, c: usize, process: &Arc<str>) {
-        let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new());
+        let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new(), &Past::default());
         let change = Change::Close(process.clone(), journal::write(&summary));
         self.write(c, change, Done::Discarded(process.clone()));
     }

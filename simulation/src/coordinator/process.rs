@@ -369,7 +369,7 @@ impl World<'_> {
             .collect();
         if let Some((caller, key)) = runner.parent.clone() {
             let answer = foster::answer(runner.driver.engine().program(), runner.driver.root(), outcome, results);
-            let answer = foster::sendable(&key, id, answer, runner.driver.counts());
+            let answer = foster::sendable(&key, id, answer, runner.driver.counts(), &runner.driver.past(0));
             self.trace(|| format!("c{c}: {id} has ended {state:?}"));
             self.leave_mail(c, id);
             let parents = &mut self.coordinators[c].memory.parents;
@@ -379,7 +379,7 @@ impl World<'_> {
                 None => self.discard(c, id),
             };
         }
-        let summary = Summary::new(&status, parameters);
+        let summary = Summary::new(&status, parameters, &runner.driver.past(0));
         let (change, number) = (Change::Close(id.clone(), journal::write(&summary)), runner.number);
         runner.ending = Some(summary);
         self.trace(|| format!("c{c}: {id} has ended {state:?}"));

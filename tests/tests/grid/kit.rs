@@ -56,7 +56,7 @@ pub fn group(grid: &Grid, address: &str, name: &str) -> Option<Json> {
 /// The process as `tree` shows it; nothing if it is over.
 pub fn tree(grid: &Grid, address: &str, path: &str) -> Option<Json> {
     let shown = grid.cli(address, &["tree", path]);
-    (shown.code == 0).then(|| shown.json())
+    (shown.code == 0).then(|| shown.json()).filter(|tree| tree["ended_ms"].is_null())
 }
 
 /// An element and all that is shown below it.

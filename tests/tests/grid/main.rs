@@ -4,6 +4,7 @@ mod delegation;
 mod examples;
 mod files;
 mod groups;
+mod history;
 mod kit;
 mod large;
 mod lines;

@@ -73,7 +73,13 @@ fn running_processes_are_paused_resumed_changed_retried_and_cancelled() {
     assert_eq!(ended.code, 4, "{ended:?}");
     assert_eq!(ended.json()["processes"][0]["state"], "cancelled");
     refused(&steer(&["cancel", &process]), 2, "has ended");
-    refused(&steer(&["show", &process]), 2, "has ended");
+    let shown = steer(&["show", &process]).ok().json();
+    let events: Vec<_> =
+        shown["events"].as_array().into_iter().flatten().filter_map(|it| it["steered"].as_str()).collect();
+    assert_eq!(
+        (&shown["state"], events),
+        (&"cancelled".into(), vec!["set MAX_PARALLEL=1", "pause", "resume", "cancel"])
+    );
     assert_eq!(steer(&["results", &process]).code, 4);
 }
 

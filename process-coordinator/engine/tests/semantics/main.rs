@@ -5,6 +5,7 @@ mod choice;
 mod delegation;
 mod failure;
 mod handlers;
+mod history;
 mod journal;
 mod kit;
 mod loops;
