@@ -105,7 +105,9 @@ impl Past {
         let homes = Homes::of(self, program, root, id);
         let (place, path) = self.find(program, root, id, path)?;
         let mut element = self.draw(program, &homes, place, path, depth, most);
-        element.remarks = self.to_wire().remarks;
+        if place.site.is_none() {
+            element.remarks = self.to_wire().remarks;
+        }
         Ok(element)
     }
 

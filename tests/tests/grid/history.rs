@@ -52,7 +52,7 @@ fn an_ended_process_shows_its_tree_and_its_failures_wherever_they_were() {
     assert_eq!(element("here/all/[*]/check")["state"], "ended");
     assert_eq!(element("there")["counted_at"], path("here"));
     assert_eq!(element("there")["children"], Json::Null);
-    assert_eq!(numbers(element("choice/case-1/last")), [Some(1), None, None, None]);
+    assert_eq!(numbers(element("choice/case1/last")), [Some(1), None, None, None]);
     assert_eq!(at(&tree, &path("choice/default")), None, "{tree}");
 
     let shown = grid.cli(&a, &["show", &process]).ok().json();
