@@ -136,7 +136,9 @@ impl Progress {
     fn counts(&self, now: Duration) -> String {
         let counts = self.status.counts.unwrap_or_default();
         let others = counts.attempts.saturating_sub(counts.completed + counts.failed + counts.running);
-        let mut text = format!("{} completed, {} running", counts.completed, counts.running);
+        // What runs may have been seen before it was counted.
+        let running = if counts.attempts == 0 { self.running.len() as u64 } else { counts.running };
+        let mut text = format!("{} completed, {running} running", counts.completed);
         for (count, what) in [(counts.failed, "failed"), (others, "retried or cancelled")] {
             if count > 0 {
                 text += &format!(", {count} {what}");
@@ -281,6 +283,7 @@ mod tests {
         let mut progress = Progress::new("Sweep-1");
         let activity = |name: &str| element(&format!("Sweep-1/all/{name}"), "ACTIVITY", vec![]);
         progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
+        assert_eq!(progress.lines(SECOND, 80)[1], "0 completed, 2 running");
         let waiting = v1::Element {
             condition: "waiting".into(),
             failure: Some(v1::Failure { message: "no\x1b[2J luck\nat all".into(), ..v1::Failure::default() }),

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +18,8 @@ pub struct Postgres {
     /// The socket is in it, and the databases.
     folder: TempDir,
     databases: AtomicU32,
+    /// Where it is reached over TCP, encrypted.
+    port: Option<u16>,
 }
 
 impl Postgres {
@@ -40,7 +43,7 @@ impl Postgres {
             .stdout(Stdio::null())
             .status();
         assert!(made.is_ok_and(|status| status.success()), "initdb failed");
-        let mut postgres = Self { server: None, programs, folder, databases: AtomicU32::new(0) };
+        let mut postgres = Self { server: None, programs, folder, databases: AtomicU32::new(0), port: None };
         postgres.resume();
         Some(postgres)
     }
@@ -54,6 +57,27 @@ impl Postgres {
         let made = self.run(&format!("CREATE DATABASE {name}"), "postgres");
         assert!(made, "a database could not be made");
         format!("postgres://postgres@localhost/{name}?host={}", self.folder.path().display())
+    }
+
+    /// Starts it again, so that it is reached over TCP too, encrypted with this certificate. Gives the port.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn encrypt(&mut self, certificate: &str, key: &str) -> u16 {
+        self.stop();
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let made = command(Path::new("sh"))
+                .args(["-c", "umask 077; printf %s \"$1\" > \"$0\""])
+                .arg(self.folder.path().join("data").join(name))
+                .arg(text)
+                .status();
+            assert!(made.is_ok_and(|status| status.success()), "{name} cannot be written");
+        }
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("there are free ports").port();
+        self.port = Some(port);
+        self.resume();
+        port
     }
 
     /// Stops the server at once, as if it were killed.
@@ -83,7 +107,13 @@ impl Postgres {
             .arg(self.folder.path().join("data"))
             .arg("-k")
             .arg(self.folder.path())
-            .args(["-c", "listen_addresses=", "-c", "fsync=off"])
+            .args(["-c", "fsync=off", "-c"])
+            .args(match self.port {
+                None => vec!["listen_addresses=".to_owned()],
+                Some(port) => {
+                    vec!["listen_addresses=127.0.0.1".into(), "-c".into(), "ssl=on".into(), format!("-p{port}")]
+                }
+            })
             .stdout(output())
             .stderr(output())
             .spawn()
@@ -101,6 +131,7 @@ impl Postgres {
         let status = Command::new(self.programs.join("psql"))
             .args(["--quiet", "--no-psqlrc", "--username=postgres", "--command", sql, "--host"])
             .arg(self.folder.path())
+            .args(self.port.map(|port| format!("--port={port}")))
             .arg(database)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

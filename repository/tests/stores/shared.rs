@@ -241,3 +241,28 @@ async fn a_database_that_goes_and_comes_loses_nothing_and_repeats_nothing() {
     store.shut_down().await;
     drop(postgres);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_talked_to_encrypted_and_must_be_the_right_one() {
+    let Some(mut postgres) = Postgres::start() else { return };
+    let socket = prepared(&postgres).await;
+    let database = socket.split(['/', '?']).nth(3).expect("postgres://USER@HOST/DATABASE?…");
+    let made = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certified, other) = (made(), made());
+    let port = postgres.encrypt(&certified.cert.pem(), &certified.signing_key.serialize_pem());
+    let folder = tempfile::tempdir().unwrap();
+    let url = |name: &str, certificate: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, certificate).unwrap();
+        let options = format!("sslmode=verify-full&sslrootcert={}", file.display());
+        format!("postgres://postgres@localhost:{port}/{database}?{options}")
+    };
+    let right = url("right.pem", &certified.cert.pem());
+    let store = shared(&right, "node").await.unwrap();
+    store.create("p", text("head")).await.unwrap();
+    let mut connection = sqlx::PgConnection::connect(&right).await.unwrap();
+    let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    assert!(sqlx::query_scalar::<_, bool>(encrypted).fetch_one(&mut connection).await.unwrap());
+    let refused = shared(&url("wrong.pem", &other.cert.pem()), "node").await.err().expect("it is another server");
+    assert!(refused.to_string().to_lowercase().contains("certificate"), "{refused}");
+}
