@@ -55,7 +55,9 @@ pub(crate) enum Command {
     /// Wait until processes end; ends with the exit code of the first that did not complete
     Wait(ProcessesArgs),
     /// Remove ended processes and their results for good
-    Forget(ProcessesArgs),
+    Forget(ForgetArgs),
+    /// Why the result of an activity was used again, or not; and how it is, if it is alive
+    Explain(PathArgs),
     /// End an element now; asked twice, without waiting for its FINALLY
     Cancel(PathArgs),
     /// Start nothing new in an element
@@ -154,6 +156,9 @@ pub(crate) struct ResultsArgs {
     /// Fetch the files among the results into this directory, and print their paths
     #[arg(long, value_name = "DIR")]
     pub download: Option<PathBuf>,
+    /// While the process runs, print what activities, subprocesses and iterations give as they complete, one line each
+    #[arg(long)]
+    pub stream: bool,
     #[command(flatten)]
     pub grid: GridArgs,
 }
@@ -227,6 +232,18 @@ pub(crate) struct ProcessesArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct ForgetArgs {
+    /// The ids of processes
+    #[arg(required_unless_present = "reusable")]
+    pub processes: Vec<String>,
+    /// All results that activities could use again (CACHE="true")
+    #[arg(long)]
+    pub reusable: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
 pub(crate) struct SetArgs {
     /// The path of an element
     pub path: String,
@@ -255,6 +272,9 @@ pub(crate) struct SubmitArgs {
     /// With --wait: fetch the files among the results into this directory, and print their paths
     #[arg(long, value_name = "DIR", requires = "wait")]
     pub download: Option<PathBuf>,
+    /// With --wait: print what activities, subprocesses and iterations give as they complete, one line each
+    #[arg(long, requires = "wait")]
+    pub stream: bool,
     #[command(flatten)]
     pub grid: GridArgs,
 }
@@ -321,6 +341,9 @@ pub(crate) struct NodeArgs {
     /// Of a process coordinator: how many MiB ended processes may take together [default: 10240]
     #[arg(long, env = "XAVANTES_RETENTION_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub retention_mib: Option<u64>,
+    /// Of a process coordinator: how many MiB results may take together that activities use again [default: 256]
+    #[arg(long, env = "XAVANTES_REUSE_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub reuse_mib: Option<u64>,
     /// Of a process coordinator or activity manager: how many MiB of files it keeps [default: 20480]
     #[arg(long, env = "XAVANTES_FILES_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub files_mib: Option<u64>,
@@ -387,6 +410,9 @@ pub(crate) struct WhatArgs {
     /// Parameters from a JSON file: one object, a member for each
     #[arg(long, value_name = "FILE")]
     pub params: Option<PathBuf>,
+    /// Run all activities, also those whose results were kept from an earlier time (CACHE="true")
+    #[arg(long)]
+    pub no_reuse: bool,
 }
 
 #[derive(Args)]
@@ -400,7 +426,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Go on with the process in --data-dir; if it has ended, print its results
-    #[arg(long, requires = "data_dir", conflicts_with_all = ["files", "process", "parameters", "params"])]
+    #[arg(long, requires = "data_dir", conflicts_with_all = ["files", "process", "parameters", "params", "no_reuse"])]
     pub resume: bool,
     /// Fetch the files among the results into this directory, and print their paths
     #[arg(long, value_name = "DIR")]

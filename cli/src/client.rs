@@ -1,7 +1,6 @@
 //! Commands that talk to a grid.
 
 use std::io::IsTerminal;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -12,10 +11,14 @@ use tonic_health::pb::health_client::HealthClient;
 use xavantes_proto::{question, v1};
 
 use crate::Exit;
-use crate::args::{Command, Format, GridArgs, ListArgs, LogsArgs, ResultsArgs, ShowArgs, SourcesCommand, SubmitArgs};
+use crate::args::{
+    Command, ForgetArgs, Format, GridArgs, ListArgs, LogsArgs, PathArgs, ResultsArgs, ShowArgs, SourcesCommand,
+    SubmitArgs,
+};
 use crate::grid::{self, Coordinator, ask, refused};
 use crate::report::{complain, print, print_bytes, tell, tell_bytes};
-use crate::{definition, files, show};
+use crate::stream::{Folder, stream};
+use crate::{definition, explain, files, show};
 
 /// How often `--watch` looks.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
@@ -29,7 +32,8 @@ pub(crate) async fn command(command: Command, format: Format, quiet: bool) -> Ex
         Command::Logs(it) => logs(it, format).await,
         Command::Results(it) => results(&it, format, quiet).await,
         Command::Wait(it) => wait(&it.grid, it.processes, format).await,
-        Command::Forget(it) => forget(&it.grid, it.processes).await,
+        Command::Forget(it) => forget(it).await,
+        Command::Explain(it) => explain(&it, format).await,
         Command::Cancel(it) => steer(&it.grid, it.path, v1::steer_request::Action::Cancel(v1::Nothing {})).await,
         Command::Pause(it) => steer(&it.grid, it.path, v1::steer_request::Action::Pause(v1::Nothing {})).await,
         Command::Resume(it) => steer(&it.grid, it.path, v1::steer_request::Action::Resume(v1::Nothing {})).await,
@@ -69,9 +73,14 @@ async fn submit(arguments: SubmitArgs, format: Format, quiet: bool) -> Result<Ex
         });
     }
     tell(&format!("{process}\n"));
+    let folder = Folder::of(arguments.download.as_deref(), &arguments.grid.coordinator, quiet);
+    let streamed = match arguments.stream {
+        true => stream(&mut client, &process, folder, format).await?,
+        false => Exit::Success,
+    };
     end_of(&mut client, &process).await?;
-    let folder = arguments.download.as_deref().map(|folder| (folder, arguments.grid.coordinator.as_str(), quiet));
-    finished(&mut client, process, folder, format).await
+    let exit = finished(&mut client, process, folder, format).await?;
+    Ok(if exit == Exit::Success { streamed } else { exit })
 }
 
 /// Waits for the end of a process.
@@ -112,12 +121,12 @@ pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
 async fn finished(
     client: &mut Coordinator,
     process: String,
-    folder: Option<(&Path, &str, bool)>,
+    folder: Option<Folder<'_>>,
     format: Format,
 ) -> Result<Exit, Exit> {
     let mut answer = results_of(client, process).await?;
-    if let Some((folder, coordinator, quiet)) = folder {
-        files::download(&mut answer.results, folder, coordinator, quiet).await?;
+    if let Some(Folder { path, coordinator, quiet }) = folder {
+        files::download(&mut answer.results, path, coordinator, quiet).await?;
     }
     let status = answer.status.unwrap_or_default();
     if let Some(why) = &status.failure {
@@ -137,12 +146,17 @@ async fn finished(
 async fn results(arguments: &ResultsArgs, format: Format, quiet: bool) -> Result<Exit, Exit> {
     let (coordinator, process) = (arguments.grid.coordinator.as_str(), arguments.process.clone());
     let mut client = grid::coordinator(coordinator).await?;
+    let folder = Folder::of(arguments.download.as_deref(), coordinator, quiet);
+    let streamed = match arguments.stream {
+        true => stream(&mut client, &process, folder, format).await?,
+        false => Exit::Success,
+    };
     let status = results_of(&mut client, process.clone()).await?.status;
     if status.is_some_and(|status| status.state() == v1::ProcessState::Running) {
         return Err(complain(&format!("{process} has not ended: `xavantes wait {process}` waits for it")));
     }
-    let folder = arguments.download.as_deref().map(|folder| (folder, coordinator, quiet));
-    finished(&mut client, process, folder, format).await
+    let exit = finished(&mut client, process, folder, format).await?;
+    Ok(if exit == Exit::Success { streamed } else { exit })
 }
 
 async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result<Exit, Exit> {
@@ -262,10 +276,43 @@ async fn steer(grid: &GridArgs, path: String, action: v1::steer_request::Action)
     Ok(Exit::Success)
 }
 
-async fn forget(grid: &GridArgs, processes: Vec<String>) -> Result<Exit, Exit> {
-    let mut client = grid::coordinator(&grid.coordinator).await?;
-    ask(client.forget(v1::ForgetRequest { processes })).await?;
+async fn forget(arguments: ForgetArgs) -> Result<Exit, Exit> {
+    let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
+    let (processes, reusable) = (arguments.processes, arguments.reusable);
+    ask(client.forget(v1::ForgetRequest { processes, reusable })).await?;
     Ok(Exit::Success)
+}
+
+/// Why an activity was run, or not; of other elements, and of those that are alive, how they are.
+async fn explain(arguments: &PathArgs, format: Format) -> Result<Exit, Exit> {
+    let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
+    let path = arguments.path.clone();
+    let shown = question(client.show(v1::ShowRequest { path: path.clone(), depth: 0 })).await;
+    let element = shown.ok().and_then(|shown| shown.element);
+    let explained = match question(client.explain(v1::ExplainRequest { path, hops: 0 })).await {
+        Ok(explained) => Some(explained),
+        Err(status) if element.is_none() || status.code() != Code::InvalidArgument => return Err(refused(&status)),
+        Err(_) => None,
+    };
+    Ok(match format {
+        Format::Text => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let element = element.as_ref().map_or_else(String::new, show::element_text);
+            let explained = explained.map_or_else(String::new, |it| explain::text(&it, now));
+            print(&format!("{element}{explained}"))
+        }
+        Format::Json => {
+            let mut document = json!({ "path": arguments.path });
+            if let Some(explained) = explained {
+                document["type"] = json!(explained.r#type);
+                document["reuse"] = explain::json(&explained);
+            }
+            if let Some(element) = element {
+                document["element"] = show::element_json(&element);
+            }
+            print(&document.to_string())
+        }
+    })
 }
 
 /// Tells how a node is; nothing but a node that serves is well.

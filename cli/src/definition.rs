@@ -49,6 +49,7 @@ pub(crate) async fn request(
             .map(|(name, given)| v1::Parameter { name, value: Some(value(&given)) })
             .collect(),
         request_id: request_id(),
+        no_reuse: what.no_reuse,
     };
     match request.encoded_len() {
         0..=MAX_MESSAGE => Ok(request),

@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod definition;
+mod explain;
 mod files;
 mod grid;
 mod node;
@@ -10,6 +11,7 @@ mod progress;
 mod report;
 mod run;
 mod show;
+mod stream;
 mod validate;
 
 use std::process::ExitCode;

@@ -99,6 +99,7 @@ fn configure(arguments: NodeArgs) -> Result<Config, String> {
     config.repository = arguments.repository.or(config.repository);
     set(&mut config.retention_days, arguments.retention_days);
     set(&mut config.retention_mib, arguments.retention_mib);
+    set(&mut config.reuse_mib, arguments.reuse_mib);
     set(&mut config.files_mib, arguments.files_mib);
     config.memory_mib = arguments.memory_mib.or(config.memory_mib);
     set(&mut config.gpus, arguments.gpus);

@@ -135,11 +135,12 @@ impl Progress {
 
     fn counts(&self, now: Duration) -> String {
         let counts = self.status.counts.unwrap_or_default();
-        let others = counts.attempts.saturating_sub(counts.completed + counts.failed + counts.running);
+        let run = counts.completed.saturating_sub(counts.reused);
+        let others = counts.attempts.saturating_sub(run + counts.failed + counts.running);
         // What runs may have been seen before it was counted.
         let running = if counts.attempts == 0 { self.running.len() as u64 } else { counts.running };
         let mut text = format!("{} completed, {running} running", counts.completed);
-        for (count, what) in [(counts.failed, "failed"), (others, "retried or cancelled")] {
+        for (count, what) in [(counts.reused, "reused"), (counts.failed, "failed"), (others, "retried or cancelled")] {
             if count > 0 {
                 text += &format!(", {count} {what}");
             }
@@ -181,7 +182,7 @@ impl Speed {
 }
 
 /// A length of time, as exactly as anybody wants it.
-fn time(length: Duration) -> String {
+pub(crate) fn time(length: Duration) -> String {
     let seconds = length.as_secs();
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, seconds) => format!("{seconds}s"),
@@ -213,7 +214,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn status(completed: u64, running: u64) -> v1::ProcessStatus {
-        let counts = v1::Counts { completed, running, failed: 0, attempts: completed + running };
+        let counts = v1::Counts { completed, running, failed: 0, attempts: completed + running, reused: 0 };
         v1::ProcessStatus {
             process: "Sweep-1".into(),
             state: v1::ProcessState::Running.into(),
@@ -270,6 +271,13 @@ mod tests {
                 "██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  all  25/100  25%  15s left",
                 "50 completed, 4 running (10/s)",
             ]
+        );
+        // Some were not run, so they were not handed out either.
+        let counts = v1::Counts { completed: 50, running: 4, failed: 1, attempts: 40, reused: 20 };
+        progress.on_status(v1::ProcessStatus { counts: Some(counts), ..status(0, 0) }, 5 * SECOND);
+        assert_eq!(
+            progress.lines(5 * SECOND, 80)[2],
+            "50 completed, 4 running, 20 reused, 1 failed, 5 retried or cancelled (10/s)"
         );
         // Another loop begins, and its speed is not known.
         progress.on_tree(&process(vec![counted("Sweep-1/next", 0, 10, vec![])]), 6 * SECOND);

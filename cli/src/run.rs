@@ -72,6 +72,10 @@ async fn on_own_grid(arguments: RunArgs, format: Format, quiet: bool) -> Result<
         files::download(&mut answer.results, folder, &address, quiet).await?;
     }
     node.close().await;
+    let reused = answer.status.as_ref().and_then(|status| status.counts).unwrap_or_default();
+    if !quiet && reused.reused > 0 {
+        tell(&format!("{} of {} activities used results again\n", reused.reused, reused.completed));
+    }
     Ok(report(&answer, timed_out, began.elapsed(), format))
 }
 
@@ -191,6 +195,7 @@ fn report(answer: &v1::ResultsResponse, timed_out: bool, elapsed: Duration, form
                 "results": show::results(&answer.results),
                 "activities": {
                     "completed": counts.completed, "failed": counts.failed, "attempts": counts.attempts,
+                    "reused": counts.reused,
                 },
                 "elapsed_seconds": elapsed.as_secs_f64(),
             });

@@ -68,7 +68,7 @@ pub(crate) fn status_json(status: &v1::ProcessStatus) -> Json {
         "state": state(status),
         "activities": {
             "completed": counts.completed, "failed": counts.failed, "attempts": counts.attempts,
-            "running": counts.running,
+            "running": counts.running, "reused": counts.reused,
         },
         "submitted_ms": status.submitted_ms,
         "node": status.node,
@@ -102,26 +102,30 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Processes; why they do not go on only if there is one that does not.
+/// Processes; how many activities used results again, and why processes do not go on, only if there are such.
 pub(crate) fn list(processes: &[v1::ProcessStatus]) -> String {
     let troubled = processes.iter().any(|status| !status.trouble.is_empty());
-    let head = ["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED", "TROUBLE"];
-    let head = if troubled { &head[..] } else { &head[..5] };
+    let reused = processes.iter().any(|status| status.counts.unwrap_or_default().reused > 0);
+    let mut head = vec!["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED"];
+    head.extend(reused.then_some("REUSED"));
+    head.extend(troubled.then_some("TROUBLE"));
     let rows: Vec<Vec<String>> = processes
         .iter()
         .map(|status| {
             let counts = status.counts.unwrap_or_default();
-            vec![
+            let mut row = vec![
                 status.process.clone(),
                 state(status).to_owned(),
                 counts.completed.to_string(),
                 counts.running.to_string(),
                 counts.failed.to_string(),
-                status.trouble.clone(),
-            ]
+            ];
+            row.extend(reused.then(|| counts.reused.to_string()));
+            row.extend(troubled.then(|| status.trouble.clone()));
+            row
         })
         .collect();
-    table(head, &rows)
+    table(&head, &rows)
 }
 
 pub(crate) fn nodes(nodes: &[v1::NodeStatus]) -> String {

@@ -400,7 +400,7 @@ fn results_go_to_standard_output_and_nothing_else_does() {
     let members: Vec<&String> = printed.as_object().expect("an object").keys().collect();
     assert_eq!(members, ["activities", "elapsed_seconds", "process", "results", "state"]);
     assert_eq!((&printed["state"], &printed["results"]), (&json!("completed"), &json!({"out": 7})));
-    assert_eq!(printed["activities"], json!({"completed": 1, "failed": 0, "attempts": 1}));
+    assert_eq!(printed["activities"], json!({"completed": 1, "failed": 0, "attempts": 1, "reused": 0}));
     assert!(printed["process"].as_str().is_some_and(|id| id.starts_with("Main-")), "{printed}");
     assert!(printed["elapsed_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{printed}");
     assert_eq!(ended.stdout.lines().count(), 1, "one document");

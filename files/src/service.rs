@@ -89,12 +89,16 @@ impl Files for Service {
     }
 
     async fn has(&self, request: Request<v1::HasRequest>) -> Result<Response<v1::HasResponse>, Status> {
-        let digests = request.into_inner().digests;
-        if digests.len() > MOST_ASKED {
+        let v1::HasRequest { digests, directories, owner } = request.into_inner();
+        if digests.len() + directories.len() > MOST_ASKED {
             return Err(Status::invalid_argument(format!("at most {MOST_ASKED} objects can be asked for at once")));
         }
-        let has = digests.iter().map(|digest| Ok(self.store.has(&digest_from(digest)?)));
-        Ok(Response::new(v1::HasResponse { has: has.collect::<Result<_, Status>>()? }))
+        let read = |list: &[Vec<u8>]| list.iter().map(|digest| digest_from(digest)).collect::<Result<Vec<_>, _>>();
+        let (files, directories) = (read(&digests)?, read(&directories)?);
+        let (store, owner) = (self.store.clone(), Some(owner).filter(|owner| !owner.is_empty()));
+        let look = move || store.has_all(&files, &directories, owner.as_deref());
+        let has = tokio::task::spawn_blocking(look).await.map_err(stopped)??;
+        Ok(Response::new(v1::HasResponse { has }))
     }
 
     async fn count(&self, _: Request<v1::CountRequest>) -> Result<Response<v1::CountResponse>, Status> {

@@ -145,6 +145,24 @@ impl Store {
         self.state().index.size(digest).is_some()
     }
 
+    /// Which of these are here, directories with everything in them? What is here stays for an owner, if there is one.
+    pub fn has_all(&self, files: &[Digest], directories: &[Digest], owner: Option<&str>) -> Result<Vec<bool>, Error> {
+        let mut has: Vec<bool> = files.iter().map(|digest| self.has(digest)).collect();
+        let mut here: Vec<Digest> =
+            files.iter().zip(&has).filter(|(_, has)| **has).map(|(digest, _)| *digest).collect();
+        for directory in directories {
+            // One that cannot be read is not here.
+            let inner = self.manifest(directory).map(|it| it.files().map(|(digest, _)| digest).collect::<Vec<_>>());
+            let inner = inner.ok().filter(|inner| inner.iter().all(|digest| self.has(digest)));
+            has.push(inner.is_some());
+            here.extend(inner.into_iter().flat_map(|inner| [*directory].into_iter().chain(inner)));
+        }
+        if let Some(owner) = owner {
+            self.pin(owner, &here)?;
+        }
+        Ok(has)
+    }
+
     pub(crate) fn object(&self, digest: &Digest) -> PathBuf {
         let name = digest.to_string();
         let (shelf, rest) = name.split_at(2);

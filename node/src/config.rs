@@ -68,6 +68,8 @@ pub struct Config {
     pub retention_days: u32,
     /// Of a process coordinator: how many MiB ended processes may take together.
     pub retention_mib: u64,
+    /// Of a process coordinator: how many MiB results may take together that activities use again.
+    pub reuse_mib: u64,
     /// Of a process coordinator or activity manager: how many MiB of files it keeps.
     pub files_mib: u64,
     /// Of an activity manager: how many MiB of memory activities may ask for together; by default all that there is.
@@ -112,6 +114,7 @@ impl Default for Config {
             repository: None,
             retention_days: 30,
             retention_mib: 10 * 1024,
+            reuse_mib: 256,
             files_mib: 20 * 1024,
             memory_mib: None,
             gpus: 0,
@@ -204,6 +207,7 @@ impl Config {
             ("log-mib", self.log_mib),
             ("logs-mib", self.logs_mib),
             ("logs-days", self.logs_days.into()),
+            ("reuse-mib", self.reuse_mib),
             ("files-mib", self.files_mib),
         ];
         match limits.into_iter().find(|(_, limit)| *limit == 0) {
@@ -289,6 +293,7 @@ mod tests {
         assert_eq!(Config { join: vec!["x".into()], ..config() }.check(), Err(Unusable::Address("x".into())));
         assert_eq!(Config { retention_days: 0, ..config() }.check(), Err(Unusable::Zero("retention-days")));
         assert_eq!(Config { retention_mib: 0, ..config() }.check(), Err(Unusable::Zero("retention-mib")));
+        assert_eq!(Config { reuse_mib: 0, ..config() }.check(), Err(Unusable::Zero("reuse-mib")));
         assert_eq!(Config { files_mib: 0, ..config() }.check(), Err(Unusable::Zero("files-mib")));
         assert_eq!(Config { logs_mib: 0, ..config() }.check(), Err(Unusable::Zero("logs-mib")));
         let wrong = Config { containers: Some("lxc".into()), ..config() }.check();

@@ -25,6 +25,8 @@ use crate::store::{Files, Folder, Stores};
 
 /// Ended processes that are only in memory take at most so many bytes.
 const MOST_IN_MEMORY: u64 = 256 << 20;
+/// And so do results that could be used again.
+const MOST_REUSE_IN_MEMORY: u64 = 32 << 20;
 /// What may be on its way to this node in a stream, and in all streams of a connection: enough for files over long lines.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
@@ -144,6 +146,12 @@ impl Node {
                 } else {
                     MOST_IN_MEMORY
                 })),
+                reuse_size: config.reuse_mib.saturating_mul(1 << 20).min(if kept {
+                    u64::MAX
+                } else {
+                    MOST_REUSE_IN_MEMORY
+                }),
+                shared: config.repository.is_some(),
                 group: config.group.clone(),
                 managers: managers.clone(),
                 foreign_groups: config.foreign_groups.clone(),

@@ -76,7 +76,7 @@ pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
 }
 
 /// The files and directories in a value from the wire.
-fn references(value: &v1::Value) -> Vec<&v1::FileReference> {
+pub(crate) fn references(value: &v1::Value) -> Vec<&v1::FileReference> {
     use v1::value::Kind;
     let (mut found, mut open) = (Vec::new(), vec![value]);
     while let Some(value) = open.pop() {
@@ -157,6 +157,7 @@ pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
         node: delegation.node.0,
         captured: captured.collect(),
         call_depth: delegation.call_depth,
+        no_reuse: false,
     }
 }
 

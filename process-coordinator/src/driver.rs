@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use xavantes_engine::{Action, Answer, Command, Delegation, ElementId, Engine, Input, Output, Rejection, Root, Time};
+use xavantes_engine::{
+    Action, Answer, Command, Delegation, ElementId, Engine, Event, Input, Outcome, Output, Product, Rejection, Root,
+    Time,
+};
 use xavantes_model::digest::Digest;
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
@@ -16,6 +19,7 @@ use crate::holdings::needs as needed;
 use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
 use crate::lineage::{Lineage, Recipe, Repairs, Step, is_repair};
 use crate::pool::{Key, Needs, Task};
+use crate::reuse::{Found, Keep, Reuse, Sought, Why};
 
 /// A snapshot is worth its while when the journal since the last one is so large, and several times as large as it.
 const LARGE_JOURNAL: usize = 1 << 20;
@@ -35,6 +39,8 @@ pub enum Incoming<R, V> {
         /// Who wants to know that it was recorded.
         from: Option<R>,
     },
+    /// Results that could be used again were looked for.
+    Sought(Key, Result<Box<Found>, Why>),
     /// Nobody has it any more.
     Lost(Key),
     /// A delegated attempt has a place to go to.
@@ -81,6 +87,10 @@ pub enum Wanted {
 pub enum Effect<R, V> {
     /// An activity for a worker.
     Dispatch(Task),
+    /// Results that were kept are to be looked for, before an activity is handed out.
+    Look(Key, Box<Sought>),
+    /// Something completed, and gave this; whether that was kept from an earlier time.
+    Tell(Product, bool),
     /// A subtree, for which a place is to be found.
     Delegate(Task),
     /// A subtree may go to the place that was found for it.
@@ -113,6 +123,8 @@ pub enum Entry {
 pub struct Batch<R, V> {
     /// Nothing if nothing is to be remembered.
     pub entry: Option<Entry>,
+    /// What is kept for other processes, not later than the entry.
+    pub keeps: Vec<Keep>,
     /// In order.
     pub effects: Vec<Effect<R, V>>,
 }
@@ -132,6 +144,9 @@ pub struct Driver<R, V> {
     elsewhere: Elsewhere,
     lineage: Lineage,
     repairs: Repairs,
+    reuse: Reuse,
+    reused: u64,
+    keeps: Vec<Keep>,
     now: Time,
     go_on: bool,
     /// To the call that is being taken.
@@ -158,6 +173,9 @@ impl<R, V> Driver<R, V> {
             elsewhere: Elsewhere::default(),
             lineage: Lineage::default(),
             repairs: Repairs::default(),
+            reuse: Reuse::default(),
+            reused: 0,
+            keeps: Vec::new(),
             now: Time(0),
             go_on: true,
             reply: None,
@@ -183,7 +201,7 @@ impl<R, V> Driver<R, V> {
         let engine = Engine::restore(program, kept.state);
         let mut driver = Self::new(id, engine, root, wire, Output::default());
         (driver.places, driver.elsewhere, driver.now) = (kept.places, kept.elsewhere, Time(kept.at));
-        driver.lineage = kept.lineage;
+        (driver.lineage, driver.reused) = (kept.lineage, kept.reused);
         let mut out: Vec<Recovered> = Vec::new();
         for command in driver.engine.outstanding() {
             match command {
@@ -220,6 +238,11 @@ impl<R, V> Driver<R, V> {
         &mut self.engine
     }
 
+    /// Its activities run, whatever was kept of them.
+    pub fn refuse_reuse(&mut self) {
+        self.reuse.unwanted = true;
+    }
+
     /// Makes snapshots of smaller journals too.
     pub fn set_large_journal(&mut self, bytes: usize) {
         self.large = bytes;
@@ -242,7 +265,7 @@ impl<R, V> Driver<R, V> {
 
     /// How much there is to be recorded.
     pub fn waiting(&self) -> usize {
-        self.output.events.len() + self.effects.len()
+        self.output.events.len() + self.effects.len() + self.keeps.len()
     }
 
     /// Activities here, and of subtrees that ended elsewhere.
@@ -251,8 +274,10 @@ impl<R, V> Driver<R, V> {
         v1::Counts {
             completed: counts.completed + self.elsewhere.completed,
             failed: counts.failed + self.elsewhere.failed,
-            attempts: counts.attempts + self.elsewhere.attempts,
+            // To the engine it was an attempt, too.
+            attempts: counts.attempts.saturating_sub(self.reused) + self.elsewhere.attempts,
             running: counts.out,
+            reused: self.reused + self.elsewhere.reused,
         }
     }
 
@@ -287,21 +312,18 @@ impl<R, V> Driver<R, V> {
                 self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
             }
             Incoming::Answered { key, outcome, elsewhere, from } => {
-                let made = self.recipe(&key, &outcome);
-                let input =
-                    Input::Answered { element: element_from(key.1), attempt: key.2, answer: answer_from(outcome) };
+                let keep = self.keepable(&key, &outcome);
                 // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
-                if self.step(sandbox, input).is_ok() {
+                if let Some(completed) = self.answer(sandbox, &key, outcome) {
                     self.places.remove(&(key.1, key.2));
-                    if let Some((recipe, made)) = made {
-                        self.note(Note::Made(recipe, made));
-                    }
                     if let Some(elsewhere) = elsewhere {
                         self.note(Note::Elsewhere(*elsewhere));
                     }
+                    self.keeps.extend(keep.filter(|(_, success)| *success == completed).map(|(keep, _)| keep));
                 }
                 self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
             }
+            Incoming::Sought(key, found) => self.on_sought(sandbox, &key, found),
             Incoming::Lost(key) => self.lose(sandbox, &key),
             Incoming::Placed(key, place) => {
                 self.note(Note::Placed(key.1, key.2, place));
@@ -352,12 +374,13 @@ impl<R, V> Driver<R, V> {
             let key = |element: ElementId, attempt| (self.id.clone(), element.bits(), attempt);
             let effect = match command {
                 Command::Dispatch { element, attempt, activity, parameters } => {
-                    Effect::Dispatch(self.task(element, attempt, activity, &parameters))
+                    let task = self.task(element, attempt, activity, &parameters);
+                    self.seek(task, activity, &parameters)
                 }
                 Command::Delegate(delegation) => Effect::Delegate(self.subtree(&delegation)),
                 Command::Cancel { element, attempt } => {
                     let key = key(element, attempt);
-                    if self.repairs.waits(&key) {
+                    if self.repairs.waits(&key) || self.reuse.end(&key).is_some() {
                         waited.push(key);
                         continue;
                     }
@@ -378,6 +401,7 @@ impl<R, V> Driver<R, V> {
             };
             self.effects.push(effect);
         }
+        self.effects.extend(self.output.products.drain(..).map(|product| Effect::Tell(product, false)));
         // Nobody has them, so nobody else answers.
         for key in waited {
             self.repairs.leave(&key);
@@ -387,6 +411,77 @@ impl<R, V> Driver<R, V> {
             self.go_on |= go_on;
         }
         verdict
+    }
+
+    /// Takes the answer to an attempt; nothing if it is not out, otherwise whether it completed.
+    fn answer(&mut self, sandbox: &mut Sandbox, key: &Key, outcome: v1::answer::Outcome) -> Option<bool> {
+        let made = self.recipe(key, &outcome);
+        let (element, before) = (element_from(key.1), self.output.events.len());
+        let input = Input::Answered { element, attempt: key.2, answer: answer_from(outcome) };
+        self.step(sandbox, input).ok()?;
+        if let Some((recipe, made)) = made {
+            self.note(Note::Made(recipe, made));
+        }
+        let ended =
+            |event: &Event| matches!(event, Event::Ended { id, outcome: Outcome::Completed, .. } if *id == element);
+        Some(self.output.events[before..].iter().any(ended))
+    }
+
+    /// An activity is handed out, unless results may have been kept for it: then they are looked for first.
+    fn seek(&mut self, task: Task, activity: usize, parameters: &[Value]) -> Effect<R, V> {
+        let program = self.engine.program().clone();
+        match self.reuse.seek(activity, &program.activities[activity], parameters, || task.job.path.clone()) {
+            None => Effect::Dispatch(task),
+            Some(Ok(sought)) if !self.reuse.unwanted => {
+                let key = task.key.clone();
+                self.reuse.begin(task, sought.clone());
+                Effect::Look(key, Box::new(sought))
+            }
+            Some(decided) => {
+                let verdict = decided.map_or_else(|verdict| verdict, |it| Box::new(it.verdict(Err(Why::NotWanted))));
+                self.keeps.push(Keep::Verdict(verdict));
+                Effect::Dispatch(task)
+            }
+        }
+    }
+
+    fn on_sought(&mut self, sandbox: &mut Sandbox, key: &Key, found: Result<Box<Found>, Why>) {
+        let Some((task, sought)) = self.reuse.end(key) else { return };
+        match found {
+            Ok(found) => {
+                let Found { earlier, completed } = *found;
+                let told = self.effects.len();
+                if self.answer(sandbox, key, v1::answer::Outcome::Completed(completed)).is_none() {
+                    return;
+                }
+                self.note(Note::Reused);
+                self.keeps.extend([Keep::Used(sought.key), Keep::Verdict(Box::new(sought.verdict(Ok(earlier))))]);
+                for effect in &mut self.effects[told..] {
+                    if let Effect::Tell(product, reused) = effect {
+                        *reused |= product.path == sought.path;
+                    }
+                }
+            }
+            Err(why) => {
+                // What was decided for its first try counts.
+                let again = matches!(&why, Why::Failed(earlier) if earlier.path == sought.path && key.2 > 1);
+                self.keeps.extend((!again).then(|| Keep::Verdict(Box::new(sought.verdict(Err(why))))));
+                self.effects.push(Effect::Dispatch(task));
+            }
+        }
+    }
+
+    /// What is to be kept of an answer for other activities, if it is right: whether that means that it completed.
+    fn keepable(&mut self, key: &Key, outcome: &v1::answer::Outcome) -> Option<(Keep, bool)> {
+        let element = element_from(key.1);
+        let (number, parameters) = self.engine.activity(element)?;
+        let activity = &self.engine.program().activities[number];
+        let sought = self.reuse.seek(number, activity, parameters, || self.engine.path(element))?.ok()?;
+        match outcome {
+            v1::answer::Outcome::Completed(completed) => Some((sought.completed(completed), true)),
+            v1::answer::Outcome::Failed(_) => Some((sought.failed(), false)),
+            _ => None,
+        }
     }
 
     /// Is this the attempt that is out?
@@ -434,6 +529,7 @@ impl<R, V> Driver<R, V> {
             return self.repair(sandbox, again.into_iter().collect());
         }
         self.repairs.leave(key);
+        self.reuse.end(key);
         let input = Input::Answered { element: element_from(key.1), attempt: key.2, answer: Answer::Lost };
         if self.step(sandbox, input).is_ok() {
             self.places.remove(&(key.1, key.2));
@@ -475,15 +571,16 @@ impl<R, V> Driver<R, V> {
             Note::Placed(element, attempt, place) => drop(self.places.insert((*element, *attempt), place.clone())),
             Note::Elsewhere(more) => self.elsewhere.add(more),
             Note::Made(recipe, made) => self.lineage.add(recipe, made),
+            Note::Reused => self.reused += 1,
         }
         self.notes.push(note);
     }
 
     /// What is to be recorded, and may be done then; nothing if nothing happened.
     pub fn record(&mut self) -> Option<Batch<R, V>> {
-        let effects = std::mem::take(&mut self.effects);
+        let (effects, keeps) = (std::mem::take(&mut self.effects), std::mem::take(&mut self.keeps));
         if self.output.events.is_empty() && self.notes.is_empty() {
-            return (!effects.is_empty()).then_some(Batch { entry: None, effects });
+            return (!effects.is_empty() || !keeps.is_empty()).then_some(Batch { entry: None, keeps, effects });
         }
         let large = self.journal > self.large && self.journal > LARGER * self.snapshot;
         let entry = if large {
@@ -497,7 +594,7 @@ impl<R, V> Driver<R, V> {
             self.journal += record.len();
             Entry::Append(record)
         };
-        Some(Batch { entry: Some(entry), effects })
+        Some(Batch { entry: Some(entry), keeps, effects })
     }
 
     /// The whole process as it is.
@@ -506,7 +603,7 @@ impl<R, V> Driver<R, V> {
             self.lineage.keep_known(&journal::write(self.engine.state()));
         }
         // The fields of `Kept`, in order.
-        journal::write(&(self.now.0, self.engine.state(), &self.places, &self.elsewhere, &self.lineage))
+        journal::write(&(self.now.0, self.engine.state(), &self.places, &self.elsewhere, &self.lineage, self.reused))
     }
 
     /// Did any activity here make files?
@@ -530,7 +627,7 @@ impl<R, V> Driver<R, V> {
         let Delegation { element, attempt, .. } = *delegation;
         let job = v1::Job {
             parameters: delegation.variables.iter().map(value).collect(),
-            subtree: Some(subtree(delegation)),
+            subtree: Some(v1::Subtree { no_reuse: self.reuse.unwanted, ..subtree(delegation) }),
             ..self.job(element, attempt)
         };
         let key = (self.id.clone(), element.bits(), attempt);

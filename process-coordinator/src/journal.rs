@@ -27,6 +27,8 @@ pub struct Head {
     pub request: String,
     /// Who handed it over, if it is part of another process.
     pub parent: Option<Origin>,
+    /// Its activities run, whatever was kept of them.
+    pub no_reuse: bool,
     /// Its first record.
     pub first: Vec<u8>,
 }
@@ -66,6 +68,8 @@ pub struct Elsewhere {
     pub failed: u64,
     /// Handed out.
     pub attempts: u64,
+    /// Of the completed ones, those that nobody ran.
+    pub reused: u64,
     /// Its history.
     pub past: Past,
 }
@@ -75,13 +79,14 @@ impl Elsewhere {
         self.completed += other.completed;
         self.failed += other.failed;
         self.attempts += other.attempts;
+        self.reused += other.reused;
         self.past.add(&other.past);
     }
 
     /// As an answer tells it.
     pub fn from_wire(counts: v1::Counts, history: v1::History) -> Self {
-        let v1::Counts { completed, failed, attempts, .. } = counts;
-        Self { completed, failed, attempts, past: Past::from_wire(history) }
+        let v1::Counts { completed, failed, attempts, reused, .. } = counts;
+        Self { completed, failed, attempts, reused, past: Past::from_wire(history) }
     }
 }
 
@@ -94,6 +99,8 @@ pub enum Note {
     Elsewhere(Elsewhere),
     /// An activity made files.
     Made(Arc<Recipe>, Vec<Digest>),
+    /// An activity completed without being run, by what was kept from an earlier time.
+    Reused,
 }
 
 /// What happened at a time: everything, or everything since.
@@ -120,6 +127,8 @@ pub struct Kept {
     pub elsewhere: Elsewhere,
     /// How files were made.
     pub lineage: Lineage,
+    /// Activities that completed without being run.
+    pub reused: u64,
 }
 
 impl Kept {
@@ -128,6 +137,7 @@ impl Kept {
             Note::Placed(element, attempt, place) => drop(self.places.insert((element, attempt), place)),
             Note::Elsewhere(more) => self.elsewhere.add(&more),
             Note::Made(recipe, made) => self.lineage.add(&recipe, &made),
+            Note::Reused => self.reused += 1,
         }
     }
 }

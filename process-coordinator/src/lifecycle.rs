@@ -24,11 +24,13 @@ use crate::driver::{Driver, Incoming};
 use crate::foster::{self, Caller};
 use crate::journal::{self, Head, Origin, Placement, Summary};
 use crate::link::{Context, Orders, owner};
+use crate::outputs::Outputs;
 use crate::parents::{Parent, Parents};
 use crate::pool::{Key, Moved, Order, Share, key_of, wire_id};
 use crate::process::{Handle, Mail, Processes, Runner, Verdict, discard, mailbox, unix_ms};
 use crate::programs::{Loaded, Programs};
 use crate::service::Options;
+use crate::shelf::Shelf;
 
 /// How often processes of coordinators that died are looked for.
 const TAKE_OVER: Duration = Duration::from_secs(2);
@@ -56,6 +58,7 @@ pub(crate) struct Coordinator {
     pub options: Options,
     pub repository: Store,
     pub programs: Programs,
+    pub shelf: Arc<Shelf>,
     pub processes: Processes,
     pub parents: Arc<Parents>,
     pub pool: PoolSender,
@@ -94,6 +97,7 @@ impl Coordinator {
         let (dispatcher, share) = Dispatcher::new(context);
         let coordinator = Arc::new(Self {
             programs: Programs::open(repository.clone()).await?,
+            shelf: Arc::new(Shelf::open(repository.clone(), pool.clone(), &options).await?),
             options,
             processes,
             parents: Arc::default(),
@@ -348,7 +352,7 @@ impl Coordinator {
     fn run(
         self: &Arc<Self>,
         id: &Arc<str>,
-        driver: Driver<Orders, Verdict>,
+        mut driver: Driver<Orders, Verdict>,
         head: &Head,
         at_least: Time,
         parent: Option<Parent>,
@@ -359,8 +363,12 @@ impl Coordinator {
             paused: driver.engine().state().counts().paused > 0,
             ..self.status(id, head, &self.options.node)
         });
-        let path = driver.engine().id().clone();
-        self.processes.add(id.clone(), Handle { path, mail, status: reader });
+        let (path, outputs) = (driver.engine().id().clone(), Outputs::default());
+        driver.engine_mut().set_followed(true);
+        if head.no_reuse {
+            driver.refuse_reuse();
+        }
+        self.processes.add(id.clone(), Handle { path, mail, status: reader, outputs: outputs.clone() });
         // The engine's clock goes on while nobody runs it.
         let passed = Duration::from_millis(unix_ms().saturating_sub(head.submitted_ms));
         let now = Instant::now();
@@ -370,6 +378,8 @@ impl Coordinator {
             began: now.checked_sub(passed).unwrap_or(now),
             at_least,
             repository: self.repository.clone(),
+            shelf: self.shelf.clone(),
+            outputs,
             processes: self.processes.clone(),
             pool: self.pool.clone(),
             share: self.share.clone(),
@@ -421,7 +431,8 @@ impl Coordinator {
             let mask = u64::MAX >> (64 - 4 * digits);
             let id: Arc<str> = format!("{process_type}-{:0digits$x}", random & mask).into();
             let start = Start::new(id.clone(), process, parameters.clone());
-            match self.start(id.clone(), loaded.clone(), start, &request.request_id, None).await {
+            let wish = (request.request_id.as_str(), request.no_reuse);
+            match self.start(id.clone(), loaded.clone(), start, wish, None).await {
                 Ok(_) => return Ok(id),
                 Err(Unstarted::Taken) if request.request_id.is_empty() => {}
                 Err(Unstarted::Taken) => {
@@ -438,13 +449,14 @@ impl Coordinator {
         Err(Status::resource_exhausted("there is no free id for the process"))
     }
 
-    /// Keeps a process and starts it; gives its epoch. Bad parameters leave nothing behind.
+    /// Keeps a process and starts it; gives its epoch. Bad parameters leave nothing behind. What is wished is the id of the
+    /// request, and whether all activities are to run.
     async fn start(
         self: &Arc<Self>,
         id: Arc<str>,
         (program, wire): Loaded,
         start: Start,
-        request: &str,
+        (request, no_reuse): (&str, bool),
         origin: Option<(Origin, Parent)>,
     ) -> Result<u64, Unstarted> {
         let (root, given) = (start.root, start.parameters.clone());
@@ -462,6 +474,7 @@ impl Coordinator {
             submitted_ms: unix_ms(),
             request: request.to_owned(),
             parent: origin,
+            no_reuse,
             first: driver.first().into(),
         };
         let epoch = self.repository.create(&id, journal::write(&head)).await.map_err(|error| match error {
@@ -493,6 +506,7 @@ impl Coordinator {
         let Some(loaded) = self.programs.find(&job.program) else {
             return parents.refuse(caller, &key, "the program is not known here");
         };
+        let no_reuse = subtree.no_reuse;
         let start = match start_from(&loaded.0, path, job.parameters, subtree) {
             Ok(start) => start,
             Err(unfit) => return parents.refuse(caller, &key, unfit.0),
@@ -506,7 +520,7 @@ impl Coordinator {
         };
         let parent = Parent { caller: caller.clone(), key: key.clone(), parents: parents.clone() };
         let (address, asking) = (origin.address.clone(), parent.clone());
-        match self.start(name, loaded, start, "", Some((origin, parent))).await {
+        match self.start(name, loaded, start, ("", no_reuse), Some((origin, parent))).await {
             Ok(epoch) => self.tell_parent(asking, address, epoch, true),
             Err(Unstarted::Taken) => parents.refuse(caller, &key, "another coordinator has it"),
             Err(Unstarted::Bad(problems)) => parents.refuse(caller, &key, &problems),

@@ -17,7 +17,7 @@ use crate::lifecycle::Coordinator;
 use crate::pool::Vicinity;
 
 /// A question is passed on so often at most: subtrees may have been handed back and forth.
-const MOST_HOPS: u32 = 8;
+pub(crate) const MOST_HOPS: u32 = 8;
 /// When somebody wants to follow what has not begun, it is looked again so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
@@ -31,7 +31,7 @@ pub(crate) async fn records(coordinator: &Coordinator, path: &str) -> Vec<v1::At
     found.into_iter().map(|(_, record)| record).collect()
 }
 
-async fn vicinity(coordinator: &Coordinator, path: &str) -> Vicinity {
+pub(crate) async fn vicinity(coordinator: &Coordinator, path: &str) -> Vicinity {
     let (answer, answered) = oneshot::channel();
     let _ = coordinator.pool.send(PoolMail::Vicinity(path.to_owned(), answer));
     answered.await.unwrap_or_default()

@@ -21,8 +21,11 @@ use crate::foster;
 use crate::history::Past;
 use crate::journal::{self, Summary};
 use crate::link::Orders;
+use crate::outputs::Outputs;
 use crate::parents::Parent;
 use crate::pool::{Key, Order, Share, Whereabouts};
+use crate::reuse::{Keep, Sought};
+use crate::shelf::{Call, Shelf, all};
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of whatever thread steps them.
@@ -77,6 +80,7 @@ pub(crate) struct Handle {
     pub path: Arc<str>,
     pub mail: mpsc::Sender<Mail>,
     pub status: watch::Receiver<v1::ProcessStatus>,
+    pub outputs: Outputs,
 }
 
 /// The processes that run at a coordinator.
@@ -183,6 +187,8 @@ pub(crate) struct Runner {
     /// The engine's clock when this task began, if that is later by a clock that was set back.
     pub at_least: Time,
     pub repository: Store,
+    pub shelf: Arc<Shelf>,
+    pub outputs: Outputs,
     pub processes: Processes,
     pub pool: PoolSender,
     pub share: watch::Receiver<Share>,
@@ -271,13 +277,11 @@ impl Runner {
             if writing.is_none() && gather.is_zero() {
                 since = Instant::now();
                 if let Some(next) = self.driver.record() {
-                    match &next.entry {
-                        Some(entry) => writing = Some((self.write(entry), next)),
-                        None => {
-                            self.release(next.effects);
-                            continue;
-                        }
+                    if next.entry.is_none() && next.keeps.is_empty() {
+                        self.release(next.effects);
+                        continue;
                     }
+                    writing = Some((self.write(next.entry.as_ref(), &next.keeps), next));
                 } else if self.driver.engine().state().ended().is_some() {
                     return Stopped::Ended;
                 }
@@ -305,13 +309,10 @@ impl Runner {
                             if self.mail.is_closed() {
                                 return Stopped::Halted;
                             }
-                            let write = again.entry.as_ref().map(|entry| self.write(entry));
+                            let write = self.write(again.entry.as_ref(), &again.keeps);
                             let later = async move {
                                 tokio::time::sleep(TRY_AGAIN).await;
-                                match write {
-                                    Some(write) => write.await,
-                                    None => Ok(()),
-                                }
+                                write.await
                             };
                             writing = Some((Box::pin(later), again));
                         }
@@ -350,30 +351,66 @@ impl Runner {
         waiting == 0 || waiting >= MANY || self.driver.engine().state().counts().out < MANY_OUT
     }
 
-    fn write(&self, entry: &Entry) -> Writing {
-        let (repository, id, entry) = (self.repository.clone(), self.id.clone(), entry.clone());
+    fn write(&self, entry: Option<&Entry>, keeps: &[Keep]) -> Writing {
+        let record = entry.cloned().map(|entry| -> Call {
+            let (repository, id) = (self.repository.clone(), self.id.clone());
+            Box::pin(async move {
+                match entry {
+                    Entry::Append(record) => repository.append(&id, record).await,
+                    Entry::Compact(snapshot) => repository.compact(&id, snapshot).await,
+                }
+            })
+        });
+        if keeps.is_empty() {
+            return record.unwrap_or_else(|| Box::pin(async { Ok(()) }));
+        }
+        let (shelf, recorded, mut calls) = (self.shelf.clone(), record.is_some(), self.shelf.calls(keeps));
+        calls.extend(record);
         Box::pin(async move {
-            match entry {
-                Entry::Append(record) => repository.append(&id, record).await,
-                Entry::Compact(snapshot) => repository.compact(&id, snapshot).await,
+            let mut results = all(calls).await;
+            let written = if recorded { results.pop().unwrap_or(Ok(())) } else { Ok(()) };
+            for error in results.into_iter().filter_map(Result::err) {
+                // Whoever looks for it does not find it, and runs.
+                warn!(%error, "a result is not kept for another time");
             }
+            shelf.tidy();
+            written
         })
+    }
+
+    /// Looks for results that were kept. Whoever wants to know is told by mail.
+    fn look(&self, key: Key, sought: Box<Sought>) {
+        let (shelf, processes) = (self.shelf.clone(), self.processes.clone());
+        tokio::spawn(async move {
+            let found = shelf.look(&key.0, &sought).await;
+            if let Some(process) = processes.find(&key.0) {
+                let _ = process.mail.send(Incoming::Sought(key, found).into()).await;
+            }
+        });
     }
 
     /// Does what may be done now that it is recorded why.
     fn release(&self, effects: Vec<Effect<Orders, Verdict>>) {
         let mut tasks = Vec::new();
         for effect in effects {
-            if let Effect::Dispatch(task) = effect {
-                tasks.push(task);
-                continue;
-            }
+            let effect = match effect {
+                Effect::Dispatch(task) => {
+                    tasks.push(task);
+                    continue;
+                }
+                Effect::Tell(product, reused) => {
+                    self.outputs.add(product, reused);
+                    continue;
+                }
+                effect => effect,
+            };
             if !tasks.is_empty() {
                 let _ = self.pool.send(PoolMail::Dispatch(std::mem::take(&mut tasks)));
             }
             // Whoever is not there any more will ask again.
             match effect {
-                Effect::Dispatch(_) => {}
+                Effect::Dispatch(_) | Effect::Tell(..) => {}
+                Effect::Look(key, sought) => self.look(key, sought),
                 Effect::Delegate(task) => drop(self.pool.send(PoolMail::Delegate(task))),
                 Effect::Hand(key) => drop(self.pool.send(PoolMail::Hand(key))),
                 Effect::Cancel(key) => drop(self.pool.send(PoolMail::Cancel(key))),

@@ -22,10 +22,10 @@ use crate::driver::{Incoming, Wanted};
 use crate::foster::Caller;
 use crate::journal::{self, Head, Placement, Summary};
 use crate::lifecycle::{Coordinator, unavailable};
-use crate::logs;
 use crate::parents::Report;
 use crate::pool::{Moved, Whereabouts, key_of};
 use crate::process::{Handle, MOST_SHOWN, Mail};
+use crate::{explain, logs};
 
 /// How a coordinator is set up.
 #[derive(Debug, Clone)]
@@ -46,6 +46,10 @@ pub struct Options {
     pub retention_age: Option<Duration>,
     /// How many bytes ended processes take together at most.
     pub retention_size: Option<u64>,
+    /// How many bytes results take together at most that activities may use again.
+    pub reuse_size: u64,
+    /// Other coordinators use the same repository.
+    pub shared: bool,
     /// Files that users bring for their processes.
     pub files: Option<xavantes_files::Store>,
     /// Where lines that activities print go, with the paths of their elements.
@@ -153,7 +157,7 @@ impl Service {
     /// An activity that is not alive any more, if a worker still knows of it.
     async fn ended_activity(&self, path: String) -> Option<v1::Element> {
         let records = logs::records(&self.coordinator, &path).await;
-        let last = records.last()?;
+        let Some(last) = records.last() else { return explain::reused(&self.coordinator, path).await };
         let (condition, attempts) = (last.state.clone(), last.attempt);
         let worker = last.usage.as_ref().map_or_else(String::new, |usage| usage.node.clone());
         Some(v1::Element {
@@ -241,6 +245,7 @@ fn refuse(rejection: &Rejection) -> Status {
 impl ProcessCoordinator for Service {
     type LogsStream = logs::Pieces;
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
+    type OutputsStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
     type ResultsStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
     type DelegateStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
@@ -348,8 +353,44 @@ impl ProcessCoordinator for Service {
         Ok(Response::new(Box::pin(tokio_stream::iter(parts.map(Ok)))))
     }
 
+    async fn outputs(&self, request: Request<v1::OutputsRequest>) -> Result<Response<Self::OutputsStream>, Status> {
+        let handle = match self.find(&request.into_inner().process).await? {
+            Found::Running(_, handle) => handle,
+            Found::Kept(_) => return Ok(Response::new(Box::pin(tokio_stream::empty()))),
+        };
+        let (mut news, mut status, outputs) = (handle.outputs.news(), handle.status, handle.outputs);
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let (mut number, mut ended) = (0, false);
+            loop {
+                news.mark_unchanged();
+                while let Some(output) = outputs.next(&mut number) {
+                    for part in xavantes_proto::split(&output) {
+                        if sender.send(Ok(part)).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+                if ended {
+                    return;
+                }
+                tokio::select! {
+                    changed = news.changed() => ended = changed.is_err(),
+                    // What came before the end is still to be told.
+                    _ = status.wait_for(|status| status.ended_ms > 0) => ended = true,
+                    () = sender.closed() => return,
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
+        explain::explain(&self.coordinator, request.into_inner()).await.map(Response::new)
+    }
+
     async fn forget(&self, request: Request<v1::ForgetRequest>) -> Result<Response<v1::ForgetResponse>, Status> {
-        let processes = request.into_inner().processes;
+        let v1::ForgetRequest { processes, reusable } = request.into_inner();
         for process in &processes {
             if self.coordinator.processes.find(process).is_some() {
                 return Err(Status::failed_precondition(format!(
@@ -362,6 +403,9 @@ impl ProcessCoordinator for Service {
             }
         }
         self.coordinator.forget(&processes).await.map_err(|error| unavailable(&error))?;
+        if reusable {
+            self.coordinator.shelf.clear().await.map_err(|error| unavailable(&error))?;
+        }
         Ok(Response::new(v1::ForgetResponse {}))
     }
 

@@ -575,6 +575,8 @@ pub struct ActivityType {
     pub code: ActivityCode,
     /// How its program is run; of Lua code nothing of it counts.
     pub launch: Launch,
+    /// Its results are kept, and used again for the same parameters.
+    pub cache: bool,
 }
 
 /// The files of an activity that runs in a working directory.

@@ -4,6 +4,7 @@
 pub mod definition;
 pub mod diagnostic;
 pub mod digest;
+pub mod identity;
 pub mod load;
 pub mod path;
 pub mod script;

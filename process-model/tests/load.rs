@@ -345,7 +345,7 @@ fn activities() {
         r#"<ACTIVITY_TYPE NAME="Run"><IN_PARAMETER NAME="a" TYPE="string"/><IN_PARAMETER NAME="f" TYPE="file"/>
         <CODE LANGUAGE="command"><ARG>tool</ARG><ARG>--a=${a}${#a -- long}</ARG><ARG>${f}</ARG><ARG/><ARG>$${HOME} "
 </ARG></CODE></ACTIVITY_TYPE>
-        <ACTIVITY_TYPE NAME="Script"><CODE LANGUAGE="python">
+        <ACTIVITY_TYPE NAME="Script" CACHE=" true "><CODE LANGUAGE="python">
 print("${not} ours")</CODE></ACTIVITY_TYPE>
         <PROCESS_TYPE NAME="Fit"><BODY><ACTIVITY NAME="one" TYPE="Fit" RETRIES="0" RETRY_DELAY="1h30m"/>
         <ACTIVITY NAME="two" TYPE="Fit" ON_FAILURE="hold"/></BODY></PROCESS_TYPE>"#,
@@ -364,6 +364,7 @@ print("${not} ours")</CODE></ACTIVITY_TYPE>
     let ActivityCode::Interpreter { language, text, line } = &script.code else { panic!() };
     assert_eq!((&**language, text.lines().nth(1)), ("python", Some("print(\"${not} ours\")")));
     assert_eq!(*line, script.line);
+    assert_eq!([fit.cache, run_type.cache, script.cache], [false, false, true]);
 
     let policy = Policy { retries: 3, timeout: Some(Duration::from_secs(60)), backoff: 1.5, ..Policy::default() };
     let one = named(&program, "one").policy;

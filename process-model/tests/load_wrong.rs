@@ -243,12 +243,32 @@ fn activity_types() {
         (r#"RETRY_DELAY="¦5""#, ("bad-value", "RETRY_DELAY: expected a duration", "")),
         (r#"RETRY_BACKOFF="¦0.5""#, ("bad-value", "from 1 to 1000", "")),
         (r#"TIMEOUT="¦0s""#, ("bad-value", "TIMEOUT: must be longer", "")),
+        (r#"CACHE="¦yes""#, ("bad-value", "CACHE: expected true or false", "")),
         (r#"¦ON_FAILURE="fail""#, ("unknown-attribute", "ON_FAILURE", "takes NAME")),
         (r#"¦TIMOUT="1s""#, ("unknown-attribute", "TIMOUT", "\"TIMEOUT\"")),
     ] {
         let text = format!(r#"<ACTIVITY_TYPE NAME="A" {attributes}><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>"#);
         check(&document(&text), expected);
     }
+}
+
+#[test]
+fn results_that_cannot_be_used_again() {
+    for (content, message) in [
+        (r#"<IN_PARAMETER NAME="set" TYPE="RemoteSet"/><CODE LANGUAGE="lua"/>"#, "\"set\" is a shared object"),
+        (r#"<INOUT_PARAMETER NAME="n" TYPE="RemoteCounter"/><CODE LANGUAGE="sh"/>"#, "\"n\" is a shared object"),
+        (
+            r#"<OUT_PARAMETER NAME="f" TYPE="file"/><OUTPUT PARAMETER="f" PATTERN="f" TO="source://a/b"/><CODE LANGUAGE="sh"/>"#,
+            "written to a data source",
+        ),
+    ] {
+        let of =
+            |attribute: &str| document(&format!(r#"<ACTIVITY_TYPE NAME="A" {attribute}>{content}</ACTIVITY_TYPE>"#));
+        check(&of("¦CACHE=\"true\""), ("not-reusable", message, "remove CACHE"));
+        assert_eq!(findings(&of("CACHE=\"false\"")), []);
+    }
+    let activity = r#"<ACTIVITY NAME="a" TYPE="Fit" ¦CACHE="true"/>"#;
+    check(&document(&body(activity)), ("unknown-attribute", "CACHE", ""));
 }
 
 #[test]

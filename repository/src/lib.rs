@@ -63,6 +63,9 @@ pub trait Repository: Send + Sync + 'static {
     /// Keeps a document, instead of one that was kept before under this kind and key.
     async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error>;
 
+    /// One document, if it is there and can be read.
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error>;
+
     /// The documents of a kind, with their keys, in the order of keys.
     async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error>;
 

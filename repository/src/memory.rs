@@ -147,6 +147,10 @@ impl Repository for Memory {
         })
     }
 
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+        self.with(|state| Ok(state.documents.get(&(kind.into(), key.into())).cloned()))
+    }
+
     async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
         self.with(|state| {
             let from = (kind.to_owned(), String::new());

@@ -17,6 +17,8 @@ pub(crate) enum Request {
     Change(Change, Answer<u64>),
     Claim(Answer<Claimed>),
     Load(String, Answer<Journal>),
+    /// Kind and key.
+    Get(String, String, Answer<Option<Bytes>>),
     Documents(String, Answer<Vec<(String, Bytes)>>),
     ShutDown(oneshot::Sender<()>),
 }

@@ -6,11 +6,13 @@
 //!   └─cancelled──▶ what runs is cancelled ─────────┘
 //! ```
 
-use xavantes_model::definition::{OnFailure, Policy};
+use std::sync::Arc;
+
+use xavantes_model::definition::{Kind, OnFailure, Policy};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 
-use crate::engine::{Engine, Output, Task};
+use crate::engine::{Engine, Output, Product, Task};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
@@ -263,12 +265,39 @@ impl Engine {
         out: &mut Output,
     ) {
         let parent = self.state.instances.get(id).and_then(|instance| instance.parent);
+        if self.followed && outcome == Outcome::Completed {
+            out.products.extend(self.product(id, &results, collected.as_ref()));
+        }
         self.emit(out, Event::Ended { id, outcome, results, collected });
         match (parent, &self.state.ended) {
             (Some(parent), _) => self.agenda.push(Task::ChildEnded(parent)),
             (None, Some((outcome, _))) => out.commands.push(Command::Finish { outcome: outcome.clone() }),
             (None, None) => {}
         }
+    }
+
+    /// What an activity, a subprocess or an iteration gives that completes now; nothing if that is nothing. What the whole
+    /// process gives is told otherwise.
+    fn product(&self, id: ElementId, results: &[Value], collected: Option<&Value>) -> Option<Product> {
+        let instance = self.state.instances.get(id)?;
+        instance.parent?;
+        let site = self.program.node(instance.site_process as usize, instance.site);
+        let outs =
+            || self.program.signature(site).iter().enumerate().filter(|(_, variable)| variable.direction.is_out());
+        let named = |(name, value): (&Arc<str>, &Value)| (name.clone(), value.clone());
+        let results: Vec<(Arc<str>, Value)> = match (&site.kind, &instance.body) {
+            (Kind::Activity { .. } | Kind::Process { .. }, Body::Leaf) => {
+                outs().map(|(_, variable)| &variable.name).zip(results).map(named).collect()
+            }
+            (Kind::Process { .. }, _) => {
+                let values =
+                    outs().filter_map(|(slot, variable)| Some((&variable.name, instance.variables.get(slot)?)));
+                values.map(named).collect()
+            }
+            _ => Vec::new(),
+        };
+        let given = !results.is_empty() || collected.is_some();
+        given.then(|| Product { path: self.path(id), results, collected: collected.cloned() })
     }
 
     /// A new try, from what the scope around gives now.

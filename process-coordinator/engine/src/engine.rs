@@ -32,6 +32,19 @@ pub struct Output {
     pub events: Vec<Event>,
     /// To be carried out.
     pub commands: Vec<Command>,
+    /// What completed elements gave, if somebody wants to know ([`Engine::set_followed`]).
+    pub products: Vec<Product>,
+}
+
+/// What an element gave when it completed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Product {
+    /// The element.
+    pub path: String,
+    /// Of an activity or subprocess: its results by name.
+    pub results: Vec<(Arc<str>, Value)>,
+    /// Of an iteration: what its loop collects of it.
+    pub collected: Option<Value>,
 }
 
 /// What a process runs.
@@ -95,6 +108,7 @@ pub struct Engine {
     /// Exit conditions given from outside, compiled.
     pub(crate) conditions: HashMap<(u32, NodeId, Arc<str>), Script>,
     timers: BTreeSet<(Time, ElementId)>,
+    pub(crate) followed: bool,
     room: u64,
     pub(crate) delegations: u64,
     pub(crate) auto_delegations: u64,
@@ -115,6 +129,7 @@ impl Engine {
             spreading: BTreeSet::new(),
             conditions: HashMap::new(),
             timers: BTreeSet::new(),
+            followed: false,
             room: 0,
             delegations: 0,
             auto_delegations: 0,
@@ -175,6 +190,11 @@ impl Engine {
     /// The definitions.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    /// Whether steps tell what completed elements give. It is not part of the state.
+    pub fn set_followed(&mut self, followed: bool) {
+        self.followed = followed;
     }
 
     /// How many activities may be out at once. Elements are created when there is room for them, in the next step.

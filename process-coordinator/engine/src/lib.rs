@@ -33,7 +33,7 @@ mod state;
 mod steer;
 mod view;
 
-pub use engine::{Engine, MAX_CALL_DEPTH, Output, Root, Start};
+pub use engine::{Engine, MAX_CALL_DEPTH, Output, Product, Root, Start};
 pub use event::{Begin, Change, Event, Outputs, Place};
 pub use failure::{Failure, FailureKind};
 pub use history::{History, MOST_FAILURES, MOST_STEERED, Steered, Tally};

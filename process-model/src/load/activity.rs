@@ -11,10 +11,10 @@ use super::grammar::{self, Tag};
 use super::scope::{self, TooMuch, check_code, check_count};
 use super::template::{self, Piece};
 use super::{Document, MOST_CANDIDATES, Report, TypeInfo, files, literals};
-use crate::definition::{ActivityCode, ActivityType, Capture, Environment, Launch, Requires};
+use crate::definition::{ActivityCode, ActivityType, Capture, Environment, Launch, Requires, Variable};
 use crate::diagnostic::did_you_mean;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
-use crate::value::SharedKind;
+use crate::value::{SharedKind, Type};
 use crate::xml::{self, Mapped};
 
 /// The number of the attempt, in all code of activities.
@@ -41,9 +41,31 @@ pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut Report) -
         let message = format!("{} is for programs: Lua code has no working directory", element.name);
         report.add("misplaced-element", document.span(&element.name_span), message, || None);
     }
+    let cache = read_cache(document, info, report);
     let (name, source, line, code) = (info.name.clone(), document.index, info.line, code?);
     let parameters = info.parameters.variables.clone();
-    Some(ActivityType { name, source, line, parameters, requires, files, code, launch })
+    Some(ActivityType { name, source, line, parameters, requires, files, code, launch, cache })
+}
+
+/// Results can be used again only if they are all that an activity does, as far as that can be known.
+fn read_cache(document: &Document, info: &TypeInfo, report: &mut Report) -> bool {
+    let choices = [("true", true), ("false", false)];
+    let cache = read(document, info.node, "CACHE", report, |text| choice(text, &choices)).unwrap_or(false);
+    let Some(attribute) = document.tree.element(info.node).attribute("CACHE").filter(|_| cache) else { return false };
+    let span = document.span(&attribute.name_span);
+    let help = || Some("remove CACHE".to_owned());
+    let shared = |variable: &&Variable| matches!(variable.ty, Some(Type::Shared(_)));
+    if let Some(object) = info.parameters.variables.iter().find(shared) {
+        let message =
+            format!("results cannot be used again: {:?} is a shared object, and calls of it are not kept", object.name);
+        report.add("not-reusable", span.clone(), message, help);
+    }
+    let mut outputs = grammar::children(document, info.node, Tag::ActivityType).filter(|(tag, _)| *tag == Tag::Output);
+    if outputs.any(|(_, node)| document.tree.element(node).attribute("TO").is_some()) {
+        let message = "results cannot be used again: an OUTPUT is also written to a data source";
+        report.add("not-reusable", span, message, help);
+    }
+    cache
 }
 
 fn read_requires(document: &Document, node: xml::Node, report: &mut Report) -> Requires {

@@ -134,7 +134,7 @@ const RULES: [Rule; 35] = [
         tag: Tag::ActivityType,
         name: "ACTIVITY_TYPE",
         required: &["NAME"],
-        attributes: &[POLICY],
+        attributes: &[POLICY, &["CACHE"]],
         children: &[DESCRIPTION, PARAMETERS, &[Tag::Env, Tag::Requires, Tag::Input, Tag::Output, Tag::Code]],
         needed: &[Tag::Code],
         ..NONE

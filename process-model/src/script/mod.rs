@@ -177,6 +177,11 @@ impl Code {
         Self::new(format!("{}return {}", head(inputs), values.join(",")), line)
     }
 
+    /// The whole chunk. What was not changed by its author gives the same one.
+    pub fn text(&self) -> &str {
+        &self.chunk
+    }
+
     /// Only then can it run into the limits that [`verify`](Code::verify) is about: each value that code computes with,
     /// and each level of nesting, takes at least a byte or two.
     pub(crate) fn is_large(&self) -> bool {

@@ -134,6 +134,7 @@ impl Committer {
                     broken = fatal(&result);
                     send(answer, result);
                 }
+                Request::Get(kind, key, answer) => send(answer, self.document(&kind, &key)),
                 Request::Documents(kind, answer) => send(answer, self.documents(&kind)),
                 Request::ShutDown(answer) => ended = Some(answer),
             }
@@ -330,15 +331,28 @@ impl Committer {
         for item in self.files.documents.scan_prefix(&prefix) {
             let (key, value) = item.map_err(|error| self.files.broken(&error))?;
             let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-            let payload = decode(&key, &value).map_err(|problem| self.files.damage(0, problem));
-            match payload.and_then(|payload| self.files.payload(0, payload)) {
-                Ok(document) => documents.push((name, document)),
-                Err(Damage { file, problem, .. }) => {
-                    tracing::error!(document = name, file, problem, "a document is damaged")
-                }
+            if let Some(document) = self.read_document(&name, &key, &value) {
+                documents.push((name, document));
             }
         }
         Ok(documents)
+    }
+
+    fn document(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+        let full = document_key(kind, key);
+        let found = self.files.documents.get(&full).map_err(|error| self.files.broken(&error))?;
+        Ok(found.and_then(|value| self.read_document(key, &full, &value)))
+    }
+
+    fn read_document(&self, name: &str, key: &[u8], value: &[u8]) -> Option<Bytes> {
+        let payload = decode(key, value).map_err(|problem| self.files.damage(0, problem));
+        match payload.and_then(|payload| self.files.payload(0, payload)) {
+            Ok(document) => Some(document),
+            Err(Damage { file, problem, .. }) => {
+                tracing::error!(document = name, file, problem, "a document is damaged");
+                None
+            }
+        }
     }
 
     /// Makes everything durable that was changed.
@@ -403,6 +417,7 @@ fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<Request>) -> Option<o
             Request::Change(_, answer) => send(answer, Err(error.clone())),
             Request::Claim(answer) => send(answer, Err(error.clone())),
             Request::Load(_, answer) => send(answer, Err(error.clone())),
+            Request::Get(_, _, answer) => send(answer, Err(error.clone())),
             Request::Documents(_, answer) => send(answer, Err(error.clone())),
             Request::ShutDown(answer) => return Some(answer),
         }

@@ -321,6 +321,10 @@ impl Repository for Embedded {
         self.queue.change(Change::Put(kind.into(), key.into(), document)).await
     }
 
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+        self.queue.ask(|answer| Request::Get(kind.into(), key.into(), answer)).await
+    }
+
     async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
         // By the committer, which would otherwise remove blobs of documents while they are read.
         self.queue.ask(|answer| Request::Documents(kind.into(), answer)).await

@@ -152,6 +152,10 @@ impl Committer {
                     let (pool, held) = (self.pool.clone(), self.state.held.get(&process).cloned());
                     tokio::spawn(async move { send(answer, load(&pool, &process, held).await) });
                 }
+                Request::Get(kind, key, answer) => {
+                    let pool = self.pool.clone();
+                    tokio::spawn(async move { send(answer, document(&pool, &kind, &key).await) });
+                }
                 Request::Documents(kind, answer) => {
                     let pool = self.pool.clone();
                     tokio::spawn(async move { send(answer, documents(&pool, &kind).await) });
@@ -664,4 +668,13 @@ async fn documents(pool: &PgPool, kind: &str) -> Result<Vec<(String, Bytes)>, Er
     })
     .await?;
     Ok(rows.into_iter().map(|(key, content)| (key, content.into())).collect())
+}
+
+async fn document(pool: &PgPool, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+    let row: Option<(Vec<u8>,)> = persist(|| async {
+        let row = sqlx::query_as("SELECT content FROM xavantes.documents WHERE kind = $1 AND key = $2");
+        row.bind(kind).bind(key).fetch_optional(pool).await
+    })
+    .await?;
+    Ok(row.map(|(content,)| content.into()))
 }

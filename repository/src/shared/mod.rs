@@ -211,6 +211,13 @@ impl Repository for Shared {
         self.queue.change(Change::Put(kind.into(), key.into(), document)).await
     }
 
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+        if check_name(kind).and(check_name(key)).is_err() {
+            return Ok(None);
+        }
+        self.queue.ask(|answer| Request::Get(kind.into(), key.into(), answer)).await
+    }
+
     async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
         if check_name(kind).is_err() {
             return Ok(Vec::new());

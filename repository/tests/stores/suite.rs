@@ -206,7 +206,13 @@ async fn documents_are_kept_by_kind_and_key(store: &Store) {
     assert_eq!(keys("other").await, [""; 0]);
     store.put("k", "b", noise(200_000, 1)).await.unwrap();
     store.put("k", "b", noise(200_000, 2)).await.unwrap();
+    assert_eq!(store.get("k", "a").await.unwrap(), Some(text("k a")));
+    assert_eq!(store.get("k", "b").await.unwrap(), Some(noise(200_000, 2)));
+    assert_eq!(store.get("", "ka").await.unwrap(), Some(text(" ka")));
     store.remove("k", "a").await.unwrap();
+    for (kind, key) in [("k", "a"), ("k", "not there"), ("other", "b"), ("k", "with \0 in it")] {
+        assert_eq!(store.get(kind, key).await.unwrap(), None, "{kind} {key:?}");
+    }
     store.remove("k", "not there").await.unwrap();
     let documents = store.documents("k").await.unwrap();
     assert_eq!(documents.len(), 3);
@@ -284,4 +290,5 @@ pub async fn nothing_works_after_the_end(store: &Store) {
     assert!(matches!(store.load("life").await, Err(Error::Broken(_))));
     assert!(matches!(store.list().await, Err(Error::Broken(_))));
     assert!(matches!(store.documents("k").await, Err(Error::Broken(_))));
+    assert!(matches!(store.get("k", "b").await, Err(Error::Broken(_))));
 }

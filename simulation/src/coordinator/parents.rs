@@ -79,6 +79,7 @@ impl World<'_> {
             submitted_ms: self.coordinators[c].machine.wall(self.now),
             request: id.to_string(),
             parent: origin,
+            no_reuse: false,
             first: driver.first().into(),
         };
         let change = Change::Create(id.clone(), journal::write(&head));

@@ -8,7 +8,7 @@ use xavantes_tests::{Grid, free_address, until, xavantes};
 use crate::lines::{LONG, Lines};
 
 /// A group with the coordinators `one` and `two`, and a worker with two slots. Gives the coordinators' addresses.
-fn two_coordinators(grid: &mut Grid, server: &Postgres) -> [String; 2] {
+pub fn two_coordinators(grid: &mut Grid, server: &Postgres) -> [String; 2] {
     let url = server.url();
     xavantes(&["repository", "migrate", "--repository", &url]).ok();
     let manager = free_address();

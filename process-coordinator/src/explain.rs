@@ -1,0 +1,210 @@
+//! Why the result of an activity was used again, or not. What was decided is kept where it was decided: here, or at a
+//! coordinator that was handed that part of the process.
+
+use xavantes_engine::Root;
+use xavantes_model::definition::{ActivityType, Kind, NodeId, Program};
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_proto::{connect, question, v1};
+
+use tonic::Status;
+
+use crate::foster;
+use crate::journal::{self, Head};
+use crate::lifecycle::{Coordinator, unavailable};
+use crate::logs::{MOST_HOPS, vicinity};
+use crate::reuse::{Earlier, Verdict, Why};
+
+/// Tells what is known of an activity.
+pub(crate) async fn explain(
+    coordinator: &Coordinator,
+    request: v1::ExplainRequest,
+) -> Result<v1::ExplainResponse, Status> {
+    let v1::ExplainRequest { path, hops } = request;
+    let (defined, since) = definition(coordinator, &path).await?;
+    let decided = coordinator.shelf.verdict(&path).await.map_err(|error| unavailable(&error))?;
+    // An id may come again, long after its process was forgotten.
+    if let Some((at_ms, verdict)) = decided.filter(|(at_ms, _)| *at_ms >= since) {
+        return Ok(response(at_ms, verdict));
+    }
+    if let Definition::Activity { type_name, cache: false } = &defined {
+        return Ok(v1::ExplainResponse {
+            path,
+            r#type: type_name.clone(),
+            reason: "not-asked".into(),
+            ..v1::ExplainResponse::default()
+        });
+    }
+    if hops < MOST_HOPS {
+        for address in vicinity(coordinator, &path).await.coordinators {
+            let request = v1::ExplainRequest { path: path.clone(), hops: hops + 1 };
+            if let Ok(channel) = connect(&address).await
+                && let Ok(answer) = question(ProcessCoordinatorClient::new(channel).explain(request)).await
+                && answer.reason != "unknown"
+            {
+                return Ok(answer);
+            }
+        }
+    }
+    match defined {
+        Definition::Activity { type_name, .. } => Ok(v1::ExplainResponse {
+            path,
+            r#type: type_name,
+            reason: "unknown".into(),
+            ..v1::ExplainResponse::default()
+        }),
+        Definition::Other => Err(Status::invalid_argument(format!("{path} is no activity"))),
+        Definition::Unknown => Err(Status::not_found(format!("there is no process with {path:?} here"))),
+    }
+}
+
+/// What a path means by the definition of its process.
+enum Definition {
+    Activity { type_name: String, cache: bool },
+    Other,
+    Unknown,
+}
+
+/// With the time when its process began.
+async fn definition(coordinator: &Coordinator, path: &str) -> Result<(Definition, u64), Status> {
+    let mut begin = path;
+    loop {
+        // A subtree has a name of its own, and begins paths with the path there.
+        let id = coordinator.processes.at(begin).map_or_else(|| begin.to_owned(), |(id, _)| id.to_string());
+        let entry = coordinator.repository.find(&id).await.map_err(|error| unavailable(&error))?;
+        let head = entry.and_then(|entry| journal::read::<Head>("head", &entry.head).ok());
+        if let Some(head) = head {
+            let loaded = coordinator.programs.fetch(&head.program).await.map_err(|error| unavailable(&error))?;
+            let Some((program, _)) = loaded else { return Ok((Definition::Unknown, 0)) };
+            let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
+            let rest = path.strip_prefix(foster::path(&id, head.parent.is_some())).unwrap_or_default();
+            let meant = match site(&program, root, rest.trim_start_matches('/')) {
+                Some(activity) => Definition::Activity { type_name: activity.name.to_string(), cache: activity.cache },
+                None => Definition::Other,
+            };
+            return Ok((meant, head.submitted_ms));
+        }
+        match begin.rsplit_once('/') {
+            Some((shorter, _)) => begin = shorter,
+            None => return Ok((Definition::Unknown, 0)),
+        }
+    }
+}
+
+/// The type of the activity at a path, from the root on.
+fn site<'a>(program: &'a Program, root: Root, path: &str) -> Option<&'a ActivityType> {
+    let mut process = program.processes.get(root.process)?;
+    let mut node = process.nodes.get(root.node.index())?;
+    for name in path.split('/') {
+        if let Kind::Process { process: called } = node.kind {
+            process = program.processes.get(called)?;
+            node = process.nodes.first()?;
+        }
+        let inner = node.elements.iter().chain(&node.catch).chain(&node.finally);
+        let inner = inner.filter_map(|id| process.nodes.get(id.index()));
+        let iteration = name.starts_with('[');
+        node = inner.into_iter().find(|inner| match inner.tag == "ITERATE" {
+            true => iteration,
+            false => *inner.name == *name,
+        })?;
+    }
+    match node.kind {
+        Kind::Activity { activity } => program.activities.get(activity),
+        _ => None,
+    }
+}
+
+fn response(at_ms: u64, verdict: Verdict) -> v1::ExplainResponse {
+    let mut answer = v1::ExplainResponse {
+        path: verdict.path,
+        r#type: verdict.type_name.to_string(),
+        decided_ms: at_ms,
+        ..v1::ExplainResponse::default()
+    };
+    let (reason, earlier) = match verdict.outcome {
+        Ok(earlier) => ("reused", Some(earlier)),
+        Err(Why::NotWanted) => ("not-wanted", None),
+        Err(Why::First) => ("first", None),
+        Err(Why::Changed { earlier, code, parameters }) => {
+            if let Some(before) = code {
+                (answer.code, answer.code_before) = (verdict.code.short(), before.short());
+            }
+            let changes = parameters.into_iter().map(|change| v1::ParameterChange {
+                name: change.name.to_string(),
+                before: change.before,
+                after: change.after,
+            });
+            answer.changes = changes.collect();
+            ("changed", Some(earlier))
+        }
+        Err(Why::Failed(earlier)) => ("failed", Some(earlier)),
+        Err(Why::TooLarge(earlier, size)) => {
+            answer.detail = format!("{size} bytes");
+            ("too-large", Some(earlier))
+        }
+        Err(Why::Removed(earlier)) => ("removed", Some(earlier)),
+        Err(Why::Gone(earlier, file)) => {
+            answer.detail = file;
+            ("files-gone", Some(earlier))
+        }
+        Err(Why::Outside(parameter, uri)) => {
+            answer.detail = format!("the content of {parameter}, {uri}, is not known before a worker has read it");
+            ("undecided", None)
+        }
+        Err(Why::Shared(parameter)) => {
+            answer.detail = format!("{parameter} has a shared object in it");
+            ("undecided", None)
+        }
+        Err(Why::Unavailable(problem)) => {
+            answer.detail = problem;
+            ("unavailable", None)
+        }
+    };
+    answer.reason = reason.into();
+    if let Some(Earlier { path, at_ms }) = earlier {
+        (answer.earlier, answer.earlier_ms) = (path, at_ms);
+    }
+    answer
+}
+
+/// An activity that completed without being run, as it is shown.
+pub(crate) async fn reused(coordinator: &Coordinator, path: String) -> Option<v1::Element> {
+    let (_, verdict) = coordinator.shelf.verdict(&path).await.ok()??;
+    verdict.outcome.is_ok().then(|| v1::Element {
+        path,
+        tag: "ACTIVITY".into(),
+        r#type: verdict.type_name.to_string(),
+        condition: "reused".into(),
+        ..v1::Element::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use xavantes_model::diagnostic::Source;
+    use xavantes_model::load::load;
+
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_the_type_of_its_activity() {
+        let text = r#"<XAVANTES VERSION="1">
+          <PROCESS_TYPE NAME="P"><BODY>
+            <PARFOR NAME="all" TO="3"><ITERATE><PROCESS TYPE="Q" NAME="inner"/></ITERATE></PARFOR>
+            <SWITCH NAME="which"><CASE CONDITION="true"><ACTIVITY TYPE="B" NAME="b"/></CASE></SWITCH>
+            <CATCH><ACTIVITY TYPE="A" NAME="help"/></CATCH>
+          </BODY></PROCESS_TYPE>
+          <PROCESS_TYPE NAME="Q"><BODY><ACTIVITY TYPE="A" NAME="a"/></BODY></PROCESS_TYPE>
+          <ACTIVITY_TYPE NAME="A" CACHE="true"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
+          <ACTIVITY_TYPE NAME="B"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
+        </XAVANTES>"#;
+        let program = load(&[Source::new("p.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let root = Root { process: 0, node: NodeId::BODY };
+        let found = |path: &str| site(&program, root, path).map(|activity| (&*activity.name, activity.cache));
+        assert_eq!(found("all/[2]/inner/a"), Some(("A", true)));
+        assert_eq!(found("which/case1/b"), Some(("B", false)));
+        assert_eq!(found("catch/help"), Some(("A", true)));
+        for other in ["", "all", "all/[2]", "all/[2]/inner", "all/a", "nobody", "which/case1/b/more", "all//inner"] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
+}
