@@ -19,8 +19,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 RUN strip --strip-debug /out/xavantes
 
 FROM debian:bookworm-slim
+# Data sources on the web need certificates, even those without encryption.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libstdc++6 \
+    && apt-get install -y --no-install-recommends ca-certificates libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --user-group --no-create-home --shell /usr/sbin/nologin xavantes \
     && install -d -o xavantes -g xavantes -m 0700 /var/lib/xavantes
