@@ -44,7 +44,8 @@ VOLUME /var/lib/xavantes
 HEALTHCHECK --interval=10s --timeout=8s --start-period=20s --retries=3 \
     CMD xavantes health --coordinator 127.0.0.1:7433 && xavantes nodes | grep -q "^${XAVANTES_NAME:-$(hostname)} "
 
-# Running activities get XAVANTES_DRAIN_SECONDS (30) to end: stop with more patience than that.
+# Running activities get XAVANTES_DRAIN_SECONDS (30) to end, and programs XAVANTES_GRACE_SECONDS (5) more: stop with more
+# patience than that.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["xavantes"]
 CMD ["node"]
