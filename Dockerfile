@@ -19,8 +19,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 RUN strip --strip-debug /out/xavantes
 
 FROM debian:bookworm-slim
+# Data sources on the web need certificates, even those without encryption.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libstdc++6 \
+    && apt-get install -y --no-install-recommends ca-certificates libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --user-group --no-create-home --shell /usr/sbin/nologin xavantes \
     && install -d -o xavantes -g xavantes -m 0700 /var/lib/xavantes
@@ -43,7 +44,8 @@ VOLUME /var/lib/xavantes
 HEALTHCHECK --interval=10s --timeout=8s --start-period=20s --retries=3 \
     CMD xavantes health --coordinator 127.0.0.1:7433 && xavantes nodes | grep -q "^${XAVANTES_NAME:-$(hostname)} "
 
-# Running activities get XAVANTES_DRAIN_SECONDS (30) to end: stop with more patience than that.
+# Running activities get XAVANTES_DRAIN_SECONDS (30) to end, and programs XAVANTES_GRACE_SECONDS (5) more: stop with more
+# patience than that.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["xavantes"]
 CMD ["node"]

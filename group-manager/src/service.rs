@@ -81,6 +81,14 @@ impl Service {
     }
 
     #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
+    fn manages(&self, group: &str) -> Result<(), Status> {
+        match &self.shared.options.group {
+            own if own == group => Ok(()),
+            own => Err(Status::invalid_argument(format!("this is a manager of group {own:?}, not of {group:?}"))),
+        }
+    }
+
+    #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
     fn addable(&self, name: &str) -> Result<&Shared, Status> {
         let shared = self.leading()?;
         let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
@@ -232,6 +240,7 @@ impl GroupManager for Service {
         self.leading()?;
         let mut beats = request.into_inner();
         let first = beats.message().await?.ok_or_else(|| Status::invalid_argument("no first heartbeat"))?;
+        self.manages(&first.group)?;
         let name = first.node.as_ref().map(|node| node.name.clone()).unwrap_or_default();
         if name.is_empty() {
             return Err(Status::invalid_argument("a node needs a name"));
@@ -289,10 +298,7 @@ impl GroupManager for Service {
     }
 
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Result<Response<Self::FollowStream>, Status> {
-        let (own, other) = (&self.shared.options.group, request.into_inner().group);
-        if *own != other {
-            return Err(Status::invalid_argument(format!("this is a manager of group {own:?}, not of {other:?}")));
-        }
+        self.manages(&request.into_inner().group)?;
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(following::tell(Arc::downgrade(&self.shared), sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver).map(Ok))))

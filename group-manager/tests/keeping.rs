@@ -68,8 +68,12 @@ async fn a_manager_that_starts_anew_knows_its_nodes_and_leads_in_a_new_epoch() {
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)));
     let roles = vec![v1::Role::ActivityManager as i32];
     let node = v1::NodeDescription { name: "n".into(), slots: 3, roles, ..Default::default() };
-    let beat = v1::Heartbeat { node: Some(node.clone()), busy: 2, waiting: 1, ..Default::default() };
+    let beat = v1::Heartbeat { node: Some(node.clone()), group: "g".into(), busy: 2, waiting: 1, ..Default::default() };
     let mut client = GroupManagerClient::new(xavantes_proto::connect(&address).await.unwrap());
+    let stray = v1::Heartbeat { group: "h".into(), ..beat.clone() };
+    let refused = client.join(tokio_stream::once(stray)).await.unwrap_err();
+    assert_eq!(refused.message(), "this is a manager of group \"g\", not of \"h\"");
+    assert!(nodes(&manager).await.nodes.is_empty());
     let beats = tokio_stream::once(beat).chain(tokio_stream::pending());
     let mut rosters = client.join(beats).await.unwrap().into_inner();
     let roster = rosters.message().await.unwrap().unwrap();

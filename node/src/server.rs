@@ -232,8 +232,10 @@ impl Node {
         };
         let beat = {
             let (coordinator, worker, draining) = (coordinator.clone(), worker.clone(), draining.clone());
+            let group = config.group.clone();
             move || v1::Heartbeat {
                 node: Some(description.clone()),
+                group: group.clone(),
                 busy: worker.as_ref().map_or(0, |worker| worker.busy()),
                 processes: coordinator.as_ref().map_or(0, |coordinator| coordinator.running()),
                 draining: draining.load(Ordering::Relaxed),
