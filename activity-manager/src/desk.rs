@@ -131,7 +131,9 @@ impl Desk {
                 books.restore(key.clone(), kept.owner.clone(), kept.answer.clone());
                 count += 1;
             }
-            info!(answers = count, "answers were kept");
+            if count > 0 {
+                info!(answers = count, "answers were kept");
+            }
         }
         let state = State { books, outboxes: HashMap::new(), callers: HashMap::new() };
         let desk = Arc::new_cyclic(|desk| Self {

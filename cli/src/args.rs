@@ -76,7 +76,7 @@ pub(crate) enum Command {
     Types(GridArgs),
     /// External data that administrators registered under a name; without a command: lists them
     Sources(SourcesArgs),
-    /// Let a node finish what it has and take nothing new
+    /// Let a node finish what it has, take nothing new, and end
     Drain(DrainArgs),
     /// Tell whether a node serves: ends with 0 if it does, with 3 if not
     Health(GridArgs),

@@ -23,7 +23,7 @@ pub(crate) async fn manager(address: &str) -> Result<GroupManagerClient<Channel>
 pub(crate) async fn channel(address: &str) -> Result<Channel, Exit> {
     xavantes_proto::connect(address).await.map_err(|_| {
         complain(&format!(
-            "there is no coordinator at {address}; start one with `xavantes node`, or say where it is with --coordinator"
+            "no node answers at {address}; start one with `xavantes node`, or say where it is with --coordinator"
         ));
         Exit::Unreachable
     })

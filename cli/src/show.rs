@@ -138,13 +138,14 @@ pub(crate) fn nodes(nodes: &[v1::NodeStatus]) -> String {
                 node.name.clone(),
                 node.address.clone(),
                 roles(&node).join(","),
-                if worker { format!("{}/{}", status.busy, node.slots) } else { "-".into() },
+                if worker { format!("{}/{}", status.busy.min(node.slots), node.slots) } else { "-".into() },
+                if worker { status.busy.saturating_sub(node.slots).to_string() } else { "-".into() },
                 status.processes.to_string(),
                 if status.draining { "draining" } else { "up" }.to_owned(),
             ]
         })
         .collect();
-    table(&["NODE", "ADDRESS", "ROLES", "BUSY", "PROCESSES", "STATE"], &rows)
+    table(&["NODE", "ADDRESS", "ROLES", "BUSY", "WAITING", "PROCESSES", "STATE"], &rows)
 }
 
 fn roles(node: &v1::NodeDescription) -> Vec<&'static str> {

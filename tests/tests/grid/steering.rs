@@ -117,7 +117,7 @@ fn exit_codes_tell_how_processes_ended_and_what_was_wrong() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let nobody = free_address();
-    refused(&grid.cli(&nobody, &["list"]), 3, &format!("there is no coordinator at {nobody}"));
+    refused(&grid.cli(&nobody, &["list"]), 3, &format!("no node answers at {nobody}"));
     refused(&grid.cli("not an address", &["list"]), 2, "is not an address");
 
     let fine = naps(&mut grid);
