@@ -34,7 +34,7 @@ pub fn program() -> &'static Path {
             };
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let built = Command::new(cargo)
-                .args(["build", "--quiet", "--package", "xavantes", "--profile", profile])
+                .args(["build", "--quiet", "--workspace", "--bin", "xavantes", "--profile", profile])
                 .current_dir(workspace())
                 .status();
             assert!(built.is_ok_and(|status| status.success()), "xavantes cannot be built");
@@ -185,7 +185,17 @@ pub(crate) fn signal(name: &str, pids: impl IntoIterator<Item = String>) {
 }
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(program());
+    prepared(Command::new(program()), arguments)
+}
+
+/// The same, in a control group.
+pub(crate) fn command_in(cgroup: &Path, arguments: &[&str]) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup).arg(program());
+    prepared(shell, arguments)
+}
+
+fn prepared(mut command: Command, arguments: &[&str]) -> Command {
     command.args(arguments).stdin(Stdio::null());
     // What is set for the user's own grid is not meant for these.
     for (name, _) in std::env::vars_os() {
