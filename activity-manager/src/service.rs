@@ -71,6 +71,7 @@ impl Service {
             gpus: shop.gpus.count,
             interpreters: shop.interpreters.languages(),
             containers: shop.engine.is_some(),
+            cgroups: shop.cgroups.iter().flat_map(|groups| groups.controllers()).map(|it| (*it).into()).collect(),
             ..node
         }
     }

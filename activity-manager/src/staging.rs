@@ -46,6 +46,13 @@ pub(crate) struct Staged {
     laid: Laid,
 }
 
+impl Staged {
+    /// Removes what was laid.
+    pub fn lift(&self) {
+        self.laid.lift();
+    }
+}
+
 fn failure(kind: v1::FailureKind, message: impl Into<String>) -> Failed {
     Box::new(v1::Failure { kind: kind.into(), message: message.into(), ..v1::Failure::default() })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use xavantes_node::{Role, check_address};
+use xavantes_node::{Cgroups, Role, check_address};
 
 /// Runs long, structured, parallel computations described as XML processes.
 #[derive(Parser)]
@@ -365,6 +365,9 @@ pub(crate) struct NodeArgs {
     /// Of an activity manager: docker, podman or none [default: whichever is there]
     #[arg(long, env = "XAVANTES_CONTAINERS", value_name = "ENGINE")]
     pub containers: Option<String>,
+    /// Of an activity manager: whether control groups limit what programs use: auto, off or required [default: auto]
+    #[arg(long, env = "XAVANTES_CGROUPS", value_name = "WHETHER", value_parser = cgroups)]
+    pub cgroups: Option<Cgroups>,
     /// Of an activity manager: how many MiB are kept of each of the two outputs of an attempt [default: 16]
     #[arg(long, env = "XAVANTES_LOG_MIB", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub log_mib: Option<u64>,
@@ -386,6 +389,11 @@ fn address(text: &str) -> Result<String, String> {
 fn role(text: &str) -> Result<Role, String> {
     let known = Role::ALL.iter().find(|(name, _)| *name == text).map(|(_, role)| *role);
     known.ok_or_else(|| format!("the roles are {}", Role::ALL.map(|(name, _)| name).join(", ")))
+}
+
+fn cgroups(text: &str) -> Result<Cgroups, String> {
+    let known = Cgroups::ALL.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
+    known.ok_or_else(|| format!("expected {}", Cgroups::ALL.map(|(name, _)| name).join(", ")))
 }
 
 #[derive(Args)]

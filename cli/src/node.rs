@@ -107,6 +107,7 @@ fn configure(arguments: NodeArgs) -> Result<Config, String> {
     set(&mut config.keep_failed, arguments.keep_failed);
     set(&mut config.pass_environment, arguments.pass_environment);
     config.containers = arguments.containers.or(config.containers);
+    set(&mut config.cgroups, arguments.cgroups);
     set(&mut config.log_mib, arguments.log_mib);
     set(&mut config.logs_mib, arguments.logs_mib);
     set(&mut config.logs_days, arguments.logs_days);

@@ -106,7 +106,7 @@ pub(crate) fn start_log(is_node: bool, quiet: bool, verbose: u8) {
 }
 
 fn ours(level: &str) -> String {
-    ["activity_manager", "group_manager", "process_coordinator", "node"]
+    ["activity_manager", "files", "group_manager", "process_coordinator", "node"]
         .map(|name| format!("xavantes_{name}={level}"))
         .join(",")
 }

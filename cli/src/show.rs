@@ -165,7 +165,8 @@ pub(crate) fn node_json(status: &v1::NodeStatus) -> Json {
     json!({
         "node": node.name, "address": node.address, "roles": roles(&node), "slots": node.slots, "tags": node.tags,
         "version": node.version, "memory": node.memory, "gpus": node.gpus, "interpreters": node.interpreters,
-        "containers": node.containers, "busy": status.busy, "processes": status.processes, "draining": status.draining,
+        "containers": node.containers, "cgroups": node.cgroups, "busy": status.busy, "processes": status.processes,
+        "draining": status.draining,
     })
 }
 

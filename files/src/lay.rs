@@ -3,9 +3,8 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use xavantes_model::digest::Digest;
 
@@ -28,48 +27,40 @@ pub struct Laying<'a> {
 /// What was laid: the objects stay in the store until this is dropped.
 #[derive(Debug, Default)]
 pub struct Laid {
-    links: Vec<(Hold, String, Mark)>,
-}
-
-/// Tells whether an object was written to.
-#[derive(Debug, PartialEq, Eq)]
-struct Mark {
-    /// Another one under the same name is not the one that was laid.
-    inode: u64,
-    modified: (i64, i64),
-    size: u64,
-}
-
-impl Mark {
-    fn of(hold: &Hold) -> Result<Self, Error> {
-        let about = std::fs::metadata(hold.path()).map_err(Error::io("cannot look at an object"))?;
-        Ok(Self { inode: about.ino(), modified: (about.mtime(), about.mtime_nsec()), size: about.len() })
-    }
-
-    fn is_changed(&self, hold: &Hold) -> bool {
-        Self::of(hold).is_ok_and(|now| now.inode == self.inode && now != *self)
-    }
+    /// Objects, their paths, and which files they are.
+    links: Vec<(Hold, String, u64)>,
+    place: Option<OwnedFd>,
 }
 
 /// However an attempt ended, what it changed is not given to others.
 impl Drop for Laid {
     fn drop(&mut self) {
-        for (hold, ..) in self.links.iter().filter(|(hold, _, mark)| mark.is_changed(hold)) {
-            hold.discard();
-        }
+        self.changed();
     }
 }
 
 impl Laid {
     /// The paths whose content somebody changed, though it is to be read only. Those objects are gone from the store.
     pub fn changed(&self) -> Vec<&str> {
-        let changed = self.links.iter().filter(|(hold, _, mark)| mark.is_changed(hold));
-        changed
-            .map(|(hold, path, _)| {
-                hold.discard();
-                path.as_str()
-            })
-            .collect()
+        let changed = self.links.iter().filter(|(hold, _, inode)| hold.is_changed(*inode));
+        changed.map(|(_, path, _)| path.as_str()).collect()
+    }
+
+    /// Removes what was laid. A link that goes otherwise costs that its object is read before it is used again.
+    pub fn lift(&self) {
+        let Some(place) = &self.place else { return };
+        for (hold, path, inode) in self.links.iter().filter(|(hold, _, inode)| !hold.is_changed(*inode)) {
+            let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            let Ok(folder) = rustix::fs::openat2(place, folder, flags, Mode::empty(), resolve) else { continue };
+            // Another file that has its name by now is left to whoever made it.
+            let same = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|it| it.st_ino == *inode);
+            if same {
+                // If it stays, it goes with the directory.
+                hold.unlink(|| _ = rustix::fs::unlinkat(&folder, name, AtFlags::empty()));
+            }
+        }
     }
 }
 
@@ -92,10 +83,9 @@ impl<'a> Laying<'a> {
         let (folder, name) = self.parent(path)?;
         let taken = |cause| unmade(path, cause);
         if !self.own && !executable {
-            match rustix::fs::linkat(CWD, hold.path(), &folder, name, AtFlags::empty()) {
-                Ok(()) => {
-                    let mark = Mark::of(&hold)?;
-                    self.laid.links.push((hold, path.to_owned(), mark));
+            match hold.link(|object| rustix::fs::linkat(CWD, object, &folder, name, AtFlags::empty())) {
+                Ok(inode) => {
+                    self.laid.links.push((hold, path.to_owned(), inode));
                     return Ok(());
                 }
                 Err(Errno::EXIST) => return Err(taken(Errno::EXIST)),
@@ -136,7 +126,8 @@ impl<'a> Laying<'a> {
     }
 
     /// What was laid.
-    pub fn done(self) -> Laid {
+    pub fn done(mut self) -> Laid {
+        self.laid.place = self.place.as_fd().try_clone_to_owned().ok();
         self.laid
     }
 

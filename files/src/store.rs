@@ -7,6 +7,10 @@
 //! | `coming/` | what is not whole yet; goes when the store is opened |
 //! | `pins/` | for each owner what it needs: its name, then digests, a line each |
 //!
+//! Programs that run as the node's own user could write to objects that are laid as links. The system notes when something
+//! was done to a file, and that cannot be set back: an object to which something was done that was not done here is read
+//! and checked before it is used again. So is one that has links when the store is opened.
+//!
 //! Nothing is synced: after a kill everything is there. After the power failed an object may be damaged, so one that is older
 //! than the start of the machine is read once and checked before it is used.
 
@@ -19,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use xavantes_model::digest::Digest;
 
 use crate::counters::{Counted, Counters};
@@ -47,10 +51,35 @@ struct State {
     index: Index,
     /// Older than the start of the machine, and not checked since.
     doubtful: HashSet<Digest>,
+    /// Objects of which there are, or were, links; with how they looked when something was last done to them here. Without
+    /// that they are to be checked.
+    linked: HashMap<Digest, Option<Stamp>>,
     /// What somebody brings at this moment.
     coming: HashSet<Digest>,
     /// What somebody began to bring.
     broken: HashMap<Digest, Partial>,
+}
+
+/// How a file looks from outside. Whoever writes to it makes it another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds: when it was written to, which can be set, and when anything was done to it, which cannot.
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let about = fs::metadata(path).ok()?;
+        Some(Self {
+            inode: about.ino(),
+            size: about.len(),
+            written: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        })
+    }
 }
 
 /// An object that is not whole yet.
@@ -100,7 +129,7 @@ impl Store {
                 let name = format!("{}{}", shelf.file_name().display(), entry.file_name().display());
                 let Ok(digest) = name.parse::<Digest>() else { continue };
                 let about = entry.metadata()?;
-                if Duration::new(about.ctime().try_into().unwrap_or(0), 0) < started {
+                if Duration::new(about.ctime().try_into().unwrap_or(0), 0) < started || about.nlink() > 1 {
                     doubtful.insert(digest);
                 }
                 found.insert((about.atime(), about.atime_nsec(), digest), about.len());
@@ -111,7 +140,7 @@ impl Store {
             index.add(digest, size);
         }
         info!(objects = count, bytes = index.kept().0, "files are kept");
-        let state = State { index, doubtful, coming: HashSet::new(), broken: HashMap::new() };
+        let state = State { index, doubtful, linked: HashMap::new(), coming: HashSet::new(), broken: HashMap::new() };
         let (counters, next) = (Counters::default(), AtomicU64::new(0));
         Ok(Self(Arc::new(Inner { folder: folder.to_owned(), state: Mutex::new(state), counters, next })))
     }
@@ -176,7 +205,9 @@ impl Store {
             if !state.index.hold(digest) {
                 return Err(Error::Missing(*digest));
             }
-            state.doubtful.contains(digest)
+            let known = state.linked.get(digest);
+            let touched = known.is_some_and(|known| known.is_none() || *known != Stamp::of(&self.object(digest)));
+            touched || state.doubtful.contains(digest)
         };
         let hold = Hold { store: self.clone(), digest: *digest };
         if doubtful {
@@ -185,9 +216,10 @@ impl Store {
         Ok(hold)
     }
 
-    /// Reads an object whose bytes may have been lost with the power.
+    /// Reads an object whose bytes may have been lost with the power, or written over.
     fn check(&self, digest: &Digest) -> Result<(), Error> {
         let path = self.object(digest);
+        let before = Stamp::of(&path);
         let whole = File::open(&path).and_then(|mut file| {
             let mut hasher = blake3::Hasher::new();
             pour(&mut file, &mut hasher, |_| Ok(()))?;
@@ -198,11 +230,26 @@ impl Store {
             self.discard(digest);
             return Err(Error::Missing(*digest));
         }
-        // From now on it is newer than the start of the machine, for its inode was changed.
-        let used = FileTimes::new().set_accessed(SystemTime::now());
-        let _ = File::open(&path).and_then(|file| file.set_times(used));
-        self.state().doubtful.remove(digest);
+        let mut state = self.state();
+        // Otherwise something was done to it meanwhile: then it is read again next time.
+        if Stamp::of(&path) == before {
+            // From now on it is newer than the start of the machine, for its inode was changed.
+            let used = FileTimes::new().set_accessed(SystemTime::now());
+            let _ = File::open(&path).and_then(|file| file.set_times(used));
+            if state.doubtful.remove(digest) || state.linked.contains_key(digest) {
+                state.linked.insert(*digest, Stamp::of(&path));
+            }
+        }
         Ok(())
+    }
+
+    /// Does something to the file of an object, but not to what is in it.
+    fn handle<T>(&self, digest: &Digest, act: impl FnOnce(&Path) -> T) -> T {
+        let (mut state, path) = (self.state(), self.object(digest));
+        let sound = state.linked.get(digest).is_none_or(|known| *known == Stamp::of(&path));
+        let done = act(&path);
+        state.linked.insert(*digest, Stamp::of(&path).filter(|_| sound));
+        done
     }
 
     /// Removes an object that is not what it should be.
@@ -210,6 +257,7 @@ impl Store {
         let mut state = self.state();
         state.index.remove(digest);
         state.doubtful.remove(digest);
+        state.linked.remove(digest);
         let _ = fs::remove_file(self.object(digest));
     }
 
@@ -274,6 +322,7 @@ impl Store {
         }
         for digest in gone? {
             state.doubtful.remove(&digest);
+            state.linked.remove(&digest);
             let _ = fs::remove_file(self.object(&digest));
         }
         Ok(())
@@ -443,9 +492,20 @@ impl Hold {
         self.store.object(&self.digest)
     }
 
-    /// It is not what it should be.
-    pub(crate) fn discard(&self) {
-        self.store.discard(&self.digest);
+    /// Has a link to the object made; tells which file it is.
+    pub(crate) fn link<E>(&self, make: impl FnOnce(&Path) -> Result<(), E>) -> Result<u64, E> {
+        let inode = |path: &Path| Stamp::of(path).map_or(0, |stamp| stamp.inode);
+        self.store.handle(&self.digest, |path| make(path).map(|()| inode(path)))
+    }
+
+    /// Has a link to the object removed.
+    pub(crate) fn unlink(&self, remove: impl FnOnce()) {
+        self.store.handle(&self.digest, |_| remove());
+    }
+
+    /// Whether somebody changed what is in a file that was linked: then it is the object no more.
+    pub(crate) fn is_changed(&self, inode: u64) -> bool {
+        Stamp::of(&self.path()).is_none_or(|now| now.inode != inode) || self.store.hold(&self.digest).is_err()
     }
 
     /// Which object.
@@ -513,6 +573,7 @@ impl Receiving {
             let _ = fs::remove_file(&partial.path);
         } else {
             self.store.counters().arrived();
+            debug!(digest = %self.digest, size = partial.size, "a file came");
         }
         settled
     }

@@ -193,6 +193,92 @@ fn what_a_program_changed_is_not_given_to_others_even_if_it_failed() {
     assert_eq!(text(&store, &changed), "changed");
 }
 
+/// Waits until the clock of the file system goes on: what is done now is done at another time than before.
+fn next_moment(folder: &Path) {
+    let now = || {
+        fs::write(folder.join("moment"), "").unwrap();
+        fs::metadata(folder.join("moment")).unwrap().modified().unwrap()
+    };
+    let (before, began) = (now(), std::time::Instant::now());
+    while now() == before {
+        assert!(began.elapsed().as_secs() < 60, "the clock stands still");
+    }
+    fs::remove_file(folder.join("moment")).unwrap();
+}
+
+#[test]
+fn what_was_done_to_an_object_is_noticed_whoever_did_it_and_hid_it() {
+    let (folder, work) = (folder(), folder());
+    let store = store(folder.path());
+    let place = Workplace::open(work.path()).unwrap();
+    let lay = |path: &str, digest: &Digest| {
+        let mut laying = Laying::new(&store, &place, false);
+        laying.file(path, digest, false).unwrap();
+        laying.done()
+    };
+    // Others have it in hand while one writes to it, and sets the time back.
+    let object = add(&store, "right");
+    let (before, writer, after) = (lay("a/before", &object), lay("b/writer", &object), lay("after", &object));
+    assert!(before.changed().is_empty());
+    before.lift();
+    let at = work.path().join("b/writer");
+    let time = fs::metadata(&at).unwrap().modified().unwrap();
+    next_moment(work.path());
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(&at, "wrong").unwrap();
+    fs::File::options().write(true).open(&at).unwrap().set_modified(time).unwrap();
+    assert_eq!(writer.changed(), ["b/writer"]);
+    assert!(!store.has(&object));
+    assert_eq!(after.changed(), ["after"], "it is told of what others changed, too");
+    // Even if it came again meanwhile, which is not touched.
+    assert_eq!(add(&store, "right"), object);
+    assert_eq!(after.changed(), ["after"]);
+    drop((before, writer, after));
+    assert_eq!(text(&store, &object), "right");
+    // When nobody works with it any more.
+    let late = add(&store, "late");
+    let laid = lay("kept", &late);
+    assert!(laid.changed().is_empty());
+    drop(laid);
+    fs::set_permissions(work.path().join("kept"), fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(text(&store, &late), "late");
+    next_moment(work.path());
+    fs::write(work.path().join("kept"), "fake").unwrap();
+    assert!(matches!(store.hold(&late), Err(Error::Missing(_))));
+    // When the store is opened again.
+    let last = add(&store, "last");
+    let laid = lay("last", &last);
+    fs::set_permissions(work.path().join("last"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(work.path().join("last"), "fake").unwrap();
+    std::mem::forget(laid);
+    let again = Store::open(folder.path(), 1 << 30).unwrap();
+    assert!(matches!(again.hold(&last), Err(Error::Missing(_))));
+}
+
+#[test]
+fn what_was_laid_is_lifted() {
+    let (folder, work) = (folder(), folder());
+    let store = store(folder.path());
+    let place = Workplace::open(work.path()).unwrap();
+    let object = add(&store, "object");
+    let mut laying = Laying::new(&store, &place, false);
+    for path in ["a/b/c", "d", "e"] {
+        laying.file(path, &object, false).unwrap();
+    }
+    let laid = laying.done();
+    fs::remove_file(work.path().join("e")).unwrap();
+    fs::write(work.path().join("e"), "of the program").unwrap();
+    laid.lift();
+    assert_eq!(
+        (files_in(work.path()), fs::read_to_string(work.path().join("e")).unwrap()),
+        (1, "of the program".into())
+    );
+    assert!(laid.changed().is_empty());
+    laid.lift();
+    drop(laid);
+    assert_eq!(text(&store, &object), "object");
+}
+
 #[test]
 fn nothing_outside_is_taken() {
     let (folder, work) = (folder(), folder());

@@ -42,9 +42,15 @@ pub(crate) struct Looked {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Placed {
     /// This is the answer.
-    Here(v1::PlaceResponse),
+    Here(Box<v1::PlaceResponse>),
     /// The managers of another group know.
     Ask(Vec<String>),
+}
+
+impl Placed {
+    fn here(answer: v1::PlaceResponse) -> Self {
+        Self::Here(Box::new(answer))
+    }
 }
 
 impl Books {
@@ -189,7 +195,7 @@ impl Books {
             _ => What::Coordinator,
         };
         if request.group != self.options.group {
-            return Placed::Here(match what {
+            return Placed::here(match what {
                 What::Worker => self.lend(request, now).unwrap_or_default(),
                 // Foreign coordinators find ours in our summary.
                 What::Coordinator => v1::PlaceResponse::default(),
@@ -206,7 +212,7 @@ impl Books {
         match chosen {
             Place::Foreign(name) => {
                 let Some(group) = groups.into_iter().find(|group| group.group == name) else {
-                    return Placed::Here(v1::PlaceResponse::default());
+                    return Placed::here(v1::PlaceResponse::default());
                 };
                 if what == What::Worker {
                     return Placed::Ask(group.managers);
@@ -217,14 +223,14 @@ impl Books {
                     address: offer.address,
                     ..Default::default()
                 });
-                Placed::Here(v1::PlaceResponse { node, group: name, ..Default::default() })
+                Placed::here(v1::PlaceResponse { node, group: name, ..Default::default() })
             }
-            Place::Wait if what == What::Worker => Placed::Here(v1::PlaceResponse::default()),
+            Place::Wait if what == What::Worker => Placed::here(v1::PlaceResponse::default()),
             // If nothing is free anywhere, a neighbour in the own group still shares the work of interpreting.
             Place::Own | Place::Wait => {
                 let others = self.registry.coordinators().filter(|(node, _)| node.name != request.node);
                 let node = others.min_by_key(|(_, processes)| *processes).map(|(node, _)| node.clone());
-                Placed::Here(v1::PlaceResponse { node, group: self.options.group.clone(), ..Default::default() })
+                Placed::here(v1::PlaceResponse { node, group: self.options.group.clone(), ..Default::default() })
             }
         }
     }
@@ -404,7 +410,10 @@ mod tests {
             ..Default::default()
         };
         let found = |placed: Placed| match placed {
-            Placed::Here(answer) => answer.node.map(|node| (answer.group, node.name, answer.slots)),
+            Placed::Here(answer) => {
+                let v1::PlaceResponse { node, group, slots, .. } = *answer;
+                node.map(|node| (group, node.name, slots))
+            }
             Placed::Ask(managers) => panic!("{managers:?}"),
         };
         let place = |group: &str, name: &str, slots| Some((group.to_owned(), name.to_owned(), slots));

@@ -309,7 +309,7 @@ impl GroupManager for Service {
         let request = request.into_inner();
         let placed = shared.books().place(&request, shared.now());
         Ok(Response::new(match placed {
-            Placed::Here(answer) => answer,
+            Placed::Here(answer) => *answer,
             Placed::Ask(managers) => borrow(&managers, request).await,
         }))
     }

@@ -27,6 +27,25 @@ impl Role {
     ];
 }
 
+/// Whether control groups limit what programs use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cgroups {
+    /// If the node may use some.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// The node does not start without.
+    Required,
+}
+
+impl Cgroups {
+    /// All choices, with their names.
+    pub const ALL: [(&'static str, Cgroups); 3] =
+        [("auto", Cgroups::Auto), ("off", Cgroups::Off), ("required", Cgroups::Required)];
+}
+
 /// How a node is set up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -84,6 +103,8 @@ pub struct Config {
     pub pass_environment: Vec<String>,
     /// Of an activity manager: `docker`, `podman` or `none`; by default whichever is there.
     pub containers: Option<String>,
+    /// Of an activity manager: whether control groups limit what programs use.
+    pub cgroups: Cgroups,
     /// Of an activity manager: how many MiB are kept of each of the two outputs of an attempt.
     pub log_mib: u64,
     /// Of an activity manager: how many MiB outputs may take together.
@@ -122,6 +143,7 @@ impl Default for Config {
             keep_failed: 0,
             pass_environment: Vec::new(),
             containers: None,
+            cgroups: Cgroups::Auto,
             log_mib: 16,
             logs_mib: 1024,
             logs_days: 30,

@@ -5,7 +5,7 @@ mod membership;
 mod server;
 mod store;
 
-pub use config::{Config, Role, Unusable, check_address, is_database};
+pub use config::{Cgroups, Config, Role, Unusable, check_address, is_database};
 pub use server::{Error, Node};
 pub use store::unfinished;
 pub use xavantes_process_coordinator::Printed;

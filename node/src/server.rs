@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tracing::info;
+use xavantes_activity_manager::program;
 use xavantes_files::Sources;
 use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
@@ -19,7 +20,7 @@ use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinatorServer;
 
-use crate::config::{Config, Role, Unusable};
+use crate::config::{Cgroups, Config, Role, Unusable};
 use crate::membership;
 use crate::store::{Files, Folder, Stores};
 
@@ -77,6 +78,11 @@ pub enum Error {
         .0.display()
     )]
     InUse(PathBuf),
+    /// There are no control groups for it.
+    #[error(
+        "control groups are required, but cannot be used: {0}; see \"Limits\" in docs/nodes.md, or say --cgroups auto"
+    )]
+    Cgroups(String),
     /// It cannot describe itself.
     #[error("cannot offer reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -177,7 +183,7 @@ impl Node {
                 files: files.fetcher.clone(),
                 sources: Sources::new(files.fetcher.store().clone(), managers.clone()),
                 address: reachable.clone(),
-                programs: programs(&config, folder.as_ref()),
+                programs: programs(&config, folder.as_ref())?,
             };
             Some(xavantes_activity_manager::Service::open(options).map_err(unusable)?)
         } else {
@@ -300,8 +306,16 @@ impl Node {
 }
 
 /// How the node runs programs. It has no other children.
-fn programs(config: &Config, folder: Option<&Folder>) -> xavantes_activity_manager::program::Options {
-    xavantes_activity_manager::program::Options {
+fn programs(config: &Config, folder: Option<&Folder>) -> Result<program::Options, Error> {
+    let cgroups = match config.cgroups {
+        Cgroups::Off => None,
+        Cgroups::Required => Some(program::Cgroups::take().map_err(Error::Cgroups)?),
+        Cgroups::Auto => {
+            let none = |why: &String| info!(why, "without control groups it is looked what programs use");
+            program::Cgroups::take().inspect_err(none).ok()
+        }
+    };
+    Ok(program::Options {
         folder: folder.map(|folder| folder.path().to_owned()),
         interpreters: config.interpreters.clone(),
         environment: config.pass_environment.clone(),
@@ -315,8 +329,9 @@ fn programs(config: &Config, folder: Option<&Folder>) -> xavantes_activity_manag
             age: DAY.saturating_mul(config.logs_days),
         },
         containers: config.containers.clone(),
+        cgroups,
         adopts: true,
-    }
+    })
 }
 
 fn describe(config: &Config, address: String) -> v1::NodeDescription {

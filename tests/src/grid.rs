@@ -42,6 +42,7 @@ struct Node {
     child: Option<Child>,
     log: PathBuf,
     data: PathBuf,
+    cgroup: Option<PathBuf>,
 }
 
 impl Node {
@@ -57,7 +58,11 @@ impl Node {
             let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).expect("it can be written");
             let before = self.log().len();
             let (group, short) = self.name.split_once('/').expect("group/name");
-            let mut command = program::command(&["node", "--group", group, "--name", short, "--listen", &self.listen]);
+            let arguments = ["node", "--group", group, "--name", short, "--listen", &self.listen];
+            let mut command = match &self.cgroup {
+                Some(cgroup) => program::command_in(cgroup, &arguments),
+                None => program::command(&arguments),
+            };
             if !self.flags.iter().any(|flag| flag == "--in-memory" || flag == "--data-dir") {
                 command.arg("--data-dir").arg(&self.data);
             }
@@ -98,6 +103,7 @@ pub struct Grid {
     folder: PathBuf,
     files: usize,
     keep: bool,
+    cgroup: Option<PathBuf>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -121,12 +127,17 @@ impl Grid {
         let name = format!("xavantes-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).expect("tests can write here");
-        Self { nodes: Vec::new(), folder, files: 0, keep: false, _turn: turn }
+        Self { nodes: Vec::new(), folder, files: 0, keep: false, cgroup: None, _turn: turn }
     }
 
     /// If there is a failure from now on, the folder stays.
     pub fn keep(&mut self) {
         self.keep = true;
+    }
+
+    /// Nodes that are made from now on are started in this control group.
+    pub fn enter(&mut self, cgroup: &Path) {
+        self.cgroup = Some(cgroup.to_owned());
     }
 
     /// A group: a node `main` that manages and coordinates, and workers `w1`, `w2`, … with so many slots and no queue,
@@ -161,6 +172,7 @@ impl Grid {
             child: None,
             log: file.with_extension("log"),
             data: file.with_extension("data"),
+            cgroup: self.cgroup.clone(),
         };
         self.nodes.push(node);
         self.restart(name);

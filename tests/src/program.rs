@@ -185,7 +185,17 @@ pub(crate) fn signal(name: &str, pids: impl IntoIterator<Item = String>) {
 }
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(program());
+    prepared(Command::new(program()), arguments)
+}
+
+/// The same, in a control group.
+pub(crate) fn command_in(cgroup: &Path, arguments: &[&str]) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup).arg(program());
+    prepared(shell, arguments)
+}
+
+fn prepared(mut command: Command, arguments: &[&str]) -> Command {
     command.args(arguments).stdin(Stdio::null());
     // What is set for the user's own grid is not meant for these.
     for (name, _) in std::env::vars_os() {

@@ -2,17 +2,17 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::unix::pipe;
+use wait4::{ResUse, Wait4};
 
-use super::limits::Limits;
-use super::register::{Register, Tracked};
+use super::register::{Program, Register, Tracked};
 
 /// Of what a tool writes so much is read at most.
 const MOST_TOLD: u64 = 1 << 20;
@@ -29,11 +29,7 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a program of an attempt, or a tool; in a process group of its own.
-    pub fn start(
-        register: &Arc<Register>,
-        command: &mut Command,
-        program: Option<(&Path, Limits)>,
-    ) -> io::Result<Self> {
+    pub fn start(register: &Arc<Register>, command: &mut Command, program: Option<Program>) -> io::Result<Self> {
         use std::os::unix::process::CommandExt;
         let (mut child, tracked) = register.start(command.process_group(0), program)?;
         let pid = Pid::from_child(&child);
@@ -56,11 +52,11 @@ impl Child {
         self.tracked.as_ref()
     }
 
-    /// What it writes, if that goes to pipes.
-    pub fn output(&mut self) -> io::Result<(Option<pipe::Receiver>, Option<pipe::Receiver>)> {
-        let receiver = |descriptor: OwnedFd| pipe::Receiver::from_owned_fd(descriptor);
-        let stdout = self.child.stdout.take().map(|pipe| receiver(pipe.into())).transpose()?;
-        let stderr = self.child.stderr.take().map(|pipe| receiver(pipe.into())).transpose()?;
+    /// What it writes, if that goes to pipes. To read from them never waits.
+    pub fn output(&mut self) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
+        let ready = |pipe: OwnedFd| ioctl_fionbio(&pipe, true).map(|()| pipe);
+        let stdout = self.child.stdout.take().map(|pipe| ready(pipe.into())).transpose()?;
+        let stderr = self.child.stderr.take().map(|pipe| ready(pipe.into())).transpose()?;
         Ok((stdout, stderr))
     }
 
@@ -70,12 +66,12 @@ impl Child {
         let _ = self.ended.readable().await;
     }
 
-    /// Takes the status of one that has ended.
-    pub fn status(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait()?;
+    /// Takes the status of one that has ended, and what the system counted for it and those that it waited for.
+    pub fn status(&mut self) -> io::Result<ResUse> {
+        let ended = self.child.wait4()?;
         self.over = true;
         self.register.forget(self.child.id());
-        Ok(status)
+        Ok(ended)
     }
 }
 
@@ -104,13 +100,13 @@ pub(crate) async fn tool(register: &Arc<Register>, command: &mut Command) -> io:
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Child::start(register, command, None)?;
     let (stdout, stderr) = child.output()?;
-    let read = |pipe: Option<pipe::Receiver>| async move {
+    let read = |pipe: Option<OwnedFd>| async move {
         let mut told = Vec::new();
-        if let Some(pipe) = pipe {
+        if let Some(Ok(pipe)) = pipe.map(pipe::Receiver::from_owned_fd) {
             let _ = pipe.take(MOST_TOLD).read_to_end(&mut told).await;
         }
         told
     };
     let (stdout, stderr, ()) = tokio::join!(read(stdout), read(stderr), child.ended());
-    Ok(Output { status: child.status()?, stdout, stderr })
+    Ok(Output { status: child.status()?.status, stdout, stderr })
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use xavantes_model::definition::Requires;
 
+use super::cgroups::Cgroup;
 use super::child::tool;
 use super::folder::Folder;
 use super::interpreters::search;
@@ -123,6 +124,16 @@ impl Engine {
         command.args(["inspect", "--format", "{{.State.OOMKilled}}", &name(&self.root, folder)]);
         let told = tool(register, &mut command).await;
         told.is_ok_and(|told| told.stdout.trim_ascii() == b"true")
+    }
+
+    /// The control group of a container that runs, if the engine tells and it is on this machine.
+    pub async fn group(&self, register: &Arc<Register>, folder: &Folder) -> Option<Cgroup> {
+        let mut command = Command::new(&self.program);
+        command.args(["inspect", "--format", "{{.Id}} {{.State.Pid}}", &name(&self.root, folder)]);
+        let told = tool(register, &mut command).await.ok()?.stdout;
+        let (id, pid) = std::str::from_utf8(&told).ok()?.trim().split_once(' ')?;
+        // Elsewhere the number may be that of another process here.
+        Cgroup::of(pid.parse().ok()?).filter(|group| group.is_of(id))
     }
 
     /// Removes a container, whatever it does.

@@ -7,13 +7,13 @@
 //! | `tmp/` | for its temporary files |
 //! | `script`, `parameters.json`, `results.json` | what goes in and comes out |
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::warn;
 
@@ -36,9 +36,39 @@ pub(crate) struct Folders {
     /// Attempts that have a directory.
     active: AtomicUsize,
     /// Directories in which nothing was left.
-    spare: Mutex<Vec<PathBuf>>,
+    spare: Mutex<Vec<Spare>>,
     /// Somebody is about to remove those.
     tidying: AtomicBool,
+}
+
+/// A directory in which nothing was left: itself, and the two in it, as they were then.
+#[derive(Debug)]
+struct Spare {
+    path: PathBuf,
+    stamps: [Stamp; 3],
+}
+
+/// Tells whether something was made or removed in a directory, or its permissions changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    /// When it was last changed; seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+/// Clocks of file systems stand still for less than this.
+const TICK: Duration = Duration::from_millis(100);
+
+impl Stamp {
+    fn of(about: &Metadata) -> Self {
+        Self { inode: about.ino(), changed: (about.ctime(), about.ctime_nsec()) }
+    }
+
+    /// Whether every change after this time, since 1970, makes it another one. Those of some file systems tell seconds only.
+    fn tells_changes_after(&self, time: Duration) -> bool {
+        let changed = Duration::new(self.changed.0.try_into().unwrap_or(u64::MAX), self.changed.1 as u32);
+        self.changed.1 != 0 && changed.checked_add(TICK).is_some_and(|sure| sure < time)
+    }
 }
 
 /// Directories without an attempt that are kept at most; those of a moment without programs are removed.
@@ -75,7 +105,12 @@ impl Folders {
         &self.root
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+    /// Directories of attempts that failed are kept.
+    pub fn keeps_failures(&self) -> bool {
+        self.keep > 0
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Spare>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,10 +118,17 @@ impl Folders {
     pub fn make(self: &Arc<Self>) -> io::Result<Folder> {
         self.active.fetch_add(1, Ordering::AcqRel);
         let spare = self.spare().pop();
-        let mut folder = Folder { path: PathBuf::new(), folders: self.clone(), gone: true, written: Vec::new() };
-        folder.path = match spare {
-            Some(path) => path,
-            None => self.create()?,
+        let mut folder = Folder {
+            path: PathBuf::new(),
+            folders: self.clone(),
+            gone: true,
+            written: Vec::new(),
+            stamps: None,
+            began: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        };
+        (folder.path, folder.stamps) = match spare {
+            Some(Spare { path, stamps }) => (path, Some(stamps)),
+            None => (self.create()?, None),
         };
         folder.gone = false;
         Ok(folder)
@@ -126,7 +168,7 @@ impl Folders {
             }
             folders.tidying.store(false, Ordering::Release);
             let spare = std::mem::take(&mut *folders.spare());
-            let _ = tokio::task::spawn_blocking(move || spare.iter().for_each(|path| drop(remove(path)))).await;
+            let _ = tokio::task::spawn_blocking(move || spare.iter().for_each(|it| drop(remove(&it.path)))).await;
         });
     }
 
@@ -171,6 +213,10 @@ pub(crate) struct Folder {
     gone: bool,
     /// Files that were put there for the program.
     written: Vec<PathBuf>,
+    /// As it was when nothing was in it, if it has served before.
+    stamps: Option<[Stamp; 3]>,
+    /// When the attempt began, since 1970.
+    began: Duration,
 }
 
 impl Folder {
@@ -221,8 +267,9 @@ impl Folder {
                 Err(_) => {}
             }
         }
-        if self.is_clean() && self.folders.spare().len() < MOST_SPARE {
-            self.folders.spare().push(self.path.clone());
+        let clean = self.clean().filter(|_| self.folders.spare().len() < MOST_SPARE);
+        if let Some(stamps) = clean {
+            self.folders.spare().push(Spare { path: self.path.clone(), stamps });
         } else {
             // There may be much in it.
             let path = self.path.clone();
@@ -234,19 +281,27 @@ impl Folder {
         None
     }
 
-    /// Whether there is nothing in it but what was made, as it was made. Most programs leave nothing.
-    fn is_clean(&self) -> bool {
-        let private = |folder: &Path| {
-            fs::symlink_metadata(folder)
-                .is_ok_and(|about| about.is_dir() && about.permissions().mode() & 0o7777 == 0o700)
-        };
-        let has = |folder: &Path, count: usize| {
-            private(folder) && fs::read_dir(folder).is_ok_and(|entries| entries.take(count + 1).count() == count)
-        };
-        self.written.iter().all(|file| fs::remove_file(file).is_ok())
-            && has(&self.work(), 0)
-            && has(&self.temporary(), 0)
-            && has(&self.path, 2)
+    /// As it is, if there is nothing in it but what was made, as it was made. Most programs leave nothing.
+    fn clean(&self) -> Option<[Stamp; 3]> {
+        if !self.written.iter().all(|file| fs::remove_file(file).is_ok()) {
+            return None;
+        }
+        let mut stamps = [Stamp::default(); 3];
+        for (at, (folder, count)) in
+            [(&self.path, 2), (&self.work(), 0), (&self.temporary(), 0)].into_iter().enumerate()
+        {
+            let about = fs::symlink_metadata(folder).ok()?;
+            stamps[at] = Stamp::of(&about);
+            let before = self.stamps.map(|stamps| stamps[at]).filter(|stamp| stamp.tells_changes_after(self.began));
+            if before == Some(stamps[at]) {
+                continue;
+            }
+            let private = about.is_dir() && about.permissions().mode() & 0o7777 == 0o700;
+            if !private || fs::read_dir(folder).ok()?.take(count + 1).count() != count {
+                return None;
+            }
+        }
+        Some(stamps)
     }
 }
 
@@ -329,7 +384,22 @@ mod tests {
             again.close(None).await;
             assert!(!path.exists());
         }
+        // The same for one that has served for so long that its times tell.
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let old = loop {
+            assert!(std::time::Instant::now() < deadline, "times pass");
+            let again = folders.make().expect("there is room");
+            if again.stamps.is_some_and(|stamps| stamps.iter().all(|stamp| stamp.tells_changes_after(again.began))) {
+                break again;
+            }
+            again.close(None).await;
+        };
+        let path = old.path().to_owned();
+        assert_eq!(old.clean(), old.stamps);
+        fs::write(old.work().join("x"), "").expect("it is ours");
+        assert_eq!(old.clean(), None);
+        old.close(None).await;
+        assert!(!path.exists());
         folders.make().expect("there is room").close(None).await;
         while fs::read_dir(folders.root()).expect("it is there").count() > 0 {
             assert!(std::time::Instant::now() < deadline, "spare directories are removed");

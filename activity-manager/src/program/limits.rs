@@ -32,6 +32,16 @@ impl Limits {
     }
 }
 
+/// The most memory that a program took, from what was seen of it and what the system counted for its largest process.
+/// The system begins to count before the program does, while it still has the memory of this one: so up to this one's own
+/// peak its count tells only what the program did not exceed. That is taken if nothing was seen.
+pub(crate) fn peak(seen: u64, counted: u64, own: impl FnOnce() -> u64) -> u64 {
+    match seen < counted && (seen == 0 || counted > own()) {
+        true => counted,
+        false => seen,
+    }
+}
+
 /// A number of bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -57,6 +67,13 @@ mod tests {
         assert_eq!(scratch, "used 1.5 GiB of disk, its limit is 1 GiB");
         assert_eq!(told(Used { processes: 5, ..Used::default() }), "had 5 processes at once, its limit is 4");
         assert_eq!(Limits::default().exceeded(Used { memory: u64::MAX, ..Used::default() }), None);
+        // Seen, counted, this program's own.
+        for (numbers, expected) in
+            [([0, 50, 70], 50), ([10, 70, 70], 10), ([10, 90, 70], 90), ([95, 90, 70], 95), ([10, 10, 0], 10)]
+        {
+            let [seen, counted, own] = numbers;
+            assert_eq!(peak(seen, counted, || own), expected, "{numbers:?}");
+        }
         assert_eq!([size(0), size(1023), size(1 << 50)], ["0 bytes", "1023 bytes", "1024 TiB"]);
     }
 }

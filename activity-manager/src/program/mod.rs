@@ -9,8 +9,10 @@
 //! | `folder` | the directories of attempts |
 //! | `child`, `register`, `system` | processes: started, watched, ended; those that they leave |
 //! | `limits` | what is too much; pure |
+//! | `cgroups` | limits that the system itself enforces |
 //! | `output`, `results` | what comes out |
 
+mod cgroups;
 mod child;
 mod container;
 mod folder;
@@ -23,7 +25,10 @@ mod results;
 mod system;
 mod workshop;
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,11 +39,16 @@ use xavantes_proto::v1;
 
 use crate::desk::{Desk, Job};
 use crate::logs::{Log, Title, Which};
+use crate::staging::Staged;
+pub use cgroups::Cgroups;
+use cgroups::{Cgroup, Told};
 use child::Child;
-use container::ENGINE_FAILED;
+use container::{ENGINE_FAILED, Engine};
 use folder::Folder;
 use invocation::{Invocation, invocation, parameters_json};
-use limits::{Limits, size};
+use limits::{Limits, Used, peak, size};
+use output::Outlet;
+use register::Program;
 use results::{Ended, collect, judge};
 pub use workshop::Options;
 pub(crate) use workshop::Workshop;
@@ -46,6 +56,10 @@ pub(crate) use workshop::Workshop;
 /// Why an attempt failed.
 pub(crate) type Failed = Box<v1::Failure>;
 
+/// What ends within this time is not watched: what it wrote is read when it has ended.
+const SOON: Duration = Duration::from_millis(5);
+/// How often it is looked what a container takes.
+const LOOK_INSIDE: Duration = Duration::from_millis(200);
 /// How long output may still come when everything that could write it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How often it is looked whether everything has ended that was asked to.
@@ -114,8 +128,25 @@ async fn within(
     folder: &mut Folder,
     usage: &mut v1::Usage,
 ) -> Result<Vec<v1::Value>, Failed> {
-    let (shop, activity) = (&desk.workshop, job.activity());
     let staged = desk.staging.bring(job, &folder.work()).await?;
+    let done = equipped(desk, job, log, folder, &staged, usage).await;
+    // What is kept is kept whole.
+    if done.is_ok() || !desk.workshop.folders.keeps_failures() {
+        staged.lift();
+    }
+    done
+}
+
+/// An attempt that has its files.
+async fn equipped(
+    desk: &Desk,
+    job: &Job,
+    log: &Log,
+    folder: &mut Folder,
+    staged: &Staged,
+    usage: &mut v1::Usage,
+) -> Result<Vec<v1::Value>, Failed> {
+    let (shop, activity) = (&desk.workshop, job.activity());
     let command = |language: &str| match activity.launch.image {
         Some(_) => Some(vec![interpreters::usual(language).to_owned()]),
         None => shop.interpreters.command(language).map(<[String]>::to_vec),
@@ -134,7 +165,7 @@ async fn within(
     let ended = conduct(shop, job, log, folder, &invocation, usage).await?;
     judge(&activity.launch, &invocation.name, &ended)?;
     let mut results = collect(&activity.parameters, &activity.launch, &folder.results(), &ended)?;
-    desk.staging.take(job, &folder.work(), &staged, &mut results).await?;
+    desk.staging.take(job, &folder.work(), staged, &mut results).await?;
     Ok(results)
 }
 
@@ -149,51 +180,75 @@ async fn conduct(
 ) -> Result<Ended, Failed> {
     let activity = job.activity();
     let gpus = shop.gpus.take(activity.requires.gpus);
-    let (mut command, limits) = command(shop, activity, folder, invocation, &gpus.numbers)?;
+    let (mut command, program) = command(shop, activity, folder, invocation, &gpus.numbers)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let unstarted = |error| cannot_start(&invocation.name, &error);
-    let mut child = Child::start(&shop.register, &mut command, Some((folder.path(), limits))).map_err(unstarted)?;
+    let mut child = Child::start(&shop.register, &mut command, Some(program)).map_err(unstarted)?;
     let (stdout, stderr) = child.output().map_err(unstarted)?;
-    let mut ended = Ended::default();
-    let cleared;
-    let why = {
-        let capture = captures(activity);
-        let reading = async {
-            tokio::join!(
-                output::read(stdout, log, Which::Stdout, capture, &mut ended.stdout),
-                output::read(stderr, log, Which::Stderr, false, &mut ended.stderr)
-            )
-        };
-        let staying = stay(shop, job, &child, folder);
-        tokio::pin!(reading, staying);
-        let mut all_read = false;
-        let why = loop {
-            tokio::select! {
-                why = &mut staying => break why,
-                _ = &mut reading, if !all_read => all_read = true,
+    let mut stdout = Outlet::new(stdout, log, Which::Stdout, captures(activity));
+    let mut stderr = Outlet::new(stderr, log, Which::Stderr, false);
+    let engine = shop.engine.as_ref().filter(|_| activity.launch.image.is_some());
+    let mut inside = Inside::default();
+    let why = match tokio::time::timeout(SOON, child.ended()).await {
+        Ok(()) => None,
+        Err(_) => {
+            let reading = async { tokio::join!(stdout.watch(), stderr.watch()) };
+            let staying = stay(shop, job, &child, folder);
+            let looking = async {
+                match engine {
+                    Some(engine) => look_inside(shop, engine, folder, &mut inside).await,
+                    None => look_at_young(&child).await,
+                }
+            };
+            tokio::pin!(reading, staying, looking);
+            let (mut all_read, mut grown) = (false, false);
+            loop {
+                tokio::select! {
+                    why = &mut staying => break why,
+                    _ = &mut reading, if !all_read => all_read = true,
+                    () = &mut looking, if !grown => grown = true,
+                }
             }
-        };
-        if activity.launch.image.is_none() {
-            account(&child, usage);
         }
-        cleared = match child.tracked() {
-            Some(tracked) => shop.register.clear(tracked).await,
-            None => true,
-        };
-        if !all_read {
-            let _ = tokio::time::timeout(LAST_WORDS, reading).await;
-        }
-        why
+    };
+    // Of this the system knows until the status is taken.
+    let (read, wrote) = system::read_and_written(child.pid());
+    let cleared = match child.tracked() {
+        Some(tracked) => shop.register.clear(tracked).await,
+        None => true,
     };
     if !cleared {
         folder.spoil();
     }
-    ended.status = child.status().map_err(|error| worker_failure("cannot wait for the program", &error))?;
+    if !(stdout.drain() & stderr.drain()) {
+        let rest = async { tokio::join!(stdout.watch(), stderr.watch()) };
+        let _ = tokio::time::timeout(LAST_WORDS, rest).await;
+    }
+    let over = child.status().map_err(|error| worker_failure("cannot wait for the program", &error))?;
+    let ended = Ended { status: over.status, stdout: stdout.written, stderr: stderr.written };
+    let told = child.tracked().and_then(|tracked| tracked.group()).map(Cgroup::told);
+    match engine {
+        Some(_) => {
+            (usage.user_ms, usage.system_ms) = (inside.told.user_ms, inside.told.system_ms);
+            usage.peak_memory = inside.memory;
+        }
+        None => {
+            (usage.read_bytes, usage.written_bytes) = (read, wrote);
+            account(&child, &over.rusage, told.as_ref(), usage);
+        }
+    }
     let contained = after_container(shop, activity, folder, &ended).await;
     match why {
         Some(Why::Stopped) => Err(stopped()),
         Some(Why::Limit(message)) => Err(over_limit(&invocation.name, &message, &ended)),
-        None => contained.map(|()| ended),
+        None => {
+            contained?;
+            let failed = !succeeded(activity, &ended);
+            match told.filter(|_| failed).and_then(|told| told.exceeded(&activity.requires)) {
+                Some(message) => Err(over_limit(&invocation.name, &message, &ended)),
+                None => Ok(ended),
+            }
+        }
     }
 }
 
@@ -236,13 +291,60 @@ async fn stay(shop: &Workshop, job: &Job, child: &Child, folder: &Folder) -> Opt
     }
 }
 
-/// What a program took, of which the system still knows until its status is taken.
-fn account(child: &Child, usage: &mut v1::Usage) {
-    if let Some(process) = system::Process::find(child.pid()) {
-        (usage.user_ms, usage.system_ms) = (process.user_ms, process.system_ms);
+/// What a program took: as the system counted it for the program and those that it waited for, or for all that was in its
+/// control group.
+fn account(child: &Child, counted: &wait4::ResourceUsage, told: Option<&Told>, usage: &mut v1::Usage) {
+    usage.user_ms = counted.utime.as_millis() as u64;
+    usage.system_ms = counted.stime.as_millis() as u64;
+    let (seen, mut most) = (child.tracked().map_or(0, |tracked| tracked.peak()), counted.maxrss);
+    if let Some(told) = told {
+        (usage.user_ms, usage.system_ms) = (told.user_ms, told.system_ms);
+        if told.peak > 0 {
+            most = most.min(told.peak);
+        }
     }
-    (usage.read_bytes, usage.written_bytes) = system::read_and_written(child.pid());
-    usage.peak_memory = child.tracked().map_or(0, |tracked| tracked.peak());
+    usage.peak_memory = peak(seen, most, system::own_peak);
+}
+
+fn succeeded(activity: &ActivityType, ended: &Ended) -> bool {
+    ended.status.code().is_some_and(|code| activity.launch.success.contains(code))
+}
+
+/// What was seen of a container.
+#[derive(Default)]
+struct Inside {
+    told: Told,
+    /// The most memory of all processes in it.
+    memory: u64,
+}
+
+/// Looks again and again what a container takes, for as long as it runs: what is counted for it goes with it.
+async fn look_inside(shop: &Workshop, engine: &Engine, folder: &Folder, inside: &mut Inside) {
+    let group = loop {
+        tokio::time::sleep(LOOK_INSIDE).await;
+        if let Some(group) = engine.group(&shop.register, folder).await {
+            break group;
+        }
+    };
+    loop {
+        let memory = |pid: u32| system::Process::find(pid).map_or(0, |process| process.memory);
+        let processes = group.processes();
+        if !processes.is_empty() {
+            inside.told = group.told();
+            inside.memory = inside.memory.max(processes.into_iter().map(memory).sum());
+        }
+        tokio::time::sleep(LOOK_INSIDE).await;
+    }
+}
+
+/// Looks how much memory a program has, at ever longer intervals, until the register does it.
+async fn look_at_young(child: &Child) {
+    let mut pause = SOON;
+    while let Some(tracked) = child.tracked().filter(|tracked| tracked.is_young()) {
+        tracked.saw(Used { memory: system::peak(child.pid()), scratch: 0, processes: 1 });
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
 }
 
 fn over_limit(name: &str, message: &str, ended: &Ended) -> Failed {
@@ -260,7 +362,7 @@ async fn after_container(
 ) -> Result<(), Failed> {
     let (Some(engine), Some(image)) = (&shop.engine, &activity.launch.image) else { return Ok(()) };
     let memory = activity.requires.memory;
-    let failed = !ended.status.code().is_some_and(|code| activity.launch.success.contains(code));
+    let failed = !succeeded(activity, ended);
     let out_of_memory = memory > 0 && failed && engine.ran_out_of_memory(&shop.register, folder).await;
     engine.remove(&shop.register, folder).await;
     if out_of_memory {
@@ -286,14 +388,14 @@ fn captures(activity: &ActivityType) -> bool {
     })
 }
 
-/// What is started, and the limits that are watched from outside.
+/// What is started, and what is to be known of it.
 fn command(
     shop: &Workshop,
     activity: &ActivityType,
     folder: &Folder,
     invocation: &Invocation,
     gpus: &[u32],
-) -> Result<(Command, Limits), Failed> {
+) -> Result<(Command, Program), Failed> {
     let requires = &activity.requires;
     let mut environment = vec![
         ("HOME".to_owned(), folder.work().to_string_lossy().into_owned()),
@@ -307,26 +409,64 @@ fn command(
     if let (Some(engine), Some(image)) = (&shop.engine, &activity.launch.image) {
         environment.push(("XAVANTES_NODE".to_owned(), shop.node.clone()));
         let command = engine.command(image, invocation, &environment, requires, gpus, folder);
-        return Ok((command, Limits { scratch: requires.scratch, ..Limits::default() }));
+        let limits = Limits { scratch: requires.scratch, ..Limits::default() };
+        return Ok((command, Program { directory: folder.path().to_owned(), limits, group: None }));
     }
     let program = &invocation.command[0];
     // With its whole path it is started without a copy of this program's memory.
     let found = shop.search(program).ok_or_else(|| {
         failure(v1::FailureKind::Worker, format!("cannot start {program:?}: there is no such program on this node"))
     })?;
-    let mut command = match requires.open_files {
-        0 => Command::new(found),
-        // What a process inherits can be set by itself alone.
-        most => {
-            let mut shell = Command::new("/bin/sh");
-            shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &most.to_string()]).arg(found);
-            shell
+    let group = match &shop.cgroups {
+        Some(groups) => groups.make(requires).map_err(|error| worker_failure("cannot make a control group", &error))?,
+        None => None,
+    };
+    let mut command = match (requires.open_files, &group) {
+        (0, None) => Command::new(found),
+        (most, group) => {
+            check_program(&folder.work().join(&found)).map_err(|error| cannot_start(&invocation.name, &error))?;
+            limited(&found, most, group.as_ref())
         }
     };
     command.args(&invocation.command[1..]).current_dir(folder.work()).env_clear();
     command.envs(shop.environment.iter().map(|(name, value)| (name, value))).envs(environment);
-    let limits = Limits { memory: requires.memory, scratch: requires.scratch, processes: requires.processes.into() };
-    Ok((command, limits))
+    let watched = |controller: &str, limit: u64| match &shop.cgroups {
+        Some(groups) if groups.limits(controller) => 0,
+        _ => limit,
+    };
+    let limits = Limits {
+        memory: watched("memory", requires.memory),
+        scratch: requires.scratch,
+        processes: watched("pids", requires.processes.into()),
+    };
+    Ok((command, Program { directory: folder.path().to_owned(), limits, group }))
+}
+
+/// A program that is limited before it begins. What a process inherits, and the control group that it is in, it can set for
+/// itself alone.
+fn limited(program: &Path, open_files: u32, group: Option<&Cgroup>) -> Command {
+    let (mut script, mut values) = (String::new(), Vec::<OsString>::new());
+    if open_files > 0 {
+        script += "ulimit -n \"$1\" && shift && ";
+        values.push(open_files.to_string().into());
+    }
+    if let Some(group) = group {
+        script += "echo 0 > \"$1\" && shift && ";
+        values.push(group.entrance().into());
+    }
+    script += "exec \"$@\"";
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(script).arg("sh").args(values).arg(program);
+    command
+}
+
+/// Whether a program can be started, as the system would tell.
+fn check_program(program: &Path) -> std::io::Result<()> {
+    let about = std::fs::metadata(program)?;
+    match about.is_file() && about.permissions().mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => Err(ErrorKind::PermissionDenied.into()),
+    }
 }
 
 fn cannot_start(name: &str, error: &std::io::Error) -> Failed {

@@ -1,5 +1,8 @@
 //! What a program writes: to its log, and what of it is needed at once.
 
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
@@ -7,8 +10,9 @@ use crate::logs::{Log, Which};
 
 /// Of the end of each stream so much is part of an error.
 const TAIL: usize = 4 << 10;
-/// Read at once.
+/// Read at once: while a program runs, and of what is left when it has ended.
 const BUFFER: usize = 32 << 10;
+const REST: usize = 4 << 10;
 /// What a program prints can be a result up to this size.
 pub(crate) const MOST_CAPTURED: usize = 16 << 20;
 
@@ -47,20 +51,63 @@ impl Written {
     }
 }
 
-/// Reads a stream to its end.
-pub(crate) async fn read(
-    stream: Option<pipe::Receiver>,
-    log: &Log,
+/// One of the streams that a program writes to. It need not be watched: what was written before it ended is there
+/// afterwards.
+pub(crate) struct Outlet<'a> {
+    log: &'a Log,
     which: Which,
+    /// All of it is wanted.
     capture: bool,
-    written: &mut Written,
-) {
-    let Some(mut stream) = stream else { return };
-    let mut buffer = Vec::with_capacity(BUFFER);
-    while let Ok(1..) = stream.read_buf(&mut buffer).await {
-        log.write(which, &buffer);
-        written.take(&buffer, capture);
-        buffer.clear();
+    pipe: Pipe,
+    pub written: Written,
+}
+
+enum Pipe {
+    Unwatched(OwnedFd),
+    Watched(pipe::Receiver),
+    Over,
+}
+
+impl<'a> Outlet<'a> {
+    pub fn new(pipe: Option<OwnedFd>, log: &'a Log, which: Which, capture: bool) -> Self {
+        let pipe = pipe.map_or(Pipe::Over, Pipe::Unwatched);
+        Self { log, which, capture, pipe, written: Written::default() }
+    }
+
+    /// Reads the stream to its end, as it comes. Nothing is lost if it is not waited for to the end.
+    pub async fn watch(&mut self) {
+        if let Pipe::Unwatched(pipe) = std::mem::replace(&mut self.pipe, Pipe::Over) {
+            // Without room for it nothing can be watched; the program is told that nobody reads.
+            self.pipe = pipe::Receiver::from_owned_fd_unchecked(pipe).map_or(Pipe::Over, Pipe::Watched);
+        }
+        let mut buffer = Vec::new();
+        while let Pipe::Watched(pipe) = &mut self.pipe {
+            buffer.clear();
+            buffer.reserve(BUFFER);
+            match pipe.read_buf(&mut buffer).await {
+                Ok(1..) => self.took(&buffer),
+                _ => self.pipe = Pipe::Over,
+            }
+        }
+    }
+
+    /// Reads what is there of a stream that was not watched; true if there will be no more.
+    pub fn drain(&mut self) -> bool {
+        let mut buffer = [0; REST];
+        while let Pipe::Unwatched(pipe) = &self.pipe {
+            match rustix::io::read(pipe, &mut buffer) {
+                Ok(count @ 1..) => self.took(&buffer[..count]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                Ok(0) | Err(_) => self.pipe = Pipe::Over,
+            }
+        }
+        matches!(self.pipe, Pipe::Over)
+    }
+
+    fn took(&mut self, data: &[u8]) {
+        self.log.write(self.which, data);
+        self.written.take(data, self.capture);
     }
 }
 

@@ -16,8 +16,9 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
+use super::cgroups::Cgroup;
 use super::limits::{Limits, Used};
-use super::system::{self, Census, Process};
+use super::system::{self, Census, Children, Process};
 
 /// The variable in the environment that tells which attempt a process belongs to.
 pub(crate) const MARKER: &str = "XAVANTES_DIRECTORY";
@@ -33,14 +34,23 @@ const MOST_FILES: usize = 200_000;
 const KILL_AGAIN: Duration = Duration::from_millis(5);
 const KILL_FOR: Duration = Duration::from_secs(5);
 
+/// What is to be known of a program before it starts.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The directory of its attempt, which its environment names.
+    pub directory: PathBuf,
+    /// What is looked after from outside.
+    pub limits: Limits,
+    /// The control group that it enters.
+    pub group: Option<Cgroup>,
+}
+
 /// A program that runs.
 #[derive(Debug)]
 pub(crate) struct Tracked {
     number: u64,
     pid: u32,
-    /// The directory of its attempt, which its environment names.
-    directory: PathBuf,
-    limits: Limits,
+    program: Program,
     began: Instant,
     peak: AtomicU64,
     exceeded: OnceLock<String>,
@@ -51,6 +61,16 @@ impl Tracked {
     /// The most memory that it was seen to use.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Its control group, if it has one.
+    pub fn group(&self) -> Option<&Cgroup> {
+        self.program.group.as_ref()
+    }
+
+    /// The register does not look at it yet.
+    pub fn is_young(&self) -> bool {
+        self.began.elapsed() < LOOK
     }
 
     /// Returns when it has used more than it may, with what.
@@ -64,9 +84,10 @@ impl Tracked {
         }
     }
 
-    fn saw(&self, used: Used) {
+    /// It was seen to use that.
+    pub fn saw(&self, used: Used) {
         self.peak.fetch_max(used.memory, Ordering::Relaxed);
-        if let Some(why) = self.limits.exceeded(used)
+        if let Some(why) = self.program.limits.exceeded(used)
             && self.exceeded.set(why).is_ok()
         {
             self.stopped.notify_waiters();
@@ -108,6 +129,7 @@ pub(crate) struct Register {
     adopts: bool,
     /// Read by those who start something, so that nobody takes what has just been started for an orphan.
     starting: RwLock<()>,
+    children: Children,
     table: Mutex<Table>,
     /// Rings when there is something to look after.
     busy: Notify,
@@ -118,8 +140,13 @@ impl Register {
     /// children by no other way.
     pub fn new(adopts: bool) -> Arc<Self> {
         let adopts = adopts && set_child_subreaper(Some(rustix::process::getpid())).is_ok();
-        let register = Self { adopts, starting: RwLock::default(), table: Mutex::default(), busy: Notify::new() };
-        Arc::new(register)
+        Arc::new(Self {
+            adopts,
+            starting: RwLock::default(),
+            children: Children::open(),
+            table: Mutex::default(),
+            busy: Notify::new(),
+        })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -130,18 +157,17 @@ impl Register {
     pub fn start(
         &self,
         command: &mut std::process::Command,
-        program: Option<(&Path, Limits)>,
+        program: Option<Program>,
     ) -> std::io::Result<(std::process::Child, Option<Arc<Tracked>>)> {
         let _starting = self.starting.read().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let mut table = self.table();
         table.next += 1;
-        let tracked = program.map(|(directory, limits)| {
+        let tracked = program.map(|program| {
             Arc::new(Tracked {
                 number: table.next,
                 pid: child.id(),
-                directory: directory.to_owned(),
-                limits,
+                program,
                 began: Instant::now(),
                 peak: AtomicU64::new(0),
                 exceeded: OnceLock::new(),
@@ -173,6 +199,11 @@ impl Register {
         }
         // At once, so that nobody in it escapes by starting others.
         group(tracked.pid, signal);
+        match tracked.group() {
+            Some(group) if signal == Signal::KILL => group.kill(),
+            Some(group) => group.processes().into_iter().for_each(|pid| one(pid, signal)),
+            None => {}
+        }
         let family = self.family(tracked, &Census::take());
         family.iter().filter(|process| process.group != tracked.pid).for_each(|process| one(process.pid, signal));
         family.len()
@@ -191,25 +222,27 @@ impl Register {
         if self.adopts {
             self.adopt();
         }
-        self.family(tracked, &Census::take()).len()
+        let grouped = tracked.group().map_or(0, |group| group.processes().len());
+        self.family(tracked, &Census::take()).len().max(grouped)
     }
 
     /// Ends everything that a program has left behind, now that it has ended itself; false if something does not end.
     pub async fn clear(&self, tracked: &Tracked) -> bool {
         group(tracked.pid, Signal::KILL);
-        if !self.adopts {
-            return true;
-        }
         let began = Instant::now();
         loop {
-            self.adopt();
+            if self.adopts {
+                self.adopt();
+            }
             let left = self.table().adopted_of(tracked.number);
-            if left.is_empty() {
+            let group = tracked.group().filter(|group| group.is_populated());
+            if left.is_empty() && group.is_none() {
                 return true;
             }
             left.into_iter().for_each(|pid| one(pid, Signal::KILL));
+            group.into_iter().for_each(Cgroup::kill);
             if began.elapsed() > KILL_FOR {
-                warn!(directory = %tracked.directory.display(), "a process does not end");
+                warn!(directory = %tracked.program.directory.display(), "a process does not end");
                 return false;
             }
             tokio::time::sleep(KILL_AGAIN).await;
@@ -220,7 +253,7 @@ impl Register {
     fn adopt(&self) {
         // Mostly there are none. Those that are being started now are not among the children of the first thread, unless
         // that starts them; then it is looked again.
-        let children = system::own_children();
+        let children = self.children.list();
         let table = self.table();
         if table.adopted.is_empty() && children.iter().all(|pid| table.own.contains_key(pid)) {
             return;
@@ -228,7 +261,7 @@ impl Register {
         drop(table);
         // Nothing is started meanwhile.
         let _none = self.starting.write().unwrap_or_else(PoisonError::into_inner);
-        let children = system::own_children();
+        let children = self.children.list();
         let mut table = self.table();
         let there: HashSet<u32> = children.iter().copied().collect();
         table.adopted.retain(|pid, _| there.contains(pid));
@@ -244,7 +277,7 @@ impl Register {
                 let belongs = match system::variable(pid, MARKER) {
                     Some(marker) => {
                         let mut all = table.tracked();
-                        let found = all.find(|tracked| tracked.directory.as_os_str().as_bytes() == marker);
+                        let found = all.find(|tracked| tracked.program.directory.as_os_str().as_bytes() == marker);
                         found.map_or(Belongs::ToNobody, |tracked| Belongs::To(tracked.number))
                     }
                     None => Belongs::ToOneOf(table.tracked().map(|tracked| tracked.number).collect()),
@@ -277,7 +310,7 @@ impl Register {
     /// Looks what programs use.
     fn look(&self, around: bool) {
         let tracked: Vec<Arc<Tracked>> =
-            self.table().tracked().filter(|tracked| tracked.began.elapsed() >= LOOK).cloned().collect();
+            self.table().tracked().filter(|tracked| !tracked.is_young()).cloned().collect();
         if around && self.adopts {
             self.end_orphans();
         }
@@ -287,7 +320,8 @@ impl Register {
         let census = Census::take();
         for program in tracked {
             let family = self.family(&program, &census);
-            let scratch = if around && program.limits.scratch > 0 { disk(&program.directory) } else { 0 };
+            let Program { directory, limits, .. } = &program.program;
+            let scratch = if around && limits.scratch > 0 { disk(directory) } else { 0 };
             let memory = family.iter().map(|process| process.memory).sum();
             program.saw(Used { memory, scratch, processes: family.len() as u64 });
         }

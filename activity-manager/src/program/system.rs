@@ -1,9 +1,9 @@
 //! What the system tells of processes, in `/proc`.
 
 use std::collections::HashMap;
-
-/// The system counts processor time in ticks of so many milliseconds.
-const TICK_MS: u64 = 10;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 /// A process as the system knows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,9 +17,6 @@ pub(crate) struct Process {
     pub ended: bool,
     /// Bytes of memory.
     pub memory: u64,
-    /// Time on processors, with that of processes that it waited for.
-    pub user_ms: u64,
-    pub system_ms: u64,
 }
 
 impl Process {
@@ -30,7 +27,6 @@ impl Process {
         let state = fields.next()?;
         let rest: Vec<&str> = fields.collect();
         let number = |at: usize| rest.get(at).and_then(|field| field.parse::<u64>().ok());
-        let ticks = |own: usize, waited: usize| Some((number(own)? + number(waited)?) * TICK_MS);
         Some(Self {
             pid,
             parent: u32::try_from(number(0)?).ok()?,
@@ -38,8 +34,6 @@ impl Process {
             start: number(18)?,
             ended: matches!(state, "Z" | "X"),
             memory: number(20)? * page,
-            user_ms: ticks(10, 12)?,
-            system_ms: ticks(11, 13)?,
         })
     }
 
@@ -96,13 +90,34 @@ impl Census {
     }
 }
 
-/// Children of this program that its first thread has: those that it has adopted are among them.
-pub(crate) fn own_children() -> Vec<u32> {
-    let own = std::process::id();
-    match std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
-        Ok(children) => children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
-        // Not every kernel tells.
-        Err(_) => Census::take().children(own),
+/// Where the system lists children of this program that its first thread has: those that it has adopted are among them.
+#[derive(Debug)]
+pub(crate) struct Children(Option<File>);
+
+impl Children {
+    /// It is looked at often, and so stays open.
+    pub fn open() -> Self {
+        Self(File::open(format!("/proc/self/task/{}/children", std::process::id())).ok())
+    }
+
+    pub fn list(&self) -> Vec<u32> {
+        let read = |file: &File| {
+            let (mut text, mut buffer) = (Vec::new(), [0; 512]);
+            loop {
+                match file.read_at(&mut buffer, text.len() as u64)? {
+                    0 => return Ok::<_, std::io::Error>(text),
+                    count => text.extend_from_slice(&buffer[..count]),
+                }
+            }
+        };
+        match self.0.as_ref().map(read) {
+            Some(Ok(text)) => {
+                let text = String::from_utf8_lossy(&text);
+                text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+            }
+            // Not every kernel tells.
+            _ => Census::take().children(std::process::id()),
+        }
     }
 }
 
@@ -115,20 +130,36 @@ pub(crate) fn variable(pid: u32, name: &str) -> Option<Vec<u8>> {
 
 /// Bytes that a process, and those that it waited for, read and wrote.
 pub(crate) fn read_and_written(pid: u32) -> (u64, u64) {
-    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-    let field = |name: &str| {
-        let line = io.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
-    };
-    (field("rchar:"), field("wchar:"))
+    let io = first_page(&format!("/proc/{pid}/io"));
+    (field(&io, "rchar:"), field(&io, "wchar:"))
+}
+
+/// The most memory that a process had so far, in bytes.
+pub(crate) fn peak(pid: u32) -> u64 {
+    field(&first_page(&format!("/proc/{pid}/status")), "VmHWM:") << 10
+}
+
+/// The most memory that this program had so far.
+pub(crate) fn own_peak() -> u64 {
+    peak(std::process::id())
+}
+
+/// What the system tells in a short file, read at once.
+fn first_page(path: &str) -> String {
+    let mut buffer = [0; 4096];
+    let count = File::open(path).and_then(|mut file| file.read(&mut buffer)).unwrap_or(0);
+    String::from_utf8_lossy(&buffer[..count]).into_owned()
+}
+
+/// The number in the line that begins so.
+fn field(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// Bytes of memory of this machine.
 pub(crate) fn memory() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kibibytes: Option<u64> = total.and_then(|total| total.trim().trim_end_matches(" kB").parse().ok());
-    kibibytes.unwrap_or(0) << 10
+    field(&first_page("/proc/meminfo"), "MemTotal:") << 10
 }
 
 #[cfg(test)]
@@ -139,22 +170,15 @@ mod tests {
     fn the_system_is_understood() {
         let stat = "7 (a) b) S 3 5 5 0 -1 4194304 1 2 3 4 10 20 30 40 20 0 1 0 12345 999 17 1844";
         let process = Process::parse(7, stat, 4096).expect("it is complete");
-        let expected = Process {
-            pid: 7,
-            parent: 3,
-            group: 5,
-            start: 12345,
-            ended: false,
-            memory: 17 * 4096,
-            user_ms: 400,
-            system_ms: 600,
-        };
+        let expected = Process { pid: 7, parent: 3, group: 5, start: 12345, ended: false, memory: 17 * 4096 };
         assert_eq!(process, expected);
         for wrong in ["", "7 (a", "7 (a) S", "7 (a) S x 5"] {
             assert_eq!(Process::parse(7, wrong, 4096), None, "{wrong}");
         }
         let own = Process::find(std::process::id()).expect("this program runs");
         assert!(own.memory > 0 && own.parent > 0 && !own.ended);
+        assert!(own_peak() >= own.memory / 2 && peak(u32::MAX) == 0);
+        assert_eq!((field("a: 1\nab: 23 kB\n", "ab:"), field("ab: x", "ab:"), field("", "ab:")), (23, 0, 0));
         assert!(memory() > own.memory);
         assert!(variable(own.pid, "PATH").is_some() && variable(own.pid, "PAT").is_none());
     }

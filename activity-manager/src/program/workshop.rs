@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use xavantes_model::definition::{ActivityCode, ActivityType};
 
+use super::cgroups::Cgroups;
 use super::container::Engine;
 use super::folder::Folders;
 use super::interpreters::{Interpreters, default_path, search};
@@ -38,6 +39,8 @@ pub struct Options {
     pub logs: Rules,
     /// `docker`, `podman`, `none`, or whichever is there.
     pub containers: Option<String>,
+    /// Control groups for programs that ask for limits.
+    pub cgroups: Option<Arc<Cgroups>>,
     /// Orphans of programs become children of this program, so that they can be found. It must then have no children but
     /// those that are started here.
     pub adopts: bool,
@@ -55,6 +58,7 @@ impl Default for Options {
             gpus: 0,
             logs: Rules::default(),
             containers: None,
+            cgroups: None,
             adopts: false,
         }
     }
@@ -72,6 +76,7 @@ pub(crate) struct Workshop {
     pub shelf: Arc<Shelf>,
     pub interpreters: Interpreters,
     pub engine: Option<Engine>,
+    pub cgroups: Option<Arc<Cgroups>>,
     /// What every program finds in its environment.
     pub environment: Vec<(OsString, OsString)>,
     path: OsString,
@@ -115,6 +120,7 @@ impl Workshop {
             shelf,
             interpreters: Interpreters::find(&path, &options.interpreters),
             engine,
+            cgroups: options.cgroups,
             environment,
             path,
             temporary,

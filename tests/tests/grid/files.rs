@@ -1,6 +1,6 @@
 //! Files between workers that share nothing: moved once, kept as long as they are needed, made again when they are lost.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 use xavantes_proto::v1;
@@ -71,17 +71,36 @@ fn owners(grid: &Grid, node: &str) -> usize {
     std::fs::read_dir(grid.data(node).join("files/pins")).map_or(0, Iterator::count)
 }
 
-fn size(path: &Path) -> u64 {
-    std::fs::metadata(path).expect("it is there").len()
+fn digest(content: &str) -> String {
+    blake3::hash(content.as_bytes()).to_hex().to_string()
+}
+
+/// The paths of what a worker ran.
+fn ran(grid: &Grid, worker: &str) -> Vec<String> {
+    let index = std::fs::read_to_string(grid.data(worker).join("logs/index")).unwrap_or_default();
+    let noted = index.lines().map(|line| serde_json::from_str::<Json>(line).expect("each line is JSON"));
+    noted.map(|attempt| attempt["path"].as_str().expect("it has a path").to_owned()).collect()
+}
+
+/// The files that came to a node from others, with their sizes, each as often as it came.
+fn arrivals(grid: &Grid, node: &str) -> Vec<(String, u64)> {
+    let log = grid.log(node);
+    let told = log.lines().filter_map(|line| line.split_once("a file came digest=")?.1.split_once(" size="));
+    told.map(|(digest, size)| (digest.to_owned(), size.trim().parse().expect("it is a number"))).collect()
 }
 
 #[test]
 fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
     let mut grid = Grid::new();
-    let address = grid.group("a", &[1, 1, 1], &[]);
+    let address = grid.group("a", &[], &[]);
+    for worker in ["a/w1", "a/w2", "a/w3"] {
+        grid.worker(worker, &address, &["--slots", "1", "--queue", "0", "-vv"]);
+    }
+    grid.wait_for_nodes(&address, 4);
     let file = grid.write("pipeline.xml", PIPELINE);
     let lines = 10_000_u64;
-    let numbers: String = (1..=lines).map(|number| format!("{number}\n")).collect();
+    let table = |add: u64| (1..=lines).map(|number| format!("{}\n", number + add)).collect::<Vec<_>>();
+    let numbers = table(0).concat();
     let data = grid.write("data.txt", &numbers);
     let common = grid.folder().join("common");
     std::fs::create_dir_all(common.join("deep")).expect("tests can write here");
@@ -93,21 +112,50 @@ fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
     let ended = grid.end(&address, &process);
     assert_eq!((&ended["state"], &ended["activities"]["completed"]), (&"completed".into(), &42.into()), "{ended}");
     let fetched = grid.cli(&address, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
-    let expected: String = (1..=lines).map(|number| format!("{}\n", number + 14)).collect();
+    let expected = table(14).concat();
     let merged = std::fs::read_to_string(out.join("merged/merged.txt")).expect("it was fetched");
     assert_eq!(merged, expected);
     assert_eq!(fetched.json()["results"]["merged"], format!("{}/merged/merged.txt", out.display()));
     let last = std::fs::read_to_string(out.join("parts/20/part.txt")).expect("it was fetched");
     assert!(last.ends_with(&format!("{}\n", lines + 14)));
     assert!(!out.join(".xavantes-download").exists());
-    // The data, three stages of 20 parts, and what is common: its list, the number, the large one.
-    let stages = 2 * numbers.len() as u64 + 3 * size(&out.join("merged/merged.txt"));
-    let (most_bytes, most_objects) = (stages + (1 << 20) + 1000, 1 + 3 * 20 + 3);
+    // What each activity needs and makes. What is common is the number, the large one, and a list of both, which is the
+    // one thing that is not known here.
+    let parts = [0, 7, 14].map(|add| table(add).chunks(500).map(|part| digest(&part.concat())).collect::<Vec<_>>());
+    let shared = [digest("7"), digest(&"x".repeat(1 << 20))];
+    let work = |path: &str| {
+        let part =
+            path.split(['[', ']']).nth(1).map_or(0, |number| number.parse::<usize>().expect("it is a number") - 1);
+        let with_shared = |one: &String| [std::slice::from_ref(one), &shared[..]].concat();
+        match path.rsplit('/').next() {
+            Some("split") => (vec![digest(&numbers)], parts[0].clone()),
+            Some("first") => (with_shared(&parts[0][part]), vec![parts[1][part].clone()]),
+            Some("second") => (with_shared(&parts[1][part]), vec![parts[2][part].clone()]),
+            Some("merge") => (parts[2].clone(), vec![digest(&expected)]),
+            other => panic!("{other:?} is not in the process"),
+        }
+    };
+    let mut lists = BTreeSet::new();
     for worker in ["w1", "w2", "w3"] {
+        let (mut needed, mut made) = (BTreeSet::new(), BTreeSet::new());
+        for path in ran(&grid, &format!("a/{worker}")) {
+            let (needs, makes) = work(&path);
+            needed.extend(needs);
+            made.extend(makes);
+        }
+        let came = arrivals(&grid, &format!("a/{worker}"));
         let moved = count(&grid, &address, worker);
-        assert!(moved.bytes_in <= most_bytes && moved.objects_in <= most_objects, "{worker}: {moved:?}");
-        assert!(moved.objects_in > 0, "{worker} had nothing to do: {moved:?}");
+        assert_eq!(moved.objects_in, came.len() as u64, "{worker}: {moved:?}");
+        assert_eq!(moved.bytes_in, came.iter().map(|(_, size)| size).sum::<u64>(), "{worker}: {moved:?}");
+        let mut came: Vec<String> = came.into_iter().map(|(digest, _)| digest).collect();
+        came.sort();
+        let (known, unknown): (Vec<_>, Vec<_>) = came.into_iter().partition(|digest| needed.contains(digest));
+        // Each that it needs and did not make, and each of them once.
+        assert_eq!(known, needed.difference(&made).cloned().collect::<Vec<_>>(), "{worker}");
+        assert_eq!(unknown.len(), usize::from(needed.contains(&shared[0])), "{worker}: {unknown:?}");
+        lists.extend(unknown);
     }
+    assert_eq!(lists.len(), 1, "{lists:?}");
     // Results are kept as long as the process is, other files are not.
     let all = || ["a/main", "a/w1", "a/w2", "a/w3"].map(|node| owners(&grid, node));
     until("what was given is not needed", 60, || (all()[0] == 0).then_some(()));
@@ -337,5 +385,19 @@ fn data_sources_are_read_and_written() {
         assert_eq!(ended["state"], "completed", "{ended}");
         let ended = copy(&grid, &address, &file, "Sources", &["data=source://bucket/done/copy", "to=local"]);
         assert_eq!((&ended["state"], read("done/copy").as_str()), (&"completed".into(), "changed\n"), "{ended}");
+        // A large one goes there in parts, as its tag tells: the number of parts stands behind a dash.
+        let large: Vec<u8> = (0..25_000_000_u32).map(|number| (number ^ number >> 8 ^ number >> 16) as u8).collect();
+        std::fs::write(root.join("large"), &large).expect("tests can write here");
+        let ended = copy(&grid, &address, &file, "Sources", &["data=source://local/large", "to=bucket"]);
+        assert_eq!(ended["state"], "completed", "{ended}");
+        let uri = format!("http://{s3}/bucket/some/prefix/done/copy");
+        let head = std::process::Command::new("curl").args(["-sSI", &uri]).output().expect("there is curl");
+        let head = String::from_utf8_lossy(&head.stdout).to_lowercase();
+        let tag = head.lines().find_map(|line| line.strip_prefix("etag:")).unwrap_or_else(|| panic!("{head}"));
+        let parts = tag.trim().trim_matches('"').rsplit_once('-').and_then(|(_, parts)| parts.parse().ok());
+        assert!(parts.is_some_and(|parts: u32| parts > 1), "{head}");
+        let ended = copy(&grid, &address, &file, "Sources", &["data=source://bucket/done/copy", "to=local"]);
+        assert_eq!(ended["state"], "completed", "{ended}");
+        assert!(std::fs::read(root.join("done/copy")).is_ok_and(|copy| copy == large), "it comes back as it was");
     }
 }

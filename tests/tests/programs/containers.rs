@@ -32,7 +32,7 @@ fn image() -> Option<&'static str> {
 }
 
 fn containers() -> String {
-    let listed = Command::new("docker").args(["ps", "-aq", "--filter", "name=xavantes-"]).output();
+    let listed = Command::new("docker").args(["ps", "-aq", "--filter", "label=xavantes.root"]).output();
     listed.map(|listed| String::from_utf8_lossy(&listed.stdout).trim().to_owned()).unwrap_or_default()
 }
 
@@ -57,6 +57,22 @@ fn programs_run_in_containers() {
     let hog = within(image, "head -c 100000000 /dev/zero | tail -c 90000000 | wc -c; exit 1");
     let error = place.failing(&format!("<REQUIRES MEMORY=\"20MB\"/>{hog}"));
     assert_tells(&error, &["the container used more memory than its limit of 19.1 MiB"]);
+    // What it takes is seen while it runs, where there are control groups of version 2.
+    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch busy; while [ ! -e end ]; do sleep 0.1; done";
+    let process = place.submit(&within(image, busy));
+    let work = until("it was busy", 60, || {
+        place.folders().iter().map(|folder| folder.join("work")).find(|work| work.join("busy").exists())
+    });
+    // So long that somebody looked: the worker looks five times a second.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::fs::write(work.join("end"), "").expect("tests can write here");
+    assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
+    let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).ok().json();
+    let usage = &shown["records"][0]["usage"];
+    if std::fs::read_to_string("/proc/mounts").is_ok_and(|mounts| mounts.contains(" cgroup2 ")) {
+        let number = |name: &str| usage[name].as_u64().unwrap_or_else(|| panic!("{name} in {shown}"));
+        assert!(number("user_ms") + number("system_ms") > 0 && number("peak_memory") > 0, "{shown}");
+    }
     let error = place.failing(&within("xavantes-there-is-no-such-image:0", "true"));
     assert_tells(&error, &["a container of \"xavantes-there-is-no-such-image:0\" cannot be started"]);
     assert_eq!(containers(), "");

@@ -14,8 +14,14 @@ pub struct Workplace {
 impl Workplace {
     /// With these flags for the worker.
     pub fn new(flags: &[&str]) -> Self {
+        Self::within(None, flags)
+    }
+
+    /// The same, with the worker in a control group.
+    pub fn within(cgroup: Option<&std::path::Path>, flags: &[&str]) -> Self {
         let mut grid = Grid::new();
         let address = grid.group("a", &[], &[]);
+        cgroup.into_iter().for_each(|cgroup| grid.enter(cgroup));
         let usual = [["--slots", "2"], ["--grace-seconds", "1"]].into_iter().filter(|flag| !flags.contains(&flag[0]));
         let flags: Vec<&str> = usual.flatten().chain(flags.iter().copied()).collect();
         grid.worker("a/w", &address, &flags);

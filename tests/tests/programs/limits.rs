@@ -103,6 +103,20 @@ fn memory_and_gpus_are_shared_out_and_never_more_than_there_are() {
 }
 
 #[test]
+fn what_a_short_program_took_is_recorded() {
+    let mut place = Workplace::new(&[]);
+    // They end before anybody looks. The second one takes more than the worker itself.
+    for (script, least) in [("true", 1), ("head -c 310000000 /dev/zero | tail -c 300000000 > /dev/null", 300_000_000)] {
+        let process = place.submit(&sh(script));
+        assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
+        let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).ok().json();
+        let peak = shown["records"][0]["usage"]["peak_memory"].as_u64().unwrap_or_else(|| panic!("{shown}"));
+        let most = if least > 1 { 2 * least } else { (place.grid.peak_mib("a/w") + 1) << 20 };
+        assert!((least..=most).contains(&peak), "{script}: {peak}");
+    }
+}
+
+#[test]
 fn what_an_attempt_took_is_recorded() {
     let mut place = Workplace::new(&[]);
     let code = "import time\ndata = bytearray(50 << 20)\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nopen('x', 'wb').write(data)\nopen('x', 'rb').read()\ntime.sleep(0.3)";
