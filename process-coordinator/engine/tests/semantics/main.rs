@@ -12,6 +12,7 @@ mod order;
 mod parallel;
 mod parameters;
 mod pause;
+mod products;
 mod retry;
 mod scopes;
 mod set;
