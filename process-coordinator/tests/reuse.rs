@@ -38,13 +38,17 @@ struct Run {
 
 impl Run {
     fn new(refuse: bool) -> Self {
-        let program = Arc::new(load(&[Source::new("a.xml", TEXT)]).unwrap_or_else(|problems| panic!("{problems:?}")));
+        Self::of(TEXT, 10, refuse)
+    }
+
+    fn of(text: &str, room: u64, refuse: bool) -> Self {
+        let program = Arc::new(load(&[Source::new("a.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}")));
         let wire = Arc::new(v1::Program { digest: "d".into(), documents: Vec::new() });
         let (start, mut output) = (Start::new("P", 0, Vec::new()), Output::default());
         let root = start.root;
-        let mut engine = Engine::start(program.clone(), start, Time(0), &mut output).expect("it starts");
-        engine.set_room(10);
+        let engine = Engine::start(program.clone(), start, Time(0), &mut output).expect("it starts");
         let mut driver = Driver::new("P".into(), engine, root, wire, output);
+        driver.set_room(room);
         if refuse {
             driver.refuse_reuse();
         }
@@ -67,6 +71,9 @@ impl Run {
 
     fn take(&mut self, incoming: Incoming<(), ()>) {
         self.driver.take(&mut self.sandbox, incoming, Time(0));
+        while self.driver.wants_to_go_on() {
+            self.driver.take(&mut self.sandbox, Incoming::Continued, Time(0));
+        }
         (self.keeps, self.effects) = (Vec::new(), Vec::new());
         while let Some(batch) = self.driver.record() {
             if let Some(Entry::Append(record)) = batch.entry {
@@ -189,4 +196,33 @@ fn who_does_not_want_it_has_it_run() {
     assert!(matches!(&run.keeps[..], [Keep::Verdict(verdict)] if verdict.outcome == Err(Why::NotWanted)));
     run.answer(key, v1::answer::Outcome::Completed(completed(4)));
     assert!(matches!(&run.keeps[..], [Keep::Result { results: Some(_), .. }]), "it is kept for others");
+}
+
+#[test]
+fn what_is_looked_for_takes_no_room() {
+    let all = r#"<PARFOR NAME="all" TO="1000"><ITERATE><ACTIVITY TYPE="Square" NAME="one" n="${counter}"/></ITERATE></PARFOR>"#;
+    let (begin, end) = (TEXT.find("<ACTIVITY ").expect("it has one"), TEXT.find("</BODY>").expect("it has one"));
+    let text = format!("{}{all}<POST_CODE>sum = 0</POST_CODE>{}", &TEXT[..begin], &TEXT[end..]);
+    let mut run = Run::of(&text, 1, false);
+    let keys: Vec<Key> = run
+        .effects
+        .iter()
+        .filter_map(|it| match it {
+            Effect::Look(key, _) => Some(key.clone()),
+            _ => None,
+        })
+        .collect();
+    assert!((100..=201).contains(&keys.len()), "many at once, but not all: {}", keys.len());
+    // What runs takes room, so nothing more begins until something ends.
+    for key in &keys {
+        run.take(Incoming::Sought(key.clone(), Err(Why::First)));
+        assert_eq!(run.looks().map(|(key, _)| key), None);
+    }
+    for key in &keys[..keys.len() - 1] {
+        run.answer(key.clone(), v1::answer::Outcome::Completed(completed(4)));
+        assert_eq!(run.looks().map(|(key, _)| key), None);
+    }
+    run.answer(keys[keys.len() - 1].clone(), v1::answer::Outcome::Completed(completed(4)));
+    assert!(run.looks().is_some());
+    run.restored();
 }
