@@ -121,6 +121,27 @@ fn transfers_that_broke_off_make_room_too() {
 }
 
 #[test]
+fn what_is_there_stays_for_who_asks_for_it() {
+    let (folder, work) = (folder(), folder());
+    let store = Store::open(folder.path(), 1000).unwrap();
+    fs::create_dir(work.path().join("tree")).unwrap();
+    fs::write(work.path().join("tree/inner"), "inner").unwrap();
+    let whole = Workplace::open(work.path()).unwrap().take(&store, "tree", true).unwrap().digest;
+    let (here, gone) = (add(&store, "here"), digest(b"gone"));
+    let has = |owner| store.has_all(&[here, gone], &[whole, gone], owner).unwrap();
+    assert_eq!(has(None), [true, false, true, false]);
+    assert!(store.owners().is_empty());
+    assert_eq!(has(Some("process")), [true, false, true, false]);
+    // Everything goes that nobody needs.
+    add(&store, &"x".repeat(900));
+    assert!(store.add(&mut &[0; 990][..], 990).is_err());
+    assert_eq!(has(None), [true, false, true, false]);
+    store.release("process", &[]);
+    store.add(&mut &[0; 990][..], 990).unwrap();
+    assert_eq!(has(None), [false; 4]);
+}
+
+#[test]
 fn directories_come_out_as_they_went_in() {
     let (folder, work, out) = (folder(), folder(), folder());
     let store = store(folder.path());

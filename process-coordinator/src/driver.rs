@@ -25,6 +25,10 @@ use crate::reuse::{Found, Keep, Reuse, Sought, Why};
 const LARGE_JOURNAL: usize = 1 << 20;
 const LARGER: usize = 4;
 
+/// So many activities, for which kept results are looked for, may be out besides those that there is room for: they are
+/// nobody's work. What is not found waits for its turn.
+const MOST_LOOKED_FOR: u64 = 200;
+
 /// Something that happened. `R` is the way back to where it came from, `V` to whoever waits for a verdict.
 #[derive(Debug)]
 pub enum Incoming<R, V> {
@@ -147,6 +151,9 @@ pub struct Driver<R, V> {
     reuse: Reuse,
     reused: u64,
     keeps: Vec<Keep>,
+    /// How many activities may be out, and how many more because results are looked for.
+    room: u64,
+    extra: u64,
     now: Time,
     go_on: bool,
     /// To the call that is being taken.
@@ -176,6 +183,8 @@ impl<R, V> Driver<R, V> {
             reuse: Reuse::default(),
             reused: 0,
             keeps: Vec::new(),
+            room: 0,
+            extra: 0,
             now: Time(0),
             go_on: true,
             reply: None,
@@ -236,6 +245,22 @@ impl<R, V> Driver<R, V> {
     /// The engine, to be told how much room there is.
     pub fn engine_mut(&mut self) -> &mut Engine {
         &mut self.engine
+    }
+
+    /// How many activities may be out at once.
+    pub fn set_room(&mut self, room: u64) {
+        self.room = room;
+        self.engine.set_room(room.saturating_add(self.extra));
+    }
+
+    /// Makes room for those for which results are looked for, or takes it back.
+    fn fit_room(&mut self) {
+        let extra = self.reuse.looked_for().min(MOST_LOOKED_FOR);
+        if extra != self.extra {
+            self.go_on |= extra > self.extra;
+            self.extra = extra;
+            self.engine.set_room(self.room.saturating_add(extra));
+        }
     }
 
     /// Its activities run, whatever was kept of them.
@@ -410,6 +435,7 @@ impl<R, V> Driver<R, V> {
             let _ = self.step(sandbox, Input::Answered { element: element_from(key.1), attempt: key.2, answer });
             self.go_on |= go_on;
         }
+        self.fit_room();
         verdict
     }
 
@@ -467,6 +493,7 @@ impl<R, V> Driver<R, V> {
                 let again = matches!(&why, Why::Failed(earlier) if earlier.path == sought.path && key.2 > 1);
                 self.keeps.extend((!again).then(|| Keep::Verdict(Box::new(sought.verdict(Err(why))))));
                 self.effects.push(Effect::Dispatch(task));
+                self.fit_room();
             }
         }
     }

@@ -235,8 +235,8 @@ impl Runner {
 
     fn take_share(&mut self) {
         let share = *self.share.borrow_and_update();
+        self.driver.set_room(share.room.min(self.most));
         let engine = self.driver.engine_mut();
-        engine.set_room(share.room.min(self.most));
         engine.set_delegations(share.delegations);
         engine.set_auto_delegations(share.auto_delegations);
     }

@@ -345,6 +345,11 @@ impl Reuse {
         self.looking.insert((task.key.1, task.key.2), (task, sought));
     }
 
+    /// For how many attempts.
+    pub fn looked_for(&self) -> u64 {
+        self.looking.len() as u64
+    }
+
     /// They are not looked for any more; nothing if they were not.
     pub fn end(&mut self, key: &Key) -> Option<(Task, Sought)> {
         self.looking.remove(&(key.1, key.2))

@@ -163,6 +163,7 @@ fn the_schema_refuses_what_is_plainly_wrong() {
         ("<BODY>", "<BODY>text"),
         ("<BODY>", "<BODY><CASE/>"),
         ("<BODY>", "<BODY><UNKNOWN/>"),
+        ("CACHE=\"true\"", "CACHE=\"yes\""),
         ("CPUS=\"1\"", "CPUS=\"0\""),
         ("CPUS=\"1\"", "cpus=\"1\""),
         ("TYPE=\"list\"", "TYPE=\"liste\""),
@@ -553,13 +554,14 @@ fn mutate(root: &mut Element, random: &mut Random, what: &mut String) {
         "PRE_CODE",
         "POST_CODE",
     ];
-    const ATTRIBUTES: [&str; 16] = [
+    const ATTRIBUTES: [&str; 17] = [
         "NAME",
         "TYPE",
         "RETRIES",
         "RETRY_DELAY",
         "RETRY_BACKOFF",
         "TIMEOUT",
+        "CACHE",
         "ON_FAILURE",
         "DELEGATE",
         "AFTER",

@@ -276,8 +276,8 @@ impl Engine {
         }
     }
 
-    /// What an activity, a subprocess or an iteration gives that completes now; nothing if that is nothing. What the whole
-    /// process gives is told otherwise.
+    /// What an activity, a subprocess, an iteration or anything that ran elsewhere gives, which completes now; nothing if
+    /// that is nothing. What the whole process gives is told otherwise.
     fn product(&self, id: ElementId, results: &[Value], collected: Option<&Value>) -> Option<Product> {
         let instance = self.state.instances.get(id)?;
         instance.parent?;
@@ -286,9 +286,7 @@ impl Engine {
             || self.program.signature(site).iter().enumerate().filter(|(_, variable)| variable.direction.is_out());
         let named = |(name, value): (&Arc<str>, &Value)| (name.clone(), value.clone());
         let results: Vec<(Arc<str>, Value)> = match (&site.kind, &instance.body) {
-            (Kind::Activity { .. } | Kind::Process { .. }, Body::Leaf) => {
-                outs().map(|(_, variable)| &variable.name).zip(results).map(named).collect()
-            }
+            (_, Body::Leaf) => outs().map(|(_, variable)| &variable.name).zip(results).map(named).collect(),
             (Kind::Process { .. }, _) => {
                 let values =
                     outs().filter_map(|(slot, variable)| Some((&variable.name, instance.variables.get(slot)?)));

@@ -41,7 +41,7 @@ pub struct Output {
 pub struct Product {
     /// The element.
     pub path: String,
-    /// Of an activity or subprocess: its results by name.
+    /// Of an activity, a subprocess or a controller that ran elsewhere: its results by name.
     pub results: Vec<(Arc<str>, Value)>,
     /// Of an iteration: what its loop collects of it.
     pub collected: Option<Value>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xavantes_engine::{
     Action, Answer, Command, Delegation, ElementId, Engine, Event, Failure, FailureKind, Input, Outcome, Output,
-    Rejection, Root, SharedCall, Start, State, Time, View,
+    Product, Rejection, Root, SharedCall, Start, State, Time, View,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
@@ -48,6 +48,8 @@ pub struct Run {
     pub journal: Vec<Event>,
     /// What the last step wanted of the world.
     pub commands: Vec<Command>,
+    /// What completed elements gave.
+    pub products: Vec<Product>,
     program: Arc<Program>,
     sandbox: Sandbox,
     now: Time,
@@ -99,12 +101,14 @@ impl Setup {
             engine,
             journal: out.events,
             commands: Vec::new(),
+            products: Vec::new(),
             program: self.program,
             sandbox: Sandbox::new(Limits::CONTROL, false).unwrap(),
             now: Time(0),
             room: self.room,
             delegations: self.delegations,
         };
+        run.engine.set_followed(true);
         run.engine.set_room(run.room);
         run.engine.set_delegations(run.delegations);
         run.step(Input::Continued).unwrap();
@@ -144,6 +148,7 @@ impl Run {
         }
         self.journal.extend(out.events);
         self.commands = out.commands;
+        self.products.extend(out.products);
         let replayed = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
         assert_eq!(replayed.state(), self.engine.state(), "the journal tells another story");
         verdict

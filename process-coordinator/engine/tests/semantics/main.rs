@@ -13,6 +13,7 @@ mod order;
 mod parallel;
 mod parameters;
 mod pause;
+mod products;
 mod retry;
 mod scopes;
 mod set;
