@@ -73,7 +73,7 @@ found=$("$xavantes" submit "$examples/file-pipeline.xml" --wait --coordinator "$
 echo "$found"
 echo "seconds: $(($(date +%s) - began)), network namespaces: $spaces"
 
-expected=$(seq 1 "$lines" | awk '{ printf "%d\n", $1 * $1 }' | sha256sum | cut -c -64)
+expected=$(seq 1 "$lines" | awk '{ printf "%.0f\n", $1 * $1 }' | sha256sum | cut -c -64)
 if ! grep -q "$expected" <<<"$found"; then
   echo "the result is wrong: expected $expected" >&2
   exit 1

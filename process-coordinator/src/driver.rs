@@ -18,7 +18,7 @@ use crate::history::Past;
 use crate::holdings::needs as needed;
 use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
 use crate::lineage::{Lineage, Recipe, Repairs, Step, is_repair};
-use crate::pool::{Key, Needs, Task};
+use crate::pool::{Key, Needs, Share, Task};
 use crate::reuse::{Found, Keep, Reuse, Sought, Why};
 
 /// A snapshot is worth its while when the journal since the last one is so large, and several times as large as it.
@@ -242,15 +242,17 @@ impl<R, V> Driver<R, V> {
         &self.engine
     }
 
-    /// The engine, to be told how much room there is.
-    pub fn engine_mut(&mut self) -> &mut Engine {
-        &mut self.engine
+    /// What completed elements give is told, too.
+    pub fn follow(&mut self) {
+        self.engine.set_followed(true);
     }
 
-    /// How many activities may be out at once.
-    pub fn set_room(&mut self, room: u64) {
-        self.room = room;
-        self.engine.set_room(room.saturating_add(self.extra));
+    /// What may be out at once: its share, but not more activities than that.
+    pub fn set_share(&mut self, share: Share, most: u64) {
+        self.room = share.room.min(most);
+        self.engine.set_room(self.room.saturating_add(self.extra));
+        self.engine.set_delegations(share.delegations);
+        self.engine.set_auto_delegations(share.auto_delegations);
     }
 
     /// Makes room for those for which results are looked for, or takes it back.

@@ -364,7 +364,7 @@ impl Coordinator {
             ..self.status(id, head, &self.options.node)
         });
         let (path, outputs) = (driver.engine().id().clone(), Outputs::default());
-        driver.engine_mut().set_followed(true);
+        driver.follow();
         if head.no_reuse {
             driver.refuse_reuse();
         }

@@ -235,10 +235,7 @@ impl Runner {
 
     fn take_share(&mut self) {
         let share = *self.share.borrow_and_update();
-        self.driver.set_room(share.room.min(self.most));
-        let engine = self.driver.engine_mut();
-        engine.set_delegations(share.delegations);
-        engine.set_auto_delegations(share.auto_delegations);
+        self.driver.set_share(share, self.most);
     }
 
     /// Runs the process to its end.

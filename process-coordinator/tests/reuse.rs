@@ -11,7 +11,7 @@ use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::driver::{Driver, Effect, Entry, Incoming, Wanted};
 use xavantes_process_coordinator::journal::{self, Head, Kept};
-use xavantes_process_coordinator::pool::Key;
+use xavantes_process_coordinator::pool::{Key, Share};
 use xavantes_process_coordinator::reuse::{Earlier, Found, Held, Keep, Sought, Why};
 use xavantes_proto::{v1, value};
 
@@ -48,7 +48,7 @@ impl Run {
         let root = start.root;
         let engine = Engine::start(program.clone(), start, Time(0), &mut output).expect("it starts");
         let mut driver = Driver::new("P".into(), engine, root, wire, output);
-        driver.set_room(room);
+        driver.set_share(Share { room, ..Share::default() }, u64::MAX);
         if refuse {
             driver.refuse_reuse();
         }
@@ -101,7 +101,7 @@ impl Run {
     }
 
     fn answer(&mut self, key: Key, outcome: v1::answer::Outcome) {
-        self.take(Incoming::Answered { key, outcome, counts: None, from: Some(()) });
+        self.take(Incoming::Answered { key, outcome, elsewhere: None, from: Some(()) });
     }
 
     /// The process as its journal tells it.

@@ -76,10 +76,11 @@ impl<'a> Outlet<'a> {
 
     /// Reads the stream to its end, as it comes. Nothing is lost if it is not waited for to the end.
     pub async fn watch(&mut self) {
-        if let Pipe::Unwatched(pipe) = std::mem::replace(&mut self.pipe, Pipe::Over) {
+        self.pipe = match std::mem::replace(&mut self.pipe, Pipe::Over) {
             // Without room for it nothing can be watched; the program is told that nobody reads.
-            self.pipe = pipe::Receiver::from_owned_fd_unchecked(pipe).map_or(Pipe::Over, Pipe::Watched);
-        }
+            Pipe::Unwatched(pipe) => pipe::Receiver::from_owned_fd_unchecked(pipe).map_or(Pipe::Over, Pipe::Watched),
+            other => other,
+        };
         let mut buffer = Vec::new();
         while let Pipe::Watched(pipe) = &mut self.pipe {
             buffer.clear();
@@ -113,7 +114,39 @@ impl<'a> Outlet<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+    use crate::logs::{Rules, Shelf, Title};
+
+    #[tokio::test]
+    async fn nothing_is_lost_however_often_a_stream_is_watched() {
+        let place = std::env::temp_dir().join(format!("xavantes-output-{}", std::process::id()));
+        let shelf = Shelf::open(&place, Rules::default()).expect("there is room");
+        let log = shelf.begin(Title { realm: "r".into(), path: "p".into(), attempt: 1 });
+        for watched in 0..3 {
+            let (reader, mut writer) = std::io::pipe().expect("there is room");
+            let reader = OwnedFd::from(reader);
+            rustix::io::ioctl_fionbio(&reader, true).expect("it is a pipe");
+            let mut outlet = Outlet::new(Some(reader), &log, Which::Stdout, true);
+            for number in 0..watched {
+                write!(writer, "{number}").expect("there is room");
+                // It is given up while it waits for more.
+                let waits = tokio::time::timeout(std::time::Duration::from_millis(20), outlet.watch()).await;
+                assert!(waits.is_err());
+            }
+            assert!(!outlet.drain(), "somebody could write more");
+            write!(writer, "end").expect("there is room");
+            drop(writer);
+            if !outlet.drain() {
+                outlet.watch().await;
+            }
+            let expected = ["end", "0end", "01end"][watched];
+            assert_eq!(outlet.written.captured, expected.as_bytes());
+            assert!(outlet.drain());
+        }
+        std::fs::remove_dir_all(&place).ok();
+    }
 
     #[test]
     fn the_last_lines_are_whole() {

@@ -34,10 +34,7 @@ impl World<'_> {
         }
         if std::mem::take(&mut runner.share) {
             let most = if runner.parent.is_some() { 4 } else { u64::MAX };
-            let engine = runner.driver.engine_mut();
-            engine.set_room(share.room.min(most));
-            engine.set_delegations(share.delegations);
-            engine.set_auto_delegations(share.auto_delegations);
+            runner.driver.set_share(share, most);
             self.take(c, id, Incoming::Continued);
         }
         while let Some(mail) = self.runner(c, id, number).and_then(|runner| runner.mail.pop_front()) {

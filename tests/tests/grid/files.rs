@@ -164,6 +164,25 @@ fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
     until("nothing is needed", 60, || (all() == [0; 4]).then_some(()));
 }
 
+#[test]
+fn the_pipeline_runs_at_any_size_on_workers_that_share_nothing() {
+    let folder = Grid::new();
+    let script = xavantes_tests::workspace().join("examples/file-pipeline.sh");
+    let ran = std::process::Command::new("bash")
+        .arg(script)
+        .args(["20000", "1500"])
+        .arg(folder.folder())
+        .env("XAVANTES", xavantes_tests::program())
+        .env("NAMESPACES", "no")
+        .output()
+        .expect("there is bash");
+    let told = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{told}{}", String::from_utf8_lossy(&ran.stderr));
+    for part in ["parts = 14\n", "\nw1: ", "\nw2: ", "\nw3: "] {
+        assert!(told.contains(part), "{part:?}: {told}");
+    }
+}
+
 const LOSS: &str = r#"<XAVANTES VERSION="1">
   <PROCESS_TYPE NAME="Loss">
     <IN_PARAMETER TYPE="string" NAME="gate"/>

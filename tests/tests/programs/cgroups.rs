@@ -139,7 +139,8 @@ fn all_in_a_control_group_end_together_and_all_is_counted() {
 #[test]
 fn a_node_that_requires_control_groups_does_not_start_without() {
     // This test is in its own group already.
-    let ended = xavantes_tests::xavantes(&["node", "--cgroups", "required", "--in-memory", "--listen", "127.0.0.1:0"]);
+    let arguments = "node --name a --cgroups required --in-memory --listen 127.0.0.1:0";
+    let ended = xavantes_tests::xavantes(&arguments.split(' ').collect::<Vec<_>>());
     assert_eq!(ended.code, 2, "{ended:?}");
     assert_tells(&ended.stderr, &["control groups are required, but cannot be used: "]);
 }
