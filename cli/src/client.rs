@@ -182,12 +182,13 @@ async fn list(arguments: &ListArgs, format: Format) -> Result<Exit, Exit> {
     let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     repeat(arguments.watch, async || {
         let processes = question(client.list(v1::ListRequest {})).await?.processes;
-        Ok(match format {
+        let shown = match format {
             Format::Text => show::list(&processes),
             Format::Json => {
                 json!({ "processes": processes.iter().map(show::status_json).collect::<Vec<_>>() }).to_string()
             }
-        })
+        };
+        Ok((shown, false))
     })
     .await
 }
@@ -197,29 +198,31 @@ async fn element(arguments: &ShowArgs, depth: u32, format: Format) -> Result<Exi
     repeat(arguments.watch, async || {
         let request = v1::ShowRequest { path: arguments.path.clone(), depth };
         let element = question(client.show(request)).await?.element.unwrap_or_default();
-        Ok(match (format, depth) {
+        let shown = match (format, depth) {
             (Format::Json, _) => show::element_json(&element).to_string(),
             (Format::Text, 0) => show::element_text(&element),
             (Format::Text, _) => show::tree(&element),
-        })
+        };
+        Ok((shown, element.runs > 0))
     })
     .await
 }
 
-/// Prints what is to be seen; with `watch` again whenever it changed, until it is not there any more. On a terminal each
-/// picture takes the place of the one before.
-async fn repeat(watch: bool, mut look: impl AsyncFnMut() -> Result<String, Status>) -> Result<Exit, Exit> {
-    let mut last = look().await.map_err(|status| refused(&status))?;
+/// Prints what is to be seen; with `watch` again whenever it changed, until it is over, or not there any more. On a
+/// terminal each picture takes the place of the one before.
+async fn repeat(watch: bool, mut look: impl AsyncFnMut() -> Result<(String, bool), Status>) -> Result<Exit, Exit> {
+    let (mut last, mut over) = look().await.map_err(|status| refused(&status))?;
     let clear = if watch && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     let mut exit = print(&format!("{clear}{last}"));
-    while watch && exit == Exit::Success {
+    while watch && !over && exit == Exit::Success {
         tokio::time::sleep(WATCH_EVERY).await;
         match look().await {
-            Ok(now) if now != last => {
-                exit = print(&format!("{clear}{now}"));
-                last = now;
+            Ok((now, ended)) => {
+                if now != last {
+                    exit = print(&format!("{clear}{now}"));
+                }
+                (last, over) = (now, ended);
             }
-            Ok(_) => {}
             Err(status) if status.code() == Code::Unavailable => return Err(refused(&status)),
             Err(_) => break,
         }

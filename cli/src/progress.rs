@@ -23,6 +23,8 @@ pub(crate) struct Progress {
     /// Activities that run, and elements that run elsewhere, with the time when they were first seen: the oldest first.
     running: Vec<(String, Duration)>,
     failure: Option<String>,
+    /// What waits for a worker that is not there, and why.
+    hopeless: Option<String>,
     cancelled: bool,
 }
 
@@ -42,6 +44,7 @@ impl Progress {
             counted: None,
             running: Vec::new(),
             failure: None,
+            hopeless: None,
             cancelled: false,
         }
     }
@@ -59,6 +62,7 @@ impl Progress {
     /// Takes the process and what is alive in it, as far down as it was asked for.
     pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration) {
         let known: HashMap<String, Duration> = self.running.drain(..).collect();
+        self.hopeless = None;
         let mut outermost: Option<&v1::Element> = None;
         let mut level = vec![process];
         while !level.is_empty() {
@@ -70,6 +74,10 @@ impl Progress {
                 if (element.tag == "ACTIVITY" && element.condition == "running") || element.delegated {
                     let since = known.get(&element.path).copied().unwrap_or(now);
                     self.running.push((element.path.clone(), since));
+                }
+                // What waits for its turn only is no news.
+                if element.waits.contains("in sight") {
+                    self.hopeless = Some(format!("{}: {}", self.inner(&element.path), element.waits));
                 }
                 if let Some(why) = &element.failure {
                     self.failure = Some(format!("{}: {}", self.inner(&element.path), why.message));
@@ -99,10 +107,11 @@ impl Progress {
         lines.extend(self.counted.as_ref().map(|counted| self.bar(counted, now, width)));
         lines.push(self.counts(now));
         let trouble = Some(&self.status.trouble).filter(|trouble| !trouble.is_empty());
-        let last = match (trouble, &self.failure) {
-            (Some(trouble), _) => Some(format!("does not go on: {trouble}")),
-            (None, Some(failure)) => Some(format!("last failure: {failure}")),
-            (None, None) => None,
+        let last = match (trouble, &self.hopeless, &self.failure) {
+            (Some(trouble), ..) => Some(format!("does not go on: {trouble}")),
+            (None, Some(hopeless), _) => Some(format!("waits: {hopeless}")),
+            (None, None, Some(failure)) => Some(format!("last failure: {failure}")),
+            (None, None, None) => None,
         };
         let room = MOST_LINES - lines.len() - usize::from(last.is_some());
         let running = self.running.iter().take(room.min(MOST_ELEMENTS));
@@ -304,6 +313,10 @@ mod tests {
         assert_eq!(lines.len(), MOST_LINES);
         progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
         assert_eq!(progress.lines(13 * SECOND, 80)[2..4], ["  all/c  12s", "  all/a  9s"]);
+        let reason = "no worker in sight has an interpreter for \"R\"";
+        let hopeless = v1::Element { waits: reason.into(), ..activity("h") };
+        progress.on_tree(&process(vec![hopeless]), 13 * SECOND);
+        assert_eq!(progress.lines(13 * SECOND, 80).last(), Some(&format!("waits: all/h: {reason}")));
         progress.on_status(v1::ProcessStatus { trouble: "no room".into(), ..status(1, 1) }, 14 * SECOND);
         progress.on_cancel();
         let lines = progress.lines(14 * SECOND, 80);

@@ -185,6 +185,8 @@ fn report(answer: &v1::ResultsResponse, timed_out: bool, elapsed: Duration, form
         complain(&show::failure(why));
     } else if exit == Exit::TimedOut {
         complain("time is out: the process was cancelled");
+    } else if exit == Exit::Cancelled {
+        complain("the process was cancelled");
     }
     let printed = match format {
         Format::Json => {

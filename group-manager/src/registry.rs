@@ -54,6 +54,13 @@ impl Registry {
         changed
     }
 
+    /// Where another node is that has this name, and was heard within a lease.
+    pub fn taken(&self, node: &v1::NodeDescription, now: Duration) -> Option<&str> {
+        let entry = self.nodes.get(&node.name).filter(|entry| entry.silent(now) < LEASE)?;
+        let other = entry.heartbeat.node.as_ref().map(|other| other.address.as_str());
+        other.filter(|address| *address != node.address)
+    }
+
     /// The nodes that another manager knows, or this one knew before it started; all have a lease to speak.
     pub fn learn(nodes: Vec<v1::KnownNode>, now: Duration) -> Self {
         let mut registry = Self::default();
@@ -190,6 +197,20 @@ mod tests {
 
     fn names(registry: &Registry) -> Vec<String> {
         registry.workers().into_iter().map(|node| node.name).collect()
+    }
+
+    #[test]
+    fn a_name_is_taken_while_another_node_has_it() {
+        let node =
+            |address: &str| v1::NodeDescription { name: "a".into(), address: address.into(), ..Default::default() };
+        let beat = v1::Heartbeat { node: Some(node("here:1")), ..Default::default() };
+        let mut registry = Registry::default();
+        assert_eq!(registry.taken(&node("there:1"), Duration::ZERO), None);
+        registry.beat(beat, Duration::ZERO);
+        assert_eq!(registry.taken(&node("there:1"), LEASE / 2), Some("here:1"));
+        // It is the same node, or the other one is gone.
+        assert_eq!(registry.taken(&node("here:1"), LEASE / 2), None);
+        assert_eq!(registry.taken(&node("there:1"), LEASE), None);
     }
 
     #[test]

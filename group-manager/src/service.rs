@@ -226,6 +226,9 @@ async fn borrow(managers: &[String], request: v1::PlaceRequest) -> v1::PlaceResp
     v1::PlaceResponse::default()
 }
 
+/// What places of data begin with.
+const PLACES: [&str; 5] = ["/", "file://", "s3://", "http://", "https://"];
+
 fn not_kept(error: Error) -> Status {
     Status::unavailable(format!("the source is not kept: {error}"))
 }
@@ -241,10 +244,16 @@ impl GroupManager for Service {
         let mut beats = request.into_inner();
         let first = beats.message().await?.ok_or_else(|| Status::invalid_argument("no first heartbeat"))?;
         self.manages(&first.group)?;
-        let name = first.node.as_ref().map(|node| node.name.clone()).unwrap_or_default();
-        if name.is_empty() {
+        let node = first.node.clone().unwrap_or_default();
+        if node.name.is_empty() {
             return Err(Status::invalid_argument("a node needs a name"));
         }
+        if let Some(address) = self.shared.books().registry.taken(&node, self.shared.now()) {
+            let taken =
+                format!("the name {:?} is taken by the node at {address}: choose another with --name", node.name);
+            return Err(Status::already_exists(taken));
+        }
+        let name = node.name;
         info!(node = name, "node joined");
         let shared = self.shared.clone();
         shared.beat(first);
@@ -338,6 +347,12 @@ impl GroupManager for Service {
         let shared = self.addable(&name)?;
         if uri.trim().is_empty() {
             return Err(Status::invalid_argument(format!("source {name:?} needs a URI")));
+        }
+        if !PLACES.iter().any(|begin| uri.starts_with(begin)) {
+            return Err(Status::invalid_argument(format!(
+                "source {name:?}: {uri:?} is no place; a place is /path, file:///path, s3://bucket/prefix, http://host/path \
+                 or https://host/path"
+            )));
         }
         shared.set_source(name, Some(uri)).await.map_err(not_kept)?;
         Ok(Response::new(v1::AddSourceResponse {}))

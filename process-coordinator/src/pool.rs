@@ -183,6 +183,8 @@ pub enum Whereabouts {
         name: Arc<str>,
         /// Where that is.
         address: String,
+        /// Since when it is not connected.
+        silent: Option<Duration>,
     },
     /// Nobody has it, for this reason.
     Waits(String),
@@ -957,7 +959,8 @@ impl Pool {
         let find = |key: &Key| {
             let found = self.workers.iter().find(|(_, worker)| worker.has.contains_key(key));
             if let Some((name, worker)) = found {
-                return Some(Whereabouts::At { name: name.clone(), address: worker.address.clone() });
+                let silent = worker.silent_since.map(|since| self.looked.saturating_sub(since));
+                return Some(Whereabouts::At { name: name.clone(), address: worker.address.clone(), silent });
             }
             let task = self.queues.get(&key.0)?.iter().find(|task| task.key == *key)?;
             Some(Whereabouts::Waits(self.why(&task.needs)))

@@ -44,6 +44,8 @@ const MANY: usize = 8192;
 const MANY_OUT: u64 = 256;
 /// Facts that wait to be recorded at most; then mail waits.
 const MOST_WAITING: usize = 64 << 10;
+/// That another coordinator is silent is told when it is for so long.
+const LONG_SILENCE: Duration = Duration::from_secs(5);
 /// A repository that is not available is tried again after so long.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -648,9 +650,18 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
         if let Some(Whereabouts::Waits(why)) = places.get(&element.path) {
             element.waits.clone_from(why);
         }
-        if let Some(Whereabouts::At { name, address }) = places.get(&element.path) {
+        if let Some(Whereabouts::At { name, address, silent }) = places.get(&element.path) {
             element.worker = name.to_string();
+            let silent = silent.filter(|silent| element.delegated && *silent > LONG_SILENCE);
+            if let Some(silent) = silent {
+                element.waits = format!(
+                    "it was not heard of for {} s; if it is gone for good: xavantes retry {} --elsewhere",
+                    silent.as_secs(),
+                    element.path
+                );
+            }
             if element.delegated
+                && silent.is_none()
                 && let Some(there) = remote(address, &element.path, depth).await
             {
                 element.children = there.children;

@@ -186,10 +186,24 @@ fn read_code(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut
             }
             let text = document.tree.text(node);
             let line = text.as_ref().map_or(info.line, |text| document.lines.line(text.source_offset(0)));
-            let text = text.map_or("".into(), |text| text.value.into());
+            let text = text.map_or("".into(), |text| dedented(&text.value).into());
             Some(ActivityCode::Interpreter { language: language.into(), text, line })
         }
     }
+}
+
+/// A script without the indentation that all its lines have, which is the document's: some languages mind it. Lines of
+/// nothing but blanks have none.
+fn dedented(text: &str) -> String {
+    let blank = |line: &&str| line.trim().is_empty();
+    let mut lines = text.lines().filter(|line| !blank(line));
+    let indentation = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let first = lines.next().map_or("", |line| &line[..indentation(line)]);
+    let common = lines.fold(first, |common, line| {
+        let same = common.bytes().zip(line.bytes()).take_while(|(one, other)| one == other).count();
+        &common[..same]
+    });
+    text.split('\n').map(|line| line.strip_prefix(common).unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
 pub(super) fn ports(info: &TypeInfo) -> Vec<Port> {

@@ -39,6 +39,65 @@ fn scripts_of_all_languages_that_are_there_run() {
 }
 
 #[test]
+fn a_script_may_be_indented_like_the_document_around_it() {
+    let mut place = Workplace::new(&[]);
+    let ended = place.run(
+        "<OUT_PARAMETER TYPE=\"string\" NAME=\"text\" FROM=\"stdout\"/>
+            <CODE LANGUAGE=\"bash\">
+              if true; then
+
+                cat &lt;&lt;END
+              a
+                b
+END
+              fi
+            </CODE>",
+    );
+    // Some line has no indentation: then all is as it is written.
+    assert_eq!(ended["results"]["text"], "              a\n                b\n", "{ended}");
+    let ended = place.run(
+        "<OUT_PARAMETER TYPE=\"string\" NAME=\"text\" FROM=\"stdout\"/>
+            <CODE LANGUAGE=\"bash\">
+              cat &lt;&lt;END
+              a
+                b
+              END
+            </CODE>",
+    );
+    assert_eq!(ended["results"]["text"], "a\n  b\n", "{ended}");
+}
+
+#[test]
+fn nothing_that_programs_write_is_lost_however_fast_they_end() {
+    const COUNT: usize = 200;
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[8], &[]);
+    for (code, least) in [
+        ("echo $i", 1),
+        ("sleep 0.0$((i % 3)); echo $i", 1),
+        ("seq 20000", 108_894),
+        ("seq 20000; sleep 0.0$((i % 3))", 108_894),
+        ("(sleep 0.01; seq 10000) &amp; wait; echo $i", 48_895),
+    ] {
+        let document = format!(
+            r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="All"><OUT_PARAMETER TYPE="list" NAME="short"/><BODY>
+              <PARFOR NAME="all" TO="{COUNT}" COLLECT="string.len(write.text)"><ITERATE>
+                <ACTIVITY TYPE="Write" NAME="write" i="${{counter}}"/></ITERATE></PARFOR>
+              <POST_CODE>short = {{}}
+                for _, length in all.results do if length &lt; {least} then table.insert(short, length) end end</POST_CODE>
+            </BODY></PROCESS_TYPE>
+            <ACTIVITY_TYPE NAME="Write"><IN_PARAMETER TYPE="int" NAME="i"/>
+              <OUT_PARAMETER TYPE="string" NAME="text" FROM="stdout"/>
+              <CODE LANGUAGE="bash">{code}</CODE></ACTIVITY_TYPE></XAVANTES>"#
+        );
+        let file = grid.write("all.xml", &document);
+        let process = grid.submit(&address, &file, &[]);
+        let ended = grid.end(&address, &process);
+        assert_eq!(ended["results"]["short"], json!([]), "{code}: {ended}");
+    }
+}
+
+#[test]
 fn parameters_come_by_environment_and_file_and_results_go_back() {
     let mut place = Workplace::new(&[]);
     let types = format!(
