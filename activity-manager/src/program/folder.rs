@@ -137,13 +137,16 @@ impl Folders {
     fn create(&self) -> io::Result<PathBuf> {
         let mut private = DirBuilder::new();
         private.mode(0o700);
+        let mut rooted = false;
         let path = loop {
             let path = self.root.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
             match private.create(&path) {
                 Ok(()) => break path,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == ErrorKind::NotFound && !self.root.exists() => {
+                // Several may find that the root is not there yet.
+                Err(error) if error.kind() == ErrorKind::NotFound && !rooted => {
                     DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+                    rooted = true;
                 }
                 Err(error) => return Err(error),
             }
@@ -348,6 +351,25 @@ mod tests {
         let path = std::env::temp_dir().join(format!("xavantes-folders-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         path
+    }
+
+    #[tokio::test]
+    async fn the_first_ones_may_be_made_at_once() {
+        let place = place("first");
+        for _ in 0..200 {
+            let folders = Folders::open(&place, 0).expect("there is room");
+            let barrier = std::sync::Barrier::new(4);
+            let make = || {
+                barrier.wait();
+                folders.create().map(drop)
+            };
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+                threads.into_iter().for_each(|it| it.join().expect("it does not panic").expect("there is room"));
+            });
+            folders.close();
+        }
+        let _ = fs::remove_dir_all(&place);
     }
 
     #[tokio::test]
