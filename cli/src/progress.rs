@@ -313,14 +313,15 @@ mod tests {
         assert_eq!(lines.len(), MOST_LINES);
         progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
         assert_eq!(progress.lines(13 * SECOND, 80)[2..4], ["  all/c  12s", "  all/a  9s"]);
-        let reason = "no worker in sight has an interpreter for \"R\"";
-        let hopeless = v1::Element { waits: reason.into(), ..activity("h") };
-        progress.on_tree(&process(vec![hopeless]), 13 * SECOND);
-        assert_eq!(progress.lines(13 * SECOND, 80).last(), Some(&format!("waits: all/h: {reason}")));
         progress.on_status(v1::ProcessStatus { trouble: "no room".into(), ..status(1, 1) }, 14 * SECOND);
         progress.on_cancel();
         let lines = progress.lines(14 * SECOND, 80);
         assert_eq!((&*lines[0], &*lines[4]), ("Sweep-1  cancelling  14s", "does not go on: no room"));
+        let reason = "no worker in sight has an interpreter for \"R\"";
+        let hopeless = v1::Element { waits: reason.into(), ..activity("h") };
+        progress.on_status(status(1, 1), 15 * SECOND);
+        progress.on_tree(&process(vec![hopeless]), 15 * SECOND);
+        assert_eq!(progress.lines(15 * SECOND, 80).last(), Some(&format!("waits: all/h: {reason}")));
     }
 
     #[test]

@@ -102,18 +102,20 @@ async fn sources_are_added_and_removed_for_good() {
     let manager = open(&repository).await;
     for (name, uri, expected) in [
         ("stars-2_b", "https://example.org/stars", Ok(())),
-        ("moons", "file:moons", Ok(())),
-        ("moons", "file:more", Ok(())),
-        ("", "file:x", Err(Code::InvalidArgument)),
-        ("Stars", "file:x", Err(Code::InvalidArgument)),
-        ("a b", "file:x", Err(Code::InvalidArgument)),
-        ("naïve", "file:x", Err(Code::InvalidArgument)),
+        ("moons", "file:///moons", Ok(())),
+        ("moons", "file:///more", Ok(())),
+        ("", "file:///x", Err(Code::InvalidArgument)),
+        ("Stars", "file:///x", Err(Code::InvalidArgument)),
+        ("a b", "file:///x", Err(Code::InvalidArgument)),
+        ("naïve", "file:///x", Err(Code::InvalidArgument)),
         ("empty", " ", Err(Code::InvalidArgument)),
-        ("configured", "file:x", Err(Code::FailedPrecondition)),
+        ("relative", "moons", Err(Code::InvalidArgument)),
+        ("unknown", "ftp://example.org/x", Err(Code::InvalidArgument)),
+        ("configured", "file:///x", Err(Code::FailedPrecondition)),
     ] {
         assert_eq!(add(&manager, name, uri).await, expected, "{name:?} {uri:?}");
     }
-    let all = [("configured", "file:c"), ("moons", "file:more"), ("stars-2_b", "https://example.org/stars")];
+    let all = [("configured", "file:c"), ("moons", "file:///more"), ("stars-2_b", "https://example.org/stars")];
     let all = all.map(|(name, uri)| (name.to_owned(), uri.to_owned()));
     assert_eq!(sources(&manager).await, all);
     assert_eq!(sources(&open(&repository).await).await, all, "they were kept when they had been added");
@@ -139,6 +141,6 @@ async fn what_has_not_changed_is_not_written_again() {
     repository.remove("group", "g").await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(repository.documents("group").await.unwrap().len(), 0);
-    assert_eq!(add(&manager, "moons", "file:moons").await, Ok(()));
+    assert_eq!(add(&manager, "moons", "file:///moons").await, Ok(()));
     assert_eq!(repository.documents("group").await.unwrap().len(), 1);
 }
