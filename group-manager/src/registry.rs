@@ -28,6 +28,8 @@ struct Entry {
     until: Duration,
     /// An administrator wants it to drain.
     drain: bool,
+    /// It spoke to this manager, in this life.
+    heard: bool,
 }
 
 impl Entry {
@@ -49,14 +51,14 @@ impl Registry {
         let drain = old.is_some_and(|old| old.drain);
         let changed =
             old.is_none_or(|old| old.heartbeat.node != heartbeat.node || old.heartbeat.draining != heartbeat.draining);
-        let entry = Entry { heartbeat, learned: now, silent: Duration::ZERO, until: now + LEASE, drain };
+        let entry = Entry { heartbeat, learned: now, silent: Duration::ZERO, until: now + LEASE, drain, heard: true };
         self.nodes.insert(name, entry);
         changed
     }
 
-    /// Where another node is that has this name, and was heard within a lease.
+    /// Where another node is that has this name, and spoke here within a lease.
     pub fn taken(&self, node: &v1::NodeDescription, now: Duration) -> Option<&str> {
-        let entry = self.nodes.get(&node.name).filter(|entry| entry.silent(now) < LEASE)?;
+        let entry = self.nodes.get(&node.name).filter(|entry| entry.heard && entry.silent(now) < LEASE)?;
         let other = entry.heartbeat.node.as_ref().map(|other| other.address.as_str());
         other.filter(|address| *address != node.address)
     }
@@ -68,7 +70,7 @@ impl Registry {
             let Some(heartbeat) = known.heartbeat else { continue };
             let Some(name) = heartbeat.node.as_ref().map(|node| node.name.clone()) else { continue };
             let silent = Duration::from_millis(known.silent_ms);
-            let entry = Entry { heartbeat, learned: now, silent, until: now + LEASE, drain: known.drain };
+            let entry = Entry { heartbeat, learned: now, silent, until: now + LEASE, drain: known.drain, heard: false };
             registry.nodes.insert(name, entry);
         }
         registry
@@ -211,6 +213,9 @@ mod tests {
         // It is the same node, or the other one is gone.
         assert_eq!(registry.taken(&node("here:1"), LEASE / 2), None);
         assert_eq!(registry.taken(&node("there:1"), LEASE), None);
+        // Of what was only heard of nobody knows whether it is still there.
+        let learned = Registry::learn(registry.tell(Duration::ZERO), Duration::ZERO);
+        assert_eq!(learned.taken(&node("there:1"), Duration::ZERO), None);
     }
 
     #[test]
