@@ -14,28 +14,34 @@ examples=$(cd "$(dirname "$0")" && pwd)
 net=xv$$
 nodes=()
 
+separate() {
+  ip link add "$net" type bridge && ip addr add 10.77.33.254/24 dev "$net" && ip link set "$net" up || return 1
+  for n in 1 2 3; do
+    ip netns add "$net-$n" &&
+      ip link add "$net-$n" type veth peer name eth0 netns "$net-$n" &&
+      ip link set "$net-$n" master "$net" up &&
+      ip -n "$net-$n" addr add "10.77.33.$n/24" dev eth0 &&
+      ip -n "$net-$n" link set eth0 up &&
+      ip -n "$net-$n" link set lo up || return 1
+  done
+}
+
+unite() {
+  for n in 1 2 3; do ip netns del "$net-$n" || true; done
+  ip link del "$net" || true
+}
+
 clean() {
   kill "${nodes[@]}" 2>/dev/null || true
   wait || true
-  for n in 1 2 3; do ip netns del "$net-$n" 2>/dev/null || true; done
-  ip link del "$net" 2>/dev/null || true
+  unite 2>/dev/null
   rm -rf "$folder"
 }
 trap clean EXIT
 
 spaces=no
-if [ "${NAMESPACES:-yes}" = yes ] && ip link add "$net" type bridge 2>/dev/null; then
-  spaces=yes
-  ip addr add 10.77.33.254/24 dev "$net"
-  ip link set "$net" up
-  for n in 1 2 3; do
-    ip netns add "$net-$n"
-    ip link add "$net-$n" type veth peer name eth0 netns "$net-$n"
-    ip link set "$net-$n" master "$net" up
-    ip -n "$net-$n" addr add "10.77.33.$n/24" dev eth0
-    ip -n "$net-$n" link set eth0 up
-    ip -n "$net-$n" link set lo up
-  done
+if [ "${NAMESPACES:-yes}" = yes ]; then
+  if separate 2>/dev/null; then spaces=yes; else unite 2>/dev/null; fi
 fi
 
 # start NAME ADDRESS COMMAND…: starts a node, and gives where it is reached.
