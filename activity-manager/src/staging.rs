@@ -1,6 +1,5 @@
 //! Files of activities that run in a working directory: laid into it before, taken out of it after.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,20 +11,11 @@ use xavantes_files::{
 use xavantes_model::definition::{FileText, OutputFile};
 use xavantes_model::digest::Digest;
 use xavantes_model::path::{check_pattern, in_source};
-use xavantes_model::script::{Argument, Limits, Sandbox};
-use xavantes_model::shared::Objects;
 use xavantes_model::value::{Content, FileRef, Type, Value};
 use xavantes_proto::{digest_from, v1, value};
 
 use crate::desk::Job;
-
-/// A failed attempt.
-type Failed = Box<v1::Failure>;
-
-thread_local! {
-    /// Evaluates paths and patterns; they are expressions of the definition, under the limits of control code.
-    static SANDBOX: RefCell<Option<Sandbox>> = const { RefCell::new(None) };
-}
+use crate::program::{Failed, evaluate};
 
 /// The files of a worker.
 #[derive(Debug, Clone)]
@@ -426,27 +416,9 @@ fn text<'a>(text: &'a FileText, computed: &'a [String]) -> &'a str {
 
 /// The computed texts of an activity's files.
 fn texts(job: &Job, parameters: &[Value]) -> Result<Vec<String>, Failed> {
-    let activity = &job.program.activities[job.activity];
-    let Some(code) = &activity.files.code else { return Ok(Vec::new()) };
-    let mut arguments = parameters.to_vec();
-    arguments.resize(activity.parameters.len(), Value::Null);
-    arguments.push(Value::Int(job.key.attempt.into()));
-    let outcome = SANDBOX.with_borrow_mut(|slot| {
-        let mut sandbox = match slot.take() {
-            Some(sandbox) => sandbox,
-            None => Sandbox::new(Limits::CONTROL, false)?,
-        };
-        let outcome = sandbox.run(code, arguments.iter().map(Argument::Value), &mut Objects::default());
-        *slot = Some(sandbox);
-        outcome
-    });
-    match outcome {
-        Ok((values, _)) => Ok(values.iter().map(Value::to_string).collect()),
-        Err(error) => {
-            let mut failed = failure(v1::FailureKind::Code, error.message);
-            failed.line = Some(error.line);
-            Err(failed)
-        }
+    match &job.activity().files.code {
+        Some(code) => evaluate(job, parameters, code),
+        None => Ok(Vec::new()),
     }
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn parameters_json(job: &Job, parameters: &[Value]) -> String {
 }
 
 /// Expressions of the definition over the parameters, as text.
-fn evaluate(job: &Job, parameters: &[Value], code: &Code) -> Result<Vec<String>, Failed> {
+pub(crate) fn evaluate(job: &Job, parameters: &[Value], code: &Code) -> Result<Vec<String>, Failed> {
     let mut parameters = parameters.to_vec();
     parameters.resize(job.program.activities[job.activity].parameters.len(), Value::Null);
     parameters.push(Value::Int(job.key.attempt.into()));

@@ -45,6 +45,7 @@ use cgroups::{Cgroup, Told};
 use child::Child;
 use container::{ENGINE_FAILED, Engine};
 use folder::Folder;
+pub(crate) use invocation::evaluate;
 use invocation::{Invocation, invocation, parameters_json};
 use limits::{Limits, Used, peak, size};
 use output::Outlet;
