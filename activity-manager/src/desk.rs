@@ -26,6 +26,9 @@ use crate::{logs, lua};
 const LONGEST_LINE: usize = 64 << 10;
 /// A coordinator that connects hears of so many objects that are here.
 const MOST_HOLDINGS: usize = 10_000;
+/// Answers wait for others while they are fewer than one part in so many of the attempts that wait here for a slot: there
+/// is enough to do until they are sent.
+const A_FEW: usize = 8;
 
 /// An attempt that can run here.
 pub(crate) struct Job {
@@ -191,7 +194,7 @@ impl Desk {
             }
         }
         if let Some(keeper) = self.keeper.get() {
-            keeper.write(records);
+            keeper.write(records, state.books.load().1 / A_FEW);
         }
     }
 

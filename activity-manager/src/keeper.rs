@@ -1,4 +1,5 @@
-//! The thread that writes answers. While it waits for the disk others gather, and are written together next time.
+//! The thread that writes answers. While it waits for the disk others gather, and are written together next time; so do
+//! they while the manager has much to do.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,10 +11,14 @@ use crate::books::Key;
 
 /// How long it waits before it tries again what did not succeed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long it waits for more at most.
+const GATHERING: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 struct Desired {
     records: Vec<Record>,
+    /// It is not worth while to wait for more than so many.
+    enough: usize,
     trouble: Option<String>,
     closed: bool,
 }
@@ -33,7 +38,10 @@ impl Shared {
     /// The next records to be written; nothing if there will be no more.
     fn next(&self) -> Option<Vec<Record>> {
         let more = self.changed.wait_while(self.desired(), |desired| desired.records.is_empty() && !desired.closed);
-        let mut desired = more.unwrap_or_else(PoisonError::into_inner);
+        let some = more.unwrap_or_else(PoisonError::into_inner);
+        let few = |desired: &mut Desired| desired.records.len() < desired.enough && !desired.closed;
+        let many = self.changed.wait_timeout_while(some, GATHERING, few);
+        let (mut desired, _) = many.unwrap_or_else(PoisonError::into_inner);
         let records = std::mem::take(&mut desired.records);
         (!records.is_empty()).then_some(records)
     }
@@ -79,12 +87,16 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Returns at once.
-    pub fn write(&self, records: impl IntoIterator<Item = Record>) {
+    /// Returns at once. They are written when there are `enough`, or after a little while.
+    pub fn write(&self, records: Vec<Record>, enough: usize) {
+        if records.is_empty() {
+            return;
+        }
         let mut desired = self.0.desired();
-        let wakes = desired.records.is_empty();
+        let first = desired.records.is_empty();
         desired.records.extend(records);
-        if wakes && !desired.records.is_empty() {
+        desired.enough = enough;
+        if first || desired.records.len() >= enough {
             self.0.changed.notify_all();
         }
     }
@@ -134,7 +146,7 @@ mod tests {
         let answers = Answers::open(&path).expect("it can be opened");
         let (keeper, safe) = keep(answers);
         let soon = Duration::from_secs(60);
-        keeper.write([record(1)]);
+        keeper.write(vec![record(1)], 0);
         assert_eq!(safe.recv_timeout(soon), Ok(1));
         assert_eq!(keeper.trouble(), None);
         // A folder that is gone takes no new file. The open one does not mind, so begin another time.
@@ -143,8 +155,8 @@ mod tests {
         let answers = Answers::open(&path).expect("it can be opened");
         std::fs::remove_dir_all(&path).expect("it is there");
         let (keeper, safe) = keep(answers);
-        keeper.write([record(2)]);
-        keeper.write([record(3)]);
+        keeper.write(vec![record(2)], 0);
+        keeper.write(vec![record(3)], 0);
         while keeper.trouble().is_none() {
             assert!(safe.try_recv().is_err(), "it cannot be safe");
             std::thread::yield_now();

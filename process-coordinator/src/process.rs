@@ -41,7 +41,7 @@ pub(crate) const MOST_SHOWN: usize = 100;
 const SHORTEST_GATHERING: Duration = Duration::from_millis(4);
 const LONGEST_GATHERING: Duration = Duration::from_millis(8);
 const MANY: usize = 8192;
-const MANY_OUT: u64 = 256;
+const MANY_OUT: u64 = 64;
 /// Facts that wait to be recorded at most; then mail waits.
 const MOST_WAITING: usize = 64 << 10;
 /// That another coordinator is silent is told when it is for so long.
