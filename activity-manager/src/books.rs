@@ -409,6 +409,22 @@ impl<J: Clone> Books<J> {
         Some(&attempt.owner).filter(|owner| self.streams.contains_key(*owner))
     }
 
+    /// A coordinator wants back what waits here for it: others have room.
+    pub fn recall(&mut self, stream: &Stream) -> Vec<Deed<J>> {
+        let waits = |attempt: &Attempt<J>| matches!(attempt.state, State::Waiting(_));
+        let mine = self.attempts.iter().filter(|(_, it)| it.owner == stream.coordinator && waits(it));
+        let keys: HashSet<Key> = mine.map(|(key, _)| key.clone()).collect();
+        self.admission.withdraw(|key| keys.contains(key));
+        let mut deeds = Vec::new();
+        for key in keys {
+            self.attempts.remove(&key);
+            let refusal = v1::Refusal { reason: "others have room".into(), for_good: false };
+            let answer = Arc::new(key.answer(Outcome::Refused(refusal)));
+            deeds.push(Deed::Tell(stream.coordinator.clone(), Report::Answer(answer)));
+        }
+        deeds
+    }
+
     /// Nothing new is taken from now on; what waits is handed back.
     pub fn drain(&mut self) -> Vec<Deed<J>> {
         let tell = |coordinator: &Arc<str>| Deed::Tell(coordinator.clone(), Report::Draining);
@@ -728,6 +744,19 @@ mod tests {
         let (_, welcome, deeds) = connect(&mut books, "g/a", "r");
         assert_eq!(welcome, Welcome { running: vec![id("p", 1)], answered: vec![] });
         assert_eq!(deeds, [Deed::Tell("g/a".into(), Report::Draining)]);
+    }
+
+    #[test]
+    fn what_waits_is_given_back_to_who_wants_it() {
+        let mut books = Books::new(Room::slots(1), 9);
+        let ((a, ..), (b, ..)) = (connect(&mut books, "g/a", "r"), connect(&mut books, "g/b", "s"));
+        arrive(&mut books, &a, 1, "runs");
+        arrive(&mut books, &a, 2, "waits");
+        arrive(&mut books, &b, 3, "waits for another");
+        let refusal = v1::Refusal { reason: "others have room".into(), for_good: false };
+        let back = tell("g/a", key("r", "p", 2).answer(Outcome::Refused(refusal)));
+        assert_eq!(books.recall(&a), [back]);
+        assert_eq!((books.recall(&a), books.load()), (Vec::new(), (1, 1)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc as blocking};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -18,7 +19,7 @@ use crate::answers::{Answers, Record};
 use crate::books::{Books, Deed, Key, Ready, Stream};
 use crate::keeper::Keeper;
 use crate::outbox::{Outbox, Outgoing, Report, outbox};
-use crate::program::{self, Workshop};
+use crate::program::{self, Failed, Workshop};
 use crate::staging::Staging;
 use crate::{logs, lua};
 
@@ -38,9 +39,13 @@ pub(crate) struct Job {
     pub parameters: Vec<Value>,
     /// Who has the files that they refer to.
     pub holdings: Vec<v1::Holding>,
+    /// Who fetches them for us if we do not reach those.
+    pub relays: Vec<Arc<str>>,
     /// The path of the element.
     pub path: Arc<str>,
     pub stop: Stop,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
     /// Of Lua code that has printed something.
     pub log: OnceLock<Arc<logs::Log>>,
 }
@@ -53,23 +58,45 @@ impl Job {
     pub fn code(&self) -> &ActivityCode {
         &self.activity().code
     }
+
+    /// Its failure, if it was stopped because its time was over.
+    pub fn over_time(&self) -> Option<Failed> {
+        let limit = self.timeout.filter(|_| self.stop.is_asked() && !self.stop.is_cancelled())?;
+        let message = format!("took longer than its TIMEOUT of {limit:?}");
+        Some(program::failure(v1::FailureKind::Timeout, message))
+    }
 }
 
 /// Asks an attempt to stop.
 #[derive(Default)]
 pub(crate) struct Stop {
     asked: AtomicBool,
+    cancelled: AtomicBool,
     notify: Notify,
+    /// It has ended.
+    over: Notify,
 }
 
 impl Stop {
-    pub fn ask(&self) {
+    /// Nobody wants it any more.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.ask();
+    }
+
+    /// Its time is over.
+    fn ask(&self) {
         self.asked.store(true, Ordering::Release);
         self.notify.notify_waiters();
     }
 
+    /// For whatever reason.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
     }
 
     /// Returns when it was asked to stop.
@@ -81,12 +108,22 @@ impl Stop {
     }
 }
 
+/// Ends an attempt when its time is over.
+async fn end_in_time(job: Arc<Job>, timeout: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(timeout) => job.stop.ask(),
+        () = job.stop.over.notified() => {}
+    }
+}
+
 type Reply = Result<Value, String>;
 
 /// The books, and what deeds are done with. Deeds are done before the lock is released, so that they keep their order;
 /// none of them waits.
 struct State {
     books: Books<Arc<Job>>,
+    /// Where coordinators are reached that were connected last, by realm.
+    addresses: HashMap<Arc<str>, String>,
     /// Of the coordinators that are connected.
     outboxes: HashMap<Arc<str>, Outbox>,
     /// Who waits for replies to calls, by ticket.
@@ -138,7 +175,7 @@ impl Desk {
                 info!(answers = count, "answers were kept");
             }
         }
-        let state = State { books, outboxes: HashMap::new(), callers: HashMap::new() };
+        let state = State { books, addresses: HashMap::new(), outboxes: HashMap::new(), callers: HashMap::new() };
         let desk = Arc::new_cyclic(|desk| Self {
             node,
             staging,
@@ -176,11 +213,16 @@ impl Desk {
         let mut records = Vec::new();
         while let Some(deed) = deeds.pop_front() {
             match deed {
-                Deed::Begin(job) => match job.code() {
-                    ActivityCode::Lua { .. } => self.lua.run(job),
-                    _ => drop(self.runtime.spawn(program::run(self.clone(), job))),
-                },
-                Deed::Stop(job) => job.stop.ask(),
+                Deed::Begin(job) => {
+                    if let Some(timeout) = job.timeout {
+                        self.runtime.spawn(end_in_time(job.clone(), timeout));
+                    }
+                    match job.code() {
+                        ActivityCode::Lua { .. } => self.lua.run(job),
+                        _ => drop(self.runtime.spawn(program::run(self.clone(), job))),
+                    }
+                }
+                Deed::Stop(job) => job.stop.cancel(),
                 Deed::Tell(coordinator, report) => {
                     if let Some(outbox) = state.outboxes.get(&coordinator) {
                         outbox.push(Report::Other(report));
@@ -216,9 +258,10 @@ impl Desk {
     }
 
     /// A coordinator's stream begins: what it must know, and everything that it may have missed, is in the outbox.
-    pub fn connect(self: &Arc<Self>, coordinator: &Arc<str>, realm: &Arc<str>) -> (Stream, Outgoing) {
+    pub fn connect(self: &Arc<Self>, coordinator: &Arc<str>, realm: &Arc<str>, address: String) -> (Stream, Outgoing) {
         let (holds, keeps) = (self.staging.holds(MOST_HOLDINGS), self.staging.keeps(realm));
         let mut state = self.state();
+        state.addresses.insert(realm.clone(), address);
         let (stream, welcome, deeds) = state.books.connect(coordinator, realm);
         let (outbox, outgoing) = outbox();
         outbox.push(Report::Hello(v1::WorkerHello {
@@ -277,6 +320,10 @@ impl Desk {
             let deeds = state.books.claim(stream, order.claims);
             self.perform(state, deeds);
         }
+        if order.recall {
+            let deeds = state.books.recall(stream);
+            self.perform(state, deeds);
+        }
         let acknowledged = order.acknowledged.iter().flat_map(|id| state.books.acknowledge(stream, id)).collect();
         self.perform(state, acknowledged);
         for (key, epoch, ready) in jobs {
@@ -322,8 +369,10 @@ impl Desk {
         let parameters = parameters.map_err(|unfit| unfit.0)?;
         let requires = &activity.requires;
         let needs = Room { cpus: requires.cpus, memory: requires.memory, gpus: requires.gpus };
+        let relays = job.relays.into_iter().map(Arc::from).collect();
+        let timeout = job.timeout_ms.map(Duration::from_millis);
         let (path, holdings, stop, log) = (job.path.into(), job.holdings, Stop::default(), OnceLock::new());
-        let job = Job { key, program, activity: number, parameters, holdings, path, stop, log };
+        let job = Job { key, program, activity: number, parameters, holdings, relays, path, stop, timeout, log };
         Ok(Ready { needs, job: Arc::new(job) })
     }
 
@@ -336,6 +385,7 @@ impl Desk {
 
     /// An attempt is over.
     pub fn finish(self: &Arc<Self>, job: &Job, outcome: v1::answer::Outcome, usage: Option<v1::Usage>) {
+        job.stop.over.notify_one();
         let answer = v1::Answer { usage, ..self.answer(&job.key, outcome) };
         let mut state = self.state();
         let deeds = state.books.finish(&job.key, answer);
@@ -386,7 +436,7 @@ impl Desk {
             ticket
         };
         loop {
-            match answered.recv_timeout(std::time::Duration::from_millis(100)) {
+            match answered.recv_timeout(Duration::from_millis(100)) {
                 Ok(result) => return result,
                 Err(blocking::RecvTimeoutError::Timeout) if !job.stop.is_asked() => {}
                 Err(_) => {
@@ -426,6 +476,12 @@ impl Desk {
         let mut state = self.state();
         let deeds = state.books.drain();
         self.perform(&mut state, deeds);
+    }
+
+    /// Hands over files that processes need.
+    pub async fn hand_over(&self) {
+        let addresses = self.state().addresses.clone();
+        self.staging.hand_over(&addresses).await;
     }
 
     /// Stops everything that runs.

@@ -74,7 +74,10 @@ fn attempt(sandbox: &mut Sandbox, desk: &Arc<Desk>, job: &Arc<Job>) -> v1::answe
     let link = Link { desk: desk.clone(), job: job.clone(), sequence: 0 };
     match sandbox.run_activity(code, &arguments, Box::new(link)) {
         Ok(results) => Outcome::Completed(v1::Completed { results: results.iter().map(value).collect() }),
-        Err(error) if error.kind == ErrorKind::Stopped || job.stop.is_asked() => Outcome::Cancelled(v1::Nothing {}),
+        Err(error) if error.kind == ErrorKind::Stopped || job.stop.is_asked() => match job.over_time() {
+            Some(failure) => Outcome::Failed(v1::Failure { worker: Some(desk.node.clone()), ..*failure }),
+            None => Outcome::Cancelled(v1::Nothing {}),
+        },
         Err(error) => Outcome::Failed(v1::Failure {
             kind: match error.kind {
                 ErrorKind::Code => v1::FailureKind::Code,

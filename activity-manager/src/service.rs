@@ -107,14 +107,17 @@ impl Service {
         self.desk.trouble()
     }
 
-    /// Takes no new work and hands back what waits; returns when what runs has ended and its answers are kept, or after
-    /// `patience`, when it is stopped.
+    /// Takes no new work and hands back what waits; when what runs has ended and its answers are kept, or was stopped after
+    /// `patience`, files that processes need are handed over, for as long again at most.
     pub async fn drain(&self, patience: Duration) {
         self.desk.drain();
         if tokio::time::timeout(patience, self.idle()).await.is_err() {
             warn!(busy = self.busy(), "stopping what still runs");
             self.desk.stop_all();
             let _ = tokio::time::timeout(self.desk.workshop.grace + STOPS_WITHIN, self.idle()).await;
+        }
+        if tokio::time::timeout(patience, self.desk.hand_over()).await.is_err() {
+            warn!("not all files that only this node may have were handed over in time");
         }
     }
 
@@ -144,7 +147,7 @@ impl ActivityManager for Service {
         }
         // Names are unique in a group only.
         let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
-        let (stream, mut outgoing) = self.desk.connect(&coordinator, &hello.realm.into());
+        let (stream, mut outgoing) = self.desk.connect(&coordinator, &hello.realm.into(), hello.address);
         info!(%coordinator, realm = %stream.realm, "coordinator connected");
         let (sender, receiver) = mpsc::channel(4);
         let for_problems = sender.downgrade();

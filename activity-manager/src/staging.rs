@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tonic::Status;
+use tracing::warn;
 use xavantes_files::{
     EntryKind, Error, Fetcher, Hold, Laid, Laying, Manifest, Piece, Place, Sources, Taken, Wanted, Workplace,
     check_path, last_name, lay_out,
@@ -12,10 +14,14 @@ use xavantes_model::definition::{FileText, OutputFile};
 use xavantes_model::digest::Digest;
 use xavantes_model::path::{check_pattern, in_source};
 use xavantes_model::value::{Content, FileRef, Type, Value};
-use xavantes_proto::{digest_from, v1, value};
+use xavantes_proto::v1::files_client::FilesClient;
+use xavantes_proto::{connect, digest_from, v1, value};
 
 use crate::desk::Job;
-use crate::program::{Failed, evaluate};
+use crate::program::{Failed, evaluate, stopped};
+
+/// So many objects are handed over with one question.
+const MOST_HANDED: usize = 1000;
 
 /// The files of a worker.
 #[derive(Debug, Clone)]
@@ -65,10 +71,35 @@ impl Staging {
         self.fetcher.store().latest(most).iter().map(|digest| digest.0.to_vec()).collect()
     }
 
-    /// Processes of a realm for which files are kept.
+    /// Processes of a realm for which files are kept. Somebody asks for them: they are not forgotten.
     pub fn keeps(&self, realm: &str) -> Vec<String> {
-        let owners = self.fetcher.store().owners();
-        owners.iter().filter_map(|owner| owner.strip_prefix(realm)?.strip_prefix('/')).map(str::to_owned).collect()
+        let store = self.fetcher.store();
+        let mut owners = store.owners();
+        owners.retain(|owner| owner.strip_prefix(realm).is_some_and(|rest| rest.starts_with('/')));
+        owners.iter().for_each(|owner| store.confirm(owner));
+        owners.iter().map(|owner| owner[realm.len() + 1..].to_owned()).collect()
+    }
+
+    /// Coordinators get what is kept for their processes, by realm: this node goes away.
+    pub async fn hand_over(&self, coordinators: &HashMap<Arc<str>, String>) {
+        let store = self.fetcher.store();
+        for owner in store.owners() {
+            let address = owner.split_once('/').and_then(|(realm, _)| coordinators.get(realm));
+            let Some(address) = address.filter(|address| ***address != *self.address) else { continue };
+            let digests = store.pinned(&owner);
+            for some in digests.chunks(MOST_HANDED) {
+                let digests = some.iter().map(|digest| digest.0.to_vec()).collect();
+                let request = v1::KeepRequest { owner: owner.clone(), digests, holder: self.address.to_string() };
+                let kept = async {
+                    let channel = connect(address).await.map_err(|error| Status::unavailable(error.to_string()))?;
+                    FilesClient::new(channel).keep(request).await
+                };
+                if let Err(status) = kept.await {
+                    warn!(owner, %status, "files that only this node may have are not handed over");
+                    break;
+                }
+            }
+        }
     }
 
     /// A process needs less than before.
@@ -86,7 +117,7 @@ impl Staging {
         let mut parameters = Vec::with_capacity(job.parameters.len());
         let all = tokio::select! {
             all = self.read_sources(&job.parameters) => all?,
-            () = job.stop.asked() => return Err(failure(v1::FailureKind::Cancelled, "stopped")),
+            () = job.stop.asked() => return Err(stopped(job)),
         };
         for (slot, (given, variable)) in all.iter().zip(&activity.parameters).enumerate() {
             let declared = activity.files.inputs.iter().find(|input| input.slot as usize == slot);
@@ -104,7 +135,7 @@ impl Staging {
         }
         let brought = tokio::select! {
             brought = self.fetch(job, &pieces) => brought?,
-            () = job.stop.asked() => return Err(failure(v1::FailureKind::Cancelled, "stopped")),
+            () = job.stop.asked() => return Err(stopped(job)),
         };
         let (store, directory) = (self.fetcher.store().clone(), directory.to_owned());
         let laid = tokio::task::spawn_blocking(move || {
@@ -143,13 +174,14 @@ impl Staging {
 
     async fn fetch(&self, job: &Job, pieces: &[Piece]) -> Result<Vec<(Option<Manifest>, Vec<Hold>)>, Failed> {
         let known = holdings(job);
+        let wanted = |piece: &Piece| wanted(piece, &known, &job.relays);
         let mut brought = Vec::with_capacity(pieces.len());
         // Files at once; directories one after the other, each with its files at once.
-        let files = pieces.iter().filter(|piece| !piece.directory).map(|piece| wanted(piece, &known)).collect();
+        let files = pieces.iter().filter(|piece| !piece.directory).map(wanted).collect();
         let mut files = self.fetcher.get_all(files).await.map_err(|error| lacking(pieces, &error))?.into_iter();
         for piece in pieces {
             if piece.directory {
-                let got = self.fetcher.get_directory(&wanted(piece, &known)).await;
+                let got = self.fetcher.get_directory(&wanted(piece)).await;
                 let (manifest, holds) = got.map_err(|error| lacking(pieces, &error))?;
                 brought.push((Some(manifest), holds));
             } else {
@@ -172,7 +204,7 @@ impl Staging {
             return Err(failure(v1::FailureKind::Parameter, message));
         }
         let activity = &job.program.activities[job.activity];
-        let mut orders = Vec::new();
+        let (mut orders, mut nested) = (Vec::new(), Vec::new());
         let outs = activity.parameters.iter().enumerate().filter(|(_, variable)| variable.direction.is_out());
         for (at, (slot, variable)) in outs.enumerate() {
             let output = activity.files.outputs.iter().find(|output| output.slot as usize == slot);
@@ -180,12 +212,18 @@ impl Staging {
                 (Some(output), _) => Order::declared(output, &staged.texts)?,
                 (None, Some(result)) => match Order::told(result, variable.ty, directory) {
                     Some(order) => order,
-                    None => continue,
+                    None => {
+                        nested.extend(
+                            inner_files(result).into_iter().map(|(path, ty)| (at, variable.name.clone(), path, ty)),
+                        );
+                        continue;
+                    }
                 },
                 (None, None) => continue,
             };
             orders.push((at, variable.name.clone(), variable.optional, variable.ty.unwrap_or(Type::List), order));
         }
+        self.take_nested(job, directory, nested, results).await?;
         if orders.is_empty() {
             return Ok(());
         }
@@ -209,13 +247,43 @@ impl Staging {
         Ok(())
     }
 
+    /// Takes files that a program names within lists and maps.
+    async fn take_nested(
+        &self,
+        job: &Job,
+        directory: &Path,
+        nested: Vec<(usize, Arc<str>, String, Type)>,
+        results: &mut [v1::Value],
+    ) -> Result<(), Failed> {
+        if nested.is_empty() {
+            return Ok(());
+        }
+        let (this, directory, owner) = (self.clone(), directory.to_owned(), owner(&job.key.realm, &job.key.process));
+        let taken = tokio::task::spawn_blocking(move || {
+            let place = Workplace::open(&directory).map_err(|error| worker(&error))?;
+            let mut taken = Vec::with_capacity(nested.len());
+            for (at, name, path, ty) in nested {
+                let inside = Path::new(&path).strip_prefix(&directory).ok().and_then(Path::to_str);
+                let order = Order { pattern: literal(inside.unwrap_or(&path)), to: None };
+                let found = this.find(&place, &name, false, ty, &order)?;
+                this.keep(&owner, &found.objects)?;
+                taken.push((at, path, value(&found.value)));
+            }
+            Ok::<_, Failed>(taken)
+        });
+        for (at, path, found) in taken.await.map_err(unexpected)?? {
+            put_inner(&mut results[at], &path, &found);
+        }
+        Ok(())
+    }
+
     /// Writes what was taken to a data source, besides: a file to that place, others below it, with their paths.
     async fn write_out(&self, job: &Job, found: &Found, to: &str) -> Result<(), Failed> {
         for (path, digest) in &found.files {
             let uri = if path.is_empty() { to.to_owned() } else { format!("{to}/{path}") };
             tokio::select! {
                 written = self.sources.write(&uri, digest) => written.map_err(|error| worker(&error))?,
-                () = job.stop.asked() => return Err(failure(v1::FailureKind::Cancelled, "stopped")),
+                () = job.stop.asked() => return Err(stopped(job)),
             }
         }
         Ok(())
@@ -350,13 +418,51 @@ impl Order {
 
     /// As the program tells it: the path of a file or directory, relative or in its working directory.
     fn told(result: &v1::Value, ty: Option<Type>, directory: &Path) -> Option<Self> {
-        let Some(v1::value::Kind::Text(path)) = &result.kind else { return None };
+        let path = match &result.kind {
+            Some(v1::value::Kind::Text(path)) => path,
+            Some(v1::value::Kind::File(file)) if file.content.is_none() => &file.uri,
+            _ => return None,
+        };
         if !matches!(ty, Some(Type::File | Type::Directory)) || in_source(path).is_some() {
             return None;
         }
         let inside = Path::new(path).strip_prefix(directory).ok().and_then(Path::to_str);
         // Its characters mean themselves.
         Some(Self { pattern: literal(inside.unwrap_or(path)), to: None })
+    }
+}
+
+/// Files of the working directory that a list or map names, as the program wrote them.
+fn inner_files(result: &v1::Value) -> Vec<(String, Type)> {
+    use v1::value::Kind;
+    let (mut found, mut open) = (Vec::new(), vec![result]);
+    while let Some(value) = open.pop() {
+        match &value.kind {
+            Some(Kind::File(file)) if file.content.is_none() && in_source(&file.uri).is_none() => {
+                found.push((file.uri.clone(), if file.directory { Type::Directory } else { Type::File }));
+            }
+            Some(Kind::List(list)) => open.extend(&list.items),
+            Some(Kind::Map(map)) => open.extend(map.entries.values()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Puts what was taken in the place of its name.
+fn put_inner(result: &mut v1::Value, path: &str, taken: &v1::Value) {
+    use v1::value::Kind;
+    let mut open = vec![result];
+    while let Some(value) = open.pop() {
+        if matches!(&value.kind, Some(Kind::File(file)) if file.content.is_none() && file.uri == path) {
+            *value = taken.clone();
+            continue;
+        }
+        match &mut value.kind {
+            Some(Kind::List(list)) => open.extend(&mut list.items),
+            Some(Kind::Map(map)) => open.extend(map.entries.values_mut()),
+            _ => {}
+        }
     }
 }
 
@@ -388,12 +494,12 @@ fn holdings(job: &Job) -> HashMap<Digest, Vec<Arc<str>>> {
     told.collect()
 }
 
-fn wanted(piece: &Piece, known: &HashMap<Digest, Vec<Arc<str>>>) -> Wanted {
+fn wanted(piece: &Piece, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> Wanted {
     let digest = piece.content.digest;
     let mut holders = known.get(&digest).cloned().unwrap_or_default();
     holders
         .extend(piece.content.holders.iter().filter(|holder| !holders.contains(holder)).cloned().collect::<Vec<_>>());
-    Wanted { digest, holders }
+    Wanted { digest, holders, relays: relays.to_vec() }
 }
 
 /// A file cannot be had. One of a directory is missed as the directory.

@@ -40,6 +40,14 @@ pub(crate) enum Command {
     Validate(ValidateArgs),
     /// Run one node of a grid, with any combination of roles
     Node(NodeArgs),
+    /// End what a node has left running, when that is no more; nodes start this themselves
+    #[command(hide = true)]
+    Guard {
+        /// Where attempts have their directories
+        root: PathBuf,
+        /// What is removed
+        temporary: Option<PathBuf>,
+    },
     /// Start a process on a grid and print its id
     Submit(SubmitArgs),
     /// What runs and ran

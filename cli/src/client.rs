@@ -1,7 +1,7 @@
 //! Commands that talk to a grid.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tonic::{Code, Status};
@@ -15,13 +15,17 @@ use crate::args::{
     Command, ForgetArgs, Format, GridArgs, ListArgs, LogsArgs, PathArgs, ResultsArgs, ShowArgs, SourcesCommand,
     SubmitArgs,
 };
-use crate::grid::{self, Coordinator, ask, refused};
+use crate::grid::{self, Coordinator, ask, is_broken, refused};
 use crate::report::{complain, print, print_bytes, tell, tell_bytes};
 use crate::stream::{Folder, stream};
 use crate::{definition, explain, files, show};
 
 /// How often `--watch` looks.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
+/// How often it is looked whether something has changed that nobody tells.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// A coordinator that does not answer any more may be back within so long.
+const COMES_BACK: Duration = Duration::from_secs(60);
 
 pub(crate) async fn command(command: Command, format: Format, quiet: bool) -> Exit {
     let done = match command {
@@ -83,15 +87,26 @@ async fn submit(arguments: SubmitArgs, format: Format, quiet: bool) -> Result<Ex
     Ok(if exit == Exit::Success { streamed } else { exit })
 }
 
-/// Waits for the end of a process.
+/// Waits for the end of a process, also if its coordinator is started again meanwhile.
 async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessStatus, Exit> {
-    let request = v1::WatchRequest { process: process.to_owned() };
-    let mut changes = ask(client.watch(request)).await?;
     let mut last = v1::ProcessStatus::default();
-    while let Some(status) = changes.message().await.map_err(|status| refused(&status))? {
-        last = status;
+    let mut heard = None::<Instant>;
+    loop {
+        let watched = async {
+            let mut changes = question(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
+            while let Some(status) = changes.message().await? {
+                (last, heard) = (status, Some(Instant::now()));
+            }
+            Ok(())
+        };
+        match watched.await {
+            Ok(()) => return Ok(last),
+            Err(status) if is_broken(&status) && heard.is_some_and(|heard| heard.elapsed() < COMES_BACK) => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(status) => return Err(refused(&status)),
+        }
     }
-    Ok(last)
 }
 
 /// How a process ended.
@@ -126,7 +141,7 @@ async fn finished(
 ) -> Result<Exit, Exit> {
     let mut answer = results_of(client, process).await?;
     if let Some(Folder { path, coordinator, quiet }) = folder {
-        files::download(&mut answer.results, path, coordinator, quiet).await?;
+        files::download(&mut answer.results, path, &[coordinator], quiet).await?;
     }
     let status = answer.status.unwrap_or_default();
     if let Some(why) = &status.failure {
@@ -242,21 +257,29 @@ async fn logs(arguments: LogsArgs, format: Format) -> Result<Exit, Exit> {
         follow: arguments.follow,
         ..v1::LogsRequest::default()
     };
-    // It may not have begun: then there is no first piece for a while.
-    let mut pieces = client.logs(request).await.map_err(|status| refused(&status))?.into_inner();
     let (mut first, mut written) = (None, [Vec::new(), Vec::new()]);
-    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-        let mut text = match piece.left_out {
-            0 => Vec::new(),
-            bytes => format!("\n[{bytes} bytes are left out]\n").into_bytes(),
-        };
-        text.extend_from_slice(&piece.data);
-        match format {
-            Format::Json => written[usize::from(piece.stderr)].append(&mut text),
-            Format::Text if piece.stderr => tell_bytes(&text),
-            Format::Text => print_bytes(&text)?,
+    let mut next = Some(request.clone());
+    while let Some(wanted) = next {
+        // It may not have begun: then there is no first piece for a while.
+        let mut pieces = client.logs(wanted).await.map_err(|status| refused(&status))?.into_inner();
+        let mut attempt = 0;
+        while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+            let mut text = match piece.left_out {
+                0 => Vec::new(),
+                bytes => format!("\n[{bytes} bytes are left out]\n").into_bytes(),
+            };
+            text.extend_from_slice(&piece.data);
+            match format {
+                Format::Json => written[usize::from(piece.stderr)].append(&mut text),
+                Format::Text if piece.stderr => tell_bytes(&text),
+                Format::Text => print_bytes(&text)?,
+            }
+            attempt = piece.attempt;
+            first.get_or_insert(piece);
         }
-        first.get_or_insert(piece);
+        let again =
+            request.follow && request.attempt == 0 && is_tried_again(&mut client, &arguments.path, attempt).await;
+        next = again.then(|| v1::LogsRequest { attempt: attempt + 1, ..request.clone() });
     }
     if format == Format::Text {
         return Ok(Exit::Success);
@@ -270,6 +293,20 @@ async fn logs(arguments: LogsArgs, format: Format) -> Result<Exit, Exit> {
         }
     }
     Ok(print(&document.to_string()))
+}
+
+/// Whether there is, or will be, another attempt of an activity after this one.
+async fn is_tried_again(client: &mut Coordinator, path: &str, attempt: u32) -> bool {
+    loop {
+        let shown = question(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
+        let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };
+        match element.condition.as_str() {
+            _ if element.attempts > attempt => return true,
+            // What has ended may not be recorded yet.
+            "waiting" | "ready" | "running" | "stopping" => tokio::time::sleep(LOOK_AGAIN).await,
+            _ => return false,
+        }
+    }
 }
 
 async fn steer(grid: &GridArgs, path: String, action: v1::steer_request::Action) -> Result<Exit, Exit> {

@@ -76,11 +76,12 @@ fn local_references(value: &mut v1::Value) -> Vec<&mut v1::FileReference> {
     found
 }
 
-/// Fetches the files of results into a folder, and puts their paths in the place of the references.
+/// Fetches the files of results into a folder, and puts their paths in the place of the references. What cannot be reached
+/// from here is fetched through relays.
 pub(crate) async fn download(
     results: &mut [v1::Parameter],
     folder: &Path,
-    coordinator: &str,
+    relays: &[&str],
     quiet: bool,
 ) -> Result<(), Exit> {
     let mut pieces = Vec::new();
@@ -103,10 +104,10 @@ pub(crate) async fn download(
     let under_way = folder.join(UNDER_WAY);
     let opened = std::fs::create_dir_all(folder).and_then(|()| Store::open(&under_way, u64::MAX / 2));
     let store = opened.map_err(|error| complain(&format!("cannot write to {}: {error}", folder.display())))?;
-    let fetcher = Fetcher::through(store.clone(), coordinator);
+    let fetcher = Fetcher::new(store.clone(), "");
     let size: u64 = pieces.iter().map(|piece| piece.content.size).sum();
     let progress = || line("fetching", &format!("{} results", pieces.len()), store.counted().bytes_in, size);
-    let manifests = watched(fetch(&fetcher, &pieces), progress, quiet).await.map_err(failed)?;
+    let manifests = watched(fetch(&fetcher, &pieces, relays), progress, quiet).await.map_err(failed)?;
     let place = Workplace::open(folder).map_err(failed)?;
     let (laid, kept) = (pieces.into_iter().zip(manifests), store.clone());
     let laying = tokio::task::spawn_blocking(move || {
@@ -125,8 +126,16 @@ pub(crate) async fn download(
     Ok(())
 }
 
-async fn fetch(fetcher: &Fetcher, pieces: &[Piece]) -> Result<Vec<Option<xavantes_files::Manifest>>, Error> {
-    let wanted = |piece: &Piece| Wanted { digest: piece.content.digest, holders: piece.content.holders.clone() };
+async fn fetch(
+    fetcher: &Fetcher,
+    pieces: &[Piece],
+    relays: &[&str],
+) -> Result<Vec<Option<xavantes_files::Manifest>>, Error> {
+    let wanted = |piece: &Piece| Wanted {
+        digest: piece.content.digest,
+        holders: piece.content.holders.clone(),
+        relays: relays.iter().map(|relay| (*relay).into()).collect(),
+    };
     fetcher.get_all(pieces.iter().filter(|piece| !piece.directory).map(wanted).collect()).await?;
     let mut manifests = Vec::with_capacity(pieces.len());
     for piece in pieces {

@@ -34,8 +34,17 @@ pub(crate) async fn ask<T>(asked: impl Future<Output = Result<Response<T>, Statu
     xavantes_proto::question(asked).await.map_err(|status| refused(&status))
 }
 
+/// Whether it is not the grid that says so, but the line to it.
+pub(crate) fn is_broken(status: &Status) -> bool {
+    std::error::Error::source(status).is_some() && !matches!(status.code(), Code::DeadlineExceeded)
+}
+
 /// Tells what the grid said, and which exit code that is.
 pub(crate) fn refused(status: &Status) -> Exit {
+    if is_broken(status) {
+        complain("the connection to the grid broke; what runs there goes on");
+        return Exit::Unreachable;
+    }
     for line in status.message().lines() {
         complain(line);
     }

@@ -44,6 +44,10 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "xavantes", &mut script);
             report::print(&String::from_utf8_lossy(&script))
         }
+        Command::Guard { root, temporary } => {
+            xavantes_node::guard(&root, temporary.as_deref());
+            Exit::Success
+        }
         Command::Run(arguments) => block_on(run::run(arguments, cli.output, cli.quiet)),
         Command::Node(arguments) => block_on(node::node(arguments)),
         Command::Repository(RepositoryCommand::Migrate(it)) => block_on(node::migrate(it, cli.output)),

@@ -25,6 +25,8 @@ pub(crate) struct Progress {
     failure: Option<String>,
     /// What waits for a worker that is not there, and why.
     hopeless: Option<String>,
+    /// Nothing else runs.
+    stuck: bool,
     cancelled: bool,
 }
 
@@ -45,6 +47,7 @@ impl Progress {
             running: Vec::new(),
             failure: None,
             hopeless: None,
+            stuck: false,
             cancelled: false,
         }
     }
@@ -59,10 +62,15 @@ impl Progress {
         self.cancelled = true;
     }
 
+    /// What waits for a worker that is not there, if nothing else runs.
+    pub(crate) fn stuck(&self) -> Option<&str> {
+        self.hopeless.as_deref().filter(|_| self.stuck)
+    }
+
     /// Takes the process and what is alive in it, as far down as it was asked for.
     pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration) {
         let known: HashMap<String, Duration> = self.running.drain(..).collect();
-        self.hopeless = None;
+        (self.hopeless, self.stuck) = (None, true);
         let mut outermost: Option<&v1::Element> = None;
         let mut level = vec![process];
         while !level.is_empty() {
@@ -76,9 +84,12 @@ impl Progress {
                     self.running.push((element.path.clone(), since));
                 }
                 // What waits for its turn only is no news.
-                if element.waits.contains("in sight") {
+                let hopeless = element.waits.contains("in sight");
+                if hopeless {
                     self.hopeless = Some(format!("{}: {}", self.inner(&element.path), element.waits));
                 }
+                let works = element.children.is_empty() && element.condition != "absent";
+                self.stuck &= hopeless || !works;
                 if let Some(why) = &element.failure {
                     self.failure = Some(format!("{}: {}", self.inner(&element.path), why.message));
                 }

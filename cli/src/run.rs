@@ -27,6 +27,8 @@ const DRAW_EVERY: Duration = Duration::from_millis(100);
 /// How often it is asked what is alive in the process, and how far down.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_DEPTH: u32 = 6;
+/// What waits for a worker that is not there, and will not come, is given up after so long.
+const STUCK_FOR: Duration = Duration::from_secs(3);
 /// Lines that activities printed are shown so many at a time.
 const MOST_LINES: usize = 1000;
 
@@ -65,18 +67,18 @@ async fn on_own_grid(arguments: RunArgs, format: Format, quiet: bool) -> Result<
         None => left_behind(&mut client).await?,
     };
     let mut display = Display::new(quiet, &process, began);
-    let timed_out = follow(&mut client, &process, arguments.timeout, lines, &mut display).await;
+    let cut = follow(&mut client, &process, arguments.timeout, lines, &mut display).await;
     clear_foot();
-    let (timed_out, mut answer) = (timed_out?, results_of(&mut client, process).await?);
+    let (cut, mut answer) = (cut?, results_of(&mut client, process).await?);
     if let Some(folder) = &arguments.download {
-        files::download(&mut answer.results, folder, &address, quiet).await?;
+        files::download(&mut answer.results, folder, &[&address], quiet).await?;
     }
     node.close().await;
     let reused = answer.status.as_ref().and_then(|status| status.counts).unwrap_or_default();
     if !quiet && reused.reused > 0 {
         tell(&format!("{} of {} activities used results again\n", reused.reused, reused.completed));
     }
-    Ok(report(&answer, timed_out, began.elapsed(), format))
+    Ok(report(&answer, cut, began.elapsed(), format))
 }
 
 /// Whether a directory has what `--resume` needs, and nothing that would go on unasked otherwise.
@@ -111,21 +113,29 @@ async fn left_behind(client: &mut Coordinator) -> Result<String, Exit> {
     last.map(|it| it.process.clone()).ok_or_else(nothing)
 }
 
-/// Shows a process until its end. Time-out and Ctrl-C cancel it. Tells whether time ran out.
+/// Why a process was cancelled here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    TimedOut,
+    /// It waits for a worker that will never come.
+    Stuck,
+}
+
+/// Shows a process until its end. Time-out and Ctrl-C cancel it, and that it cannot go on. Tells if it was one of these.
 async fn follow(
     client: &mut Coordinator,
     process: &str,
     timeout: Option<Duration>,
     mut lines: mpsc::UnboundedReceiver<(String, String)>,
     display: &mut Display,
-) -> Result<bool, Exit> {
+) -> Result<Option<Cut>, Exit> {
     let mut changes = ask(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
     let mut trees = display.look(client, process);
     let mut interrupts = signal(SignalKind::interrupt()).map_err(|error| {
         complain(&format!("cannot listen for signals: {error}"));
         Exit::Failed
     })?;
-    let mut timed_out = false;
+    let mut cut = None;
     let forever = Duration::from_secs(365 * 24 * 3600);
     let cancel_at = tokio::time::sleep(timeout.unwrap_or(forever));
     tokio::pin!(cancel_at);
@@ -148,19 +158,23 @@ async fn follow(
                         printed.push(line);
                     }
                     display.printed(&mut printed);
-                    return Ok(timed_out);
+                    return Ok(cut);
                 }
             },
             Some(tree) = trees.recv() => {
-                display.on_tree(&tree);
-                false
+                let stuck = display.on_tree(&tree).filter(|_| cut.is_none());
+                if let Some(why) = &stuck {
+                    cut = Some(Cut::Stuck);
+                    complain(&format!("{why}, and there are no other workers than this one"));
+                }
+                stuck.is_some()
             }
             _ = draws.tick(), if display.is_live() => {
                 display.draw();
                 false
             }
             () = &mut cancel_at => {
-                timed_out |= timeout.is_some();
+                cut = cut.or(timeout.map(|_| Cut::TimedOut));
                 true
             }
             _ = interrupts.recv() => true,
@@ -175,11 +189,12 @@ async fn follow(
     }
 }
 
-fn report(answer: &v1::ResultsResponse, timed_out: bool, elapsed: Duration, format: Format) -> Exit {
+fn report(answer: &v1::ResultsResponse, cut: Option<Cut>, elapsed: Duration, format: Format) -> Exit {
     let status = answer.status.clone().unwrap_or_default();
-    let exit = match exit_of(&status) {
-        Exit::Cancelled if timed_out => Exit::TimedOut,
-        exit => exit,
+    let exit = match (exit_of(&status), cut) {
+        (Exit::Cancelled, Some(Cut::TimedOut)) => Exit::TimedOut,
+        (Exit::Cancelled, Some(Cut::Stuck)) => Exit::Failed,
+        (exit, _) => exit,
     };
     if let Some(why) = &status.failure {
         complain(&show::failure(why));
@@ -214,61 +229,61 @@ fn report(answer: &v1::ResultsResponse, timed_out: bool, elapsed: Duration, form
 /// What is shown while a process runs: on a terminal how it goes, everywhere what activities print.
 struct Display {
     quiet: bool,
+    live: bool,
     began: Instant,
-    progress: Option<Progress>,
+    progress: Progress,
+    /// Since when nothing goes on for want of a worker.
+    stuck: Option<Instant>,
 }
 
 impl Display {
     fn new(quiet: bool, process: &str, began: Instant) -> Self {
         let live = !quiet && std::io::stderr().is_terminal();
-        Self { quiet, began, progress: live.then(|| Progress::new(process)) }
+        Self { quiet, live, began, progress: Progress::new(process), stuck: None }
     }
 
     fn is_live(&self) -> bool {
-        self.progress.is_some()
+        self.live
     }
 
-    /// Looks at the process now and then, if there is somebody to see it.
+    /// Looks at the process now and then.
     fn look(&self, client: &Coordinator, process: &str) -> mpsc::Receiver<v1::Element> {
         let (sender, receiver) = mpsc::channel(1);
-        if self.is_live() {
-            let (mut client, path) = (client.clone(), process.to_owned());
-            tokio::spawn(async move {
-                while !sender.is_closed() {
-                    let request = v1::ShowRequest { path: path.clone(), depth: LOOK_DEPTH };
-                    if let Ok(v1::ShowResponse { element: Some(element) }) = question(client.show(request)).await {
-                        let _ = sender.send(element).await;
-                    }
-                    tokio::time::sleep(LOOK_EVERY).await;
+        let (mut client, path) = (client.clone(), process.to_owned());
+        tokio::spawn(async move {
+            while !sender.is_closed() {
+                let request = v1::ShowRequest { path: path.clone(), depth: LOOK_DEPTH };
+                if let Ok(v1::ShowResponse { element: Some(element) }) = question(client.show(request)).await {
+                    let _ = sender.send(element).await;
                 }
-            });
-        }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
         receiver
     }
 
     fn on_status(&mut self, status: v1::ProcessStatus) {
-        if let Some(progress) = &mut self.progress {
-            progress.on_status(status, self.began.elapsed());
-        }
+        self.progress.on_status(status, self.began.elapsed());
     }
 
-    fn on_tree(&mut self, tree: &v1::Element) {
-        if let Some(progress) = &mut self.progress {
-            progress.on_tree(tree, self.began.elapsed());
-        }
+    /// Takes what is alive; tells why nothing goes on, if that is so for some time.
+    fn on_tree(&mut self, tree: &v1::Element) -> Option<String> {
+        self.progress.on_tree(tree, self.began.elapsed());
+        let Some(why) = self.progress.stuck().map(str::to_owned) else {
+            self.stuck = None;
+            return None;
+        };
+        let since = *self.stuck.get_or_insert_with(Instant::now);
+        (since.elapsed() > STUCK_FOR).then_some(why)
     }
 
     fn on_cancel(&mut self) {
-        if let Some(progress) = &mut self.progress {
-            progress.on_cancel();
-        }
+        self.progress.on_cancel();
     }
 
     fn draw(&self) {
-        if let Some(progress) = &self.progress {
-            let (_, width) = Term::stderr().size();
-            set_foot(&progress.lines(self.began.elapsed(), width.into()).join("\n"));
-        }
+        let (_, width) = Term::stderr().size();
+        set_foot(&self.progress.lines(self.began.elapsed(), width.into()).join("\n"));
     }
 
     fn printed(&self, lines: &mut Vec<(String, String)>) {

@@ -308,6 +308,9 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
     for record in &element.records {
         add("attempt", &record_text(record));
     }
+    for took in &element.took {
+        add("took", &took_text(took));
+    }
     for remark in &element.remarks {
         add("event", &format!("{}  {}", time(remark.at_ms), remark_text(remark)));
     }
@@ -340,12 +343,42 @@ fn remark_json(remark: &v1::Remark) -> Json {
     shown
 }
 
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// What the programs of an activity type took, in one line.
+fn took_text(took: &v1::Took) -> String {
+    format!(
+        "{}: {} attempts, {:.2} s, the longest {:.2} s, {:.2} s on processors, at most {:.1} MiB of memory, {:.1} MiB \
+         read, {:.1} MiB written",
+        took.r#type,
+        took.attempts,
+        seconds(took.wall_ms),
+        seconds(took.longest_ms),
+        seconds(took.user_ms + took.system_ms),
+        mib(took.peak_memory),
+        mib(took.read_bytes),
+        mib(took.written_bytes)
+    )
+}
+
+fn took_json(took: &v1::Took) -> Json {
+    json!({
+        "type": took.r#type, "attempts": took.attempts, "wall_ms": took.wall_ms, "longest_ms": took.longest_ms,
+        "user_ms": took.user_ms, "system_ms": took.system_ms, "peak_memory": took.peak_memory,
+        "read_bytes": took.read_bytes, "written_bytes": took.written_bytes,
+    })
+}
+
 /// An attempt of a program and what it took, in one line.
 fn record_text(record: &v1::AttemptRecord) -> String {
     let mut parts = vec![format!("{} {}", record.attempt, record.state)];
     if let Some(usage) = &record.usage {
-        let seconds = |ms: u64| ms as f64 / 1000.0;
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         parts.push(format!("on {}", usage.node));
         parts.push(format!(
             "{:.2} s, {:.2} s on processors",
@@ -409,6 +442,8 @@ pub(crate) fn element_json(element: &v1::Element) -> Json {
         add(key, (count > 0).then(|| json!(count)));
     }
     add("counted_at", text(&element.counted_at));
+    let took: Vec<Json> = element.took.iter().map(took_json).collect();
+    add("took", (!took.is_empty()).then(|| json!(took)));
     let remarks: Vec<Json> = element.remarks.iter().map(remark_json).collect();
     add("events", (!remarks.is_empty()).then(|| json!(remarks)));
     add("error", element.failure.as_ref().map(|why| json!(failure(why))));

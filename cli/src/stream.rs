@@ -44,7 +44,7 @@ pub(crate) async fn stream(
     folder: Option<Folder<'_>>,
     format: Format,
 ) -> Result<Exit, Exit> {
-    let mut parts = ask(client.outputs(v1::OutputsRequest { process: process.to_owned() })).await?;
+    let mut parts = ask(client.outputs(v1::OutputsRequest { process: process.to_owned(), exact: false })).await?;
     let mut whole = Assembler::<v1::Output>::new(MAX_WHOLE);
     let mut exit = Exit::Success;
     while let Some(part) = parts.message().await.map_err(|status| refused(&status))? {
@@ -54,7 +54,9 @@ pub(crate) async fn stream(
         }
         if let Some(folder) = folder {
             let below = folder.of_element(&output.path)?;
-            let fetched = files::download(&mut output.results, &below, folder.coordinator, folder.quiet).await;
+            let relays: Vec<&str> =
+                [folder.coordinator].into_iter().chain(output.relays.iter().map(String::as_str)).collect();
+            let fetched = files::download(&mut output.results, &below, &relays, folder.quiet).await;
             exit = fetched.err().unwrap_or(exit);
         }
         let line = match format {

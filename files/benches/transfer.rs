@@ -92,7 +92,7 @@ fn store_to_store(from: &Store, target: &Path, digest: Digest) -> Duration {
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener)));
         let fetcher = Fetcher::new(to, "");
         let began = Instant::now();
-        let wanted = Wanted { digest, holders: vec![address.into()] };
+        let wanted = Wanted { digest, holders: vec![address.into()], relays: Vec::new() };
         fetcher.get(&wanted).await.expect("it comes");
         began.elapsed()
     })

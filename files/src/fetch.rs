@@ -1,9 +1,9 @@
 //! Gets objects from the nodes that have them: each once, whoever asks for it and how often, several at a time, from where
-//! the last transfer broke off, and from another node if one does not answer.
+//! the last transfer broke off, from another node if one does not answer, and through others if none can be reached.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{OnceCell, Semaphore};
@@ -27,6 +27,10 @@ const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// A stream from which nothing comes for so long is given up.
 const SILENCE: Duration = Duration::from_secs(30);
+/// A node that could not be reached is asked last for so long.
+const AVOIDED: Duration = Duration::from_secs(10);
+/// So many connections are kept, and so many nodes remembered: they come and go.
+const MOST_KNOWN: usize = 256;
 
 /// An object that is wanted here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct Wanted {
     pub digest: Digest,
     /// Nodes that may have it, by address; the first is asked first.
     pub holders: Vec<Arc<str>>,
+    /// Nodes that fetch it for who cannot reach those. Each may turn to those after it.
+    pub relays: Vec<Arc<str>>,
 }
 
 type Flight = Arc<OnceCell<Result<(), Error>>>;
@@ -48,32 +54,38 @@ struct Inner {
     store: Store,
     /// This node, which is not asked.
     address: Arc<str>,
-    /// A node that fetches for us what we cannot reach.
-    relay: Option<Arc<str>>,
     lanes: Semaphore,
     flights: Mutex<HashMap<Digest, Flight>>,
     channels: Mutex<HashMap<Arc<str>, Channel>>,
+    /// Nodes that could not be reached, since when.
+    unreachable: Mutex<HashMap<Arc<str>, Instant>>,
+}
+
+/// Somebody who may give an object.
+struct Giver<'a> {
+    address: &'a Arc<str>,
+    tries: usize,
+    /// It fetches it for us.
+    through: Option<Through<'a>>,
+}
+
+/// From where somebody fetches an object for us, and through whom if it does not reach them.
+#[derive(Clone, Copy, Default)]
+struct Through<'a> {
+    holders: &'a [Arc<str>],
+    relays: &'a [Arc<str>],
 }
 
 impl Fetcher {
-    /// Gets objects for the node at that address.
+    /// Gets objects for the node at that address; who is not asked by others has none.
     pub fn new(store: Store, address: impl Into<Arc<str>>) -> Self {
-        Self::open(store, address.into(), None)
-    }
-
-    /// Gets objects for somebody who may not reach all nodes, but reaches this one, which then fetches them first.
-    pub fn through(store: Store, relay: impl Into<Arc<str>>) -> Self {
-        Self::open(store, "".into(), Some(relay.into()))
-    }
-
-    fn open(store: Store, address: Arc<str>, relay: Option<Arc<str>>) -> Self {
         Self(Arc::new(Inner {
             store,
-            address,
-            relay,
+            address: address.into(),
             lanes: Semaphore::new(MOST_AT_ONCE),
             flights: Mutex::default(),
             channels: Mutex::default(),
+            unreachable: Mutex::default(),
         }))
     }
 
@@ -114,7 +126,7 @@ impl Fetcher {
     pub async fn get_directory(&self, wanted: &Wanted) -> Result<(Manifest, Vec<Hold>), Error> {
         let list = self.get(wanted).await?;
         let manifest = self.0.store.manifest(&wanted.digest)?;
-        let files = manifest.files().map(|(digest, _)| Wanted { digest, holders: wanted.holders.clone() });
+        let files = manifest.files().map(|(digest, _)| Wanted { digest, ..wanted.clone() });
         let mut holds = self.get_all(files.collect()).await?;
         holds.push(list);
         Ok((manifest, holds))
@@ -135,48 +147,65 @@ impl Fetcher {
         outcome
     }
 
+    /// Who is asked, in order: those that have it; then those who fetch it for us; last those that cannot be reached.
+    fn givers<'a>(&self, wanted: &'a Wanted) -> VecDeque<Giver<'a>> {
+        let unreachable = self.unreachable();
+        let avoided = |holder: &Arc<str>| unreachable.get(holder).is_some_and(|since| since.elapsed() < AVOIDED);
+        let other = |address: &&Arc<str>| **address != self.0.address;
+        let holders = wanted.holders.iter().filter(other).map(|address| Giver { address, tries: TRIES, through: None });
+        let (last, first): (Vec<_>, Vec<_>) = holders.partition(|giver| avoided(giver.address));
+        let relays = wanted.relays.iter().enumerate().filter(|(_, address)| other(address));
+        let relays = relays.map(|(at, address)| {
+            let through = Through { holders: &wanted.holders, relays: &wanted.relays[at + 1..] };
+            Giver { address, tries: TRIES, through: Some(through) }
+        });
+        first.into_iter().chain(relays).chain(last).collect()
+    }
+
     async fn transfer(&self, wanted: &Wanted) -> Result<(), Error> {
         let digest = wanted.digest;
         let _lane = self.0.lanes.acquire().await;
-        let mut left: VecDeque<(&Arc<str>, usize)> =
-            wanted.holders.iter().filter(|holder| **holder != self.0.address).map(|holder| (holder, TRIES)).collect();
+        let mut left = self.givers(wanted);
         let mut told: Vec<String> = Vec::new();
-        if let Some(relay) = &self.0.relay {
-            left.push_back((relay, TRIES));
-        }
-        while let Some((holder, tries)) = left.pop_front() {
-            let before = self.0.store.offset(&digest);
-            let relayed = if self.0.relay.as_ref() == Some(holder) { &*wanted.holders } else { &[] };
-            let status = match self.ask_one(holder, digest, relayed).await {
+        while let Some(giver) = left.pop_front() {
+            let (address, before) = (giver.address, self.0.store.offset(&digest));
+            let status = match self.ask_one(&giver, digest).await {
                 Ok(()) => return Ok(()),
                 Err(status) => status,
             };
-            debug!(%digest, holder = %holder, %status, "a transfer did not succeed");
+            debug!(%digest, %address, %status, "a transfer did not succeed");
             match status.code() {
+                Code::NotFound | Code::DataLoss | Code::Unimplemented => {
+                    told.push(format!("{address}: {}", status.message()))
+                }
+                // That a relay has no room says nothing of this node.
+                Code::ResourceExhausted | Code::Internal if giver.through.is_some() => {
+                    told.push(format!("{address}: {}", status.message()))
+                }
                 // It is not its fault.
                 Code::ResourceExhausted | Code::Internal => {
                     return Err(Error::Io { what: "cannot fetch a file".into(), cause: status.message().into() });
                 }
-                Code::NotFound | Code::DataLoss | Code::Unimplemented => {
-                    told.push(format!("{holder}: {}", status.message()))
-                }
-                _ if self.0.store.offset(&digest) > before => left.push_front((holder, TRIES)),
-                _ if tries > 1 => {
-                    left.push_back((holder, tries - 1));
+                _ if self.0.store.offset(&digest) > before => left.push_front(Giver { tries: TRIES, ..giver }),
+                _ if giver.tries > 1 => {
+                    left.push_back(Giver { tries: giver.tries - 1, ..giver });
                     tokio::time::sleep(PAUSE).await;
                 }
-                _ => told.push(format!("{holder} cannot be reached")),
+                _ => told.push(format!("{address} cannot be reached")),
             }
         }
         let why = if told.is_empty() { "nobody is known to have it".into() } else { told.join("; ") };
         Err(Error::Gone { digest, why })
     }
 
-    async fn ask_one(&self, holder: &Arc<str>, digest: Digest, relayed: &[Arc<str>]) -> Result<(), Status> {
+    async fn ask_one(&self, giver: &Giver<'_>, digest: Digest) -> Result<(), Status> {
+        let holder = giver.address;
         let mut client = FilesClient::new(self.channel(holder).await?).max_decoding_message_size(MAX_MESSAGE);
         let offset = self.0.store.offset(&digest);
-        let holders = relayed.iter().map(|holder| holder.to_string()).collect();
-        let request = v1::FetchRequest { digest: digest.0.to_vec(), offset, holders };
+        let Through { holders, relays } = giver.through.unwrap_or_default();
+        let addresses = |list: &[Arc<str>]| list.iter().map(|address| address.to_string()).collect();
+        let (holders, relays) = (addresses(holders), addresses(relays));
+        let request = v1::FetchRequest { digest: digest.0.to_vec(), offset, holders, relays };
         let asked = tokio::time::timeout(SILENCE, client.fetch(request)).await;
         let silent = |_| Status::unavailable("it is silent");
         let mut chunks = match asked.map_err(silent)? {
@@ -186,8 +215,13 @@ impl Fetcher {
                 return Err(status);
             }
         };
-        let first = tokio::time::timeout(SILENCE, chunks.message()).await.map_err(silent)??;
-        let first = first.ok_or_else(|| Status::unavailable("it sent nothing"))?;
+        let first = loop {
+            let first = tokio::time::timeout(SILENCE, chunks.message()).await.map_err(silent)??;
+            let first = first.ok_or_else(|| Status::unavailable("it sent nothing"))?;
+            if !first.coming {
+                break first;
+            }
+        };
         let writer = match self.0.store.receive(digest, first.size)? {
             Reception::Here => return Ok(()),
             Reception::Welcome(receiving) => Writer::new(receiving),
@@ -218,20 +252,35 @@ impl Fetcher {
         if let Some(channel) = self.channels().get(holder) {
             return Ok(channel.clone());
         }
-        let channel = connect_bulk(holder).await.map_err(|error| Status::unavailable(error.to_string()))?;
-        self.channels().insert(holder.clone(), channel.clone());
-        Ok(channel)
+        match connect_bulk(holder).await {
+            Ok(channel) => {
+                self.unreachable().remove(holder);
+                self.channels().insert(holder.clone(), channel.clone());
+                Ok(channel)
+            }
+            Err(error) => {
+                let mut unreachable = self.unreachable();
+                unreachable.retain(|_, since| since.elapsed() < AVOIDED);
+                if unreachable.len() < MOST_KNOWN {
+                    unreachable.insert(holder.clone(), Instant::now());
+                }
+                Err(Status::unavailable(error.to_string()))
+            }
+        }
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<Arc<str>, Channel>> {
         self.0.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection that broke is made anew. So is one too many: nodes come and go.
+    fn unreachable(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
+        self.0.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection that broke is made anew. So is one too many.
     fn forget(&self, holder: &Arc<str>, status: &Status) {
-        const MOST_CHANNELS: usize = 256;
         let mut channels = self.channels();
-        if status.code() != Code::NotFound || channels.len() > MOST_CHANNELS {
+        if status.code() != Code::NotFound || channels.len() > MOST_KNOWN {
             channels.remove(holder);
         }
     }

@@ -11,7 +11,7 @@ use xavantes_model::digest::Digest;
 use crate::manifest::EntryKind;
 use crate::path::check_path;
 use crate::store::{Hold, Store};
-use crate::take::Workplace;
+use crate::take::{Workplace, digest_of};
 use crate::{Error, Manifest};
 
 /// Lays things into a directory in which nobody works yet.
@@ -66,9 +66,21 @@ impl Laid {
 
 fn unmade(path: &str, cause: Errno) -> Error {
     match cause {
-        Errno::EXIST => Error::path(path, "is there already: two files cannot have the same path"),
+        Errno::EXIST => Error::path(path, "is there already, and is something else"),
         other => Error::path(path, format!("cannot be made: {other}")),
     }
+}
+
+/// Is there a file with this content?
+fn is_same(folder: &OwnedFd, name: &str, digest: &Digest) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let found = rustix::fs::openat(folder, name, flags, Mode::empty()).map(File::from);
+    let file = found.ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()));
+    file.is_some_and(|mut file| digest_of(&mut file).is_ok_and(|(found, _)| found == *digest))
+}
+
+fn leads_to(folder: &OwnedFd, name: &str, target: &str) -> bool {
+    rustix::fs::readlinkat(folder, name, Vec::new()).is_ok_and(|found| found.as_bytes() == target.as_bytes())
 }
 
 impl<'a> Laying<'a> {
@@ -100,7 +112,11 @@ impl<'a> Laying<'a> {
             (true, true) => 0o755,
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let copy = rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(mode)).map_err(taken)?;
+        let copy = match rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(mode)) {
+            // It was fetched before.
+            Err(Errno::EXIST) if self.own && is_same(&folder, name, digest) => return Ok(()),
+            made => made.map_err(taken)?,
+        };
         std::io::copy(&mut hold.open()?, &mut File::from(copy)).map_err(Error::io(format!("cannot copy {path:?}")))?;
         Ok(())
     }
@@ -117,8 +133,10 @@ impl<'a> Laying<'a> {
                 EntryKind::Empty => drop(self.folder(at.split('/'))?),
                 EntryKind::Link(target) => {
                     let (folder, name) = self.parent(&at)?;
-                    let made = rustix::fs::symlinkat(target.as_str(), &folder, name);
-                    made.map_err(|cause| unmade(&at, cause))?;
+                    match rustix::fs::symlinkat(target.as_str(), &folder, name) {
+                        Err(Errno::EXIST) if self.own && leads_to(&folder, name, target) => {}
+                        made => made.map_err(|cause| unmade(&at, cause))?,
+                    }
                 }
             }
         }

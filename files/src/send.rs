@@ -172,7 +172,7 @@ fn read(
             return Ok(());
         }
         sent.fetch_add(data.len() as u64, Ordering::Relaxed);
-        let chunk = Some(v1::Chunk { data: data.into(), size: 0 });
+        let chunk = Some(v1::Chunk { data: data.into(), ..v1::Chunk::default() });
         // Who does not listen any more has answered.
         if chunks.blocking_send(v1::PutChunk { header: header.take(), chunk }).is_err() {
             return Ok(());

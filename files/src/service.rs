@@ -3,6 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
@@ -14,7 +15,7 @@ use xavantes_proto::v1::files_server::Files;
 use xavantes_proto::{digest_from, v1};
 
 use crate::fetch::{Fetcher, Wanted};
-use crate::store::{Receiving, Reception, Store};
+use crate::store::{Hold, Receiving, Reception, Store};
 use crate::{CHUNK, Error};
 
 /// Chunks of one transfer that wait for the wire, or for the disk.
@@ -23,6 +24,10 @@ const AHEAD: usize = 4;
 const MOST_GIVEN: usize = 64;
 /// Objects that are asked for at once.
 const MOST_ASKED: usize = 100_000;
+/// Relays that are asked one after the other at most: as many as groups lie between two.
+const MOST_RELAYS: usize = 8;
+/// Who waits for an object that has to be fetched first is given a sign of life so often.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// The files of a node for others; cheap to clone.
 #[derive(Debug, Clone)]
@@ -56,6 +61,22 @@ impl From<Error> for Status {
     }
 }
 
+impl Service {
+    /// Fetches an object for somebody who cannot reach those that have it, and hears now and then that it is coming.
+    async fn bring(&self, wanted: &Wanted, waits: &mpsc::Sender<Result<v1::Chunk, Status>>) -> Result<Hold, Status> {
+        let mut signs = tokio::time::interval(SIGN_OF_LIFE);
+        let got = self.fetcher.get(wanted);
+        tokio::pin!(got);
+        loop {
+            tokio::select! {
+                got = &mut got => return Ok(got?),
+                () = waits.closed() => return Err(Status::cancelled("nobody waits for it")),
+                _ = signs.tick() => drop(waits.send(Ok(v1::Chunk { coming: true, ..v1::Chunk::default() })).await),
+            }
+        }
+    }
+}
+
 fn stopped(_: tokio::task::JoinError) -> Status {
     Status::internal("the node is ending")
 }
@@ -67,22 +88,31 @@ impl Files for Service {
     type FetchStream = Chunks;
 
     async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<Chunks>, Status> {
-        let v1::FetchRequest { digest, offset, holders } = request.into_inner();
+        let v1::FetchRequest { digest, offset, holders, relays } = request.into_inner();
         let digest = digest_from(&digest)?;
-        let holders: Vec<Arc<str>> = holders.into_iter().take(MOST_HOLDERS).map(Arc::from).collect();
-        let _hold = match self.store.has(&digest) {
-            true => None,
-            false if holders.is_empty() => return Err(Error::Missing(digest).into()),
-            false => Some(self.fetcher.get(&Wanted { digest, holders }).await?),
-        };
-        let lane = self.lanes.clone().acquire_owned().await;
-        let lane = lane.map_err(|_| Status::unavailable("the node is ending"))?;
+        let addresses = |list: Vec<String>, most| list.into_iter().take(most).map(Arc::from).collect();
+        let (holders, relays): (Vec<Arc<str>>, _) =
+            (addresses(holders, MOST_HOLDERS + MOST_RELAYS), addresses(relays, MOST_RELAYS));
+        let elsewhere = !self.store.has(&digest);
+        if elsewhere && holders.is_empty() {
+            return Err(Error::Missing(digest).into());
+        }
         let (sender, receiver) = mpsc::channel(AHEAD);
-        let store = self.store.clone();
-        tokio::task::spawn_blocking(move || {
-            let _lane = lane;
-            if let Err(error) = give(&store, &digest, offset, &sender) {
-                let _ = sender.blocking_send(Err(error.into()));
+        let (this, wanted) = (self.clone(), Wanted { digest, holders, relays });
+        tokio::spawn(async move {
+            // It stays until it was given.
+            let _hold = match elsewhere {
+                true => match this.bring(&wanted, &sender).await {
+                    Ok(hold) => Some(hold),
+                    Err(status) => return drop(sender.send(Err(status)).await),
+                },
+                false => None,
+            };
+            let Ok(_lane) = this.lanes.acquire().await else { return };
+            let (store, given) = (this.store.clone(), sender.clone());
+            let gave = tokio::task::spawn_blocking(move || give(&store, &digest, offset, &given)).await;
+            if let Err(status) = gave.map_err(stopped).and_then(|gave| gave.map_err(Status::from)) {
+                let _ = sender.send(Err(status)).await;
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -99,6 +129,22 @@ impl Files for Service {
         let look = move || store.has_all(&files, &directories, owner.as_deref());
         let has = tokio::task::spawn_blocking(look).await.map_err(stopped)??;
         Ok(Response::new(v1::HasResponse { has }))
+    }
+
+    async fn keep(&self, request: Request<v1::KeepRequest>) -> Result<Response<v1::KeepResponse>, Status> {
+        let v1::KeepRequest { owner, digests, holder } = request.into_inner();
+        let digests = digests.iter().map(|digest| digest_from(digest)).collect::<Result<Vec<_>, _>>()?;
+        if owner.is_empty() || digests.len() > MOST_ASKED {
+            return Err(Status::invalid_argument(format!("an owner, and at most {MOST_ASKED} objects, are needed")));
+        }
+        let holders = vec![Arc::from(holder)];
+        let wanted =
+            digests.iter().map(|digest| Wanted { digest: *digest, holders: holders.clone(), relays: Vec::new() });
+        // They are held until they are kept.
+        let _holds = self.fetcher.get_all(wanted.collect()).await?;
+        let store = self.store.clone();
+        tokio::task::spawn_blocking(move || store.pin(&owner, &digests)).await.map_err(stopped)??;
+        Ok(Response::new(v1::KeepResponse {}))
     }
 
     async fn count(&self, _: Request<v1::CountRequest>) -> Result<Response<v1::CountResponse>, Status> {
@@ -165,7 +211,7 @@ fn give(
             store.counters().delivered();
             return Ok(());
         }
-        let chunk = v1::Chunk { data: data.into(), size: if first { size } else { 0 } };
+        let chunk = v1::Chunk { data: data.into(), size: if first { size } else { 0 }, coming: false };
         if chunks.blocking_send(Ok(chunk)).is_err() {
             return Ok(());
         }

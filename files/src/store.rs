@@ -33,6 +33,8 @@ use crate::{CHUNK, Error};
 
 /// So many transfers that broke off may wait to go on.
 const MOST_BROKEN: usize = 64;
+/// When there is no room, what owners need goes all the same that nobody has heard of for so long: they are gone for good.
+const UNHEARD_OF: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Keeps objects; cheap to clone.
 #[derive(Debug, Clone)]
@@ -305,6 +307,32 @@ impl Store {
         self.state().index.owners().map(str::to_owned).collect()
     }
 
+    /// What an owner needs and is here.
+    pub fn pinned(&self, owner: &str) -> Vec<Digest> {
+        let state = self.state();
+        state.index.pinned(owner).filter(|digest| state.index.size(digest).is_some()).copied().collect()
+    }
+
+    /// Somebody says that an owner still needs what it needed.
+    pub fn confirm(&self, owner: &str) {
+        let _ = File::options().append(true).open(self.pins(owner)).and_then(|it| it.set_modified(SystemTime::now()));
+    }
+
+    /// Owners that nobody has heard of for long need nothing any more; true if there was one.
+    fn release_unheard_of(&self, state: &mut State) -> bool {
+        let old = |path: &Path| {
+            let changed = fs::metadata(path).and_then(|about| about.modified());
+            changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > UNHEARD_OF))
+        };
+        let owners: Vec<String> = state.index.owners().filter(|it| old(&self.pins(it))).map(str::to_owned).collect();
+        for owner in &owners {
+            warn!(owner, "nobody has asked for its files for long: they may go");
+            state.index.release(owner, &[]);
+            let _ = fs::remove_file(self.pins(owner));
+        }
+        !owners.is_empty()
+    }
+
     fn pins(&self, owner: &str) -> PathBuf {
         self.0.folder.join("pins").join(blake3::hash(owner.as_bytes()).to_hex().as_str())
     }
@@ -318,6 +346,9 @@ impl Store {
                 state.index.unreserve(partial.size);
                 let _ = fs::remove_file(&partial.path);
             }
+            gone = state.index.reserve(bytes);
+        }
+        if gone.is_err() && self.release_unheard_of(&mut state) {
             gone = state.index.reserve(bytes);
         }
         for digest in gone? {

@@ -45,7 +45,7 @@ impl Node {
 }
 
 fn wanted(digest: Digest, holders: &[&Arc<str>]) -> Wanted {
-    Wanted { digest, holders: holders.iter().map(|holder| (*holder).clone()).collect() }
+    Wanted { digest, holders: holders.iter().map(|holder| (*holder).clone()).collect(), relays: Vec::new() }
 }
 
 /// Bytes that repeat nowhere near.
@@ -127,10 +127,7 @@ async fn a_transfer_goes_on_where_it_broke_off() {
 async fn other_holders_are_asked_when_one_cannot_give() {
     let (empty, whole, to) = (Node::start(1 << 20).await, Node::start(1 << 20).await, Node::start(1 << 20).await);
     let digest = whole.add(b"here");
-    let gone: Arc<str> = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are ports");
-        listener.local_addr().expect("it listens").to_string().into()
-    };
+    let gone = unreachable().await;
     let all = [&to.address, &gone, &empty.address, &whole.address];
     to.fetcher.get(&wanted(digest, &all)).await.expect("one has it");
     let nobody = Digest([1; 32]);
@@ -138,13 +135,40 @@ async fn other_holders_are_asked_when_one_cannot_give() {
     let Error::Gone { digest, why } = &error else { panic!("{error}") };
     assert_eq!(*digest, nobody);
     assert!(why.contains(&format!("{gone} cannot be reached")) && why.contains("is not here"), "{why}");
-    // Who cannot reach a node asks another one to fetch it.
-    let own = tempfile::tempdir().expect("there is room");
-    let own = Store::open(own.path(), 1 << 20).expect("it can be opened");
-    let digest = whole.add(b"far");
-    Fetcher::through(own, empty.address.clone()).get(&wanted(digest, &[&whole.address])).await.expect("it comes");
     let error = to.fetcher.get(&wanted(nobody, &[&to.address])).await.expect_err("nobody has it");
     assert!(error.to_string().contains("nobody is known to have it"), "{error}");
+}
+
+/// A way to a node that its own network knows alone: others hear that nobody is there.
+async fn unreachable() -> Arc<str> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are ports");
+    listener.local_addr().expect("it listens").to_string().into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_reach_a_node_asks_others_to_fetch_it() {
+    let (near, middle, whole) = (Node::start(1 << 20).await, Node::start(1 << 20).await, Node::start(1 << 20).await);
+    let hidden = unreachable().await;
+    let digest = whole.add(b"far");
+    // The first relay does not reach it either, and turns to the second, which has it.
+    let relays = vec![middle.address.clone(), whole.address.clone()];
+    let far = Wanted { relays, ..wanted(digest, &[&hidden]) };
+    near.fetcher.get(&far).await.expect("it comes through others");
+    assert_eq!((near.counted().objects_in, middle.counted().objects_in), (1, 1));
+    assert!(middle.store.has(&digest));
+    // A relay that has it need not fetch it.
+    let other = Node::start(1 << 20).await;
+    other.fetcher.get(&far).await.expect("it comes through others");
+    assert_eq!((whole.counted().objects_out, middle.counted().objects_in), (1, 1));
+    // One that nobody has comes to an end, with what everybody said.
+    let nobody = Wanted { digest: Digest([1; 32]), ..far.clone() };
+    let error = near.fetcher.get(&nobody).await.expect_err("nobody has it").to_string();
+    assert!(error.contains(&format!("{}: ", middle.address)) && error.contains("cannot be reached"), "{error}");
+    // A relay without room does not keep others from helping.
+    let small = Node::start(1).await;
+    let digest = whole.add(b"also far");
+    let relays = vec![small.address.clone(), whole.address.clone()];
+    near.fetcher.get(&Wanted { relays, ..wanted(digest, &[&hidden]) }).await.expect("the other one helps");
 }
 
 #[tokio::test(flavor = "multi_thread")]

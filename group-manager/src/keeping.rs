@@ -32,8 +32,12 @@ pub(crate) async fn save(repository: &Store, group: &str, state: &v1::GroupState
 pub(crate) fn substance(state: &v1::GroupState) -> v1::GroupState {
     let node = |known: &v1::KnownNode| {
         let heartbeat = known.heartbeat.as_ref();
-        let heartbeat =
-            heartbeat.map(|it| v1::Heartbeat { node: it.node.clone(), draining: it.draining, ..Default::default() });
+        let heartbeat = heartbeat.map(|it| v1::Heartbeat {
+            node: it.node.clone(),
+            draining: it.draining,
+            life: it.life,
+            ..Default::default()
+        });
         v1::KnownNode { heartbeat, drain: known.drain, silent_ms: 0 }
     };
     let group = |it: &v1::GroupSummary| v1::GroupSummary {

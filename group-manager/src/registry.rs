@@ -48,9 +48,11 @@ impl Registry {
         let Some(node) = heartbeat.node.as_ref().filter(|node| !node.name.is_empty()) else { return false };
         let name = node.name.clone();
         let old = self.nodes.get(&name);
-        let drain = old.is_some_and(|old| old.drain);
-        let changed =
-            old.is_none_or(|old| old.heartbeat.node != heartbeat.node || old.heartbeat.draining != heartbeat.draining);
+        // One that was started again is not the one that was to drain.
+        let drain = old.is_some_and(|old| old.drain && old.heartbeat.life == heartbeat.life);
+        let changed = old.is_none_or(|old| {
+            old.heartbeat.node != heartbeat.node || old.heartbeat.draining != heartbeat.draining || old.drain != drain
+        });
         let entry = Entry { heartbeat, learned: now, silent: Duration::ZERO, until: now + LEASE, drain, heard: true };
         self.nodes.insert(name, entry);
         changed
@@ -242,6 +244,10 @@ mod tests {
         assert!(names(&registry).is_empty());
         assert_eq!(registry.draining()[0].name, "a");
         assert!(registry.nodes(Duration::ZERO)[0].draining);
+        // Started again, it is not to drain any more.
+        let again = v1::Heartbeat { life: 1, ..heartbeat("a", &[v1::Role::ActivityManager]) };
+        assert!(registry.beat(again, Duration::ZERO) && !registry.wants_drain("a"));
+        assert_eq!(names(&registry), ["a"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -162,7 +162,7 @@ impl Node {
                 managers: managers.clone(),
                 foreign_groups: config.foreign_groups.clone(),
                 foreign_slots,
-                files: files.as_ref().map(|files| files.fetcher.store().clone()),
+                files: files.as_ref().map(|files| files.fetcher.clone()),
                 printed,
             };
             Some(xavantes_process_coordinator::Service::open(options, store).await?)
@@ -239,7 +239,9 @@ impl Node {
         let beat = {
             let (coordinator, worker, draining) = (coordinator.clone(), worker.clone(), draining.clone());
             let group = config.group.clone();
+            let life = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
             move || v1::Heartbeat {
+                life,
                 node: Some(description.clone()),
                 group: group.clone(),
                 busy: worker.as_ref().map_or(0, |worker| worker.busy()),

@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::driver::{Incoming, Recovered};
+use crate::driver::{Besides, Incoming, Recovered};
 use crate::journal::Placement;
 use crate::link::{self, Context, Orders, owner};
 use crate::pool::{Effect, Key, Moved, Pool, Share, Task, Told, Vicinity, Whereabouts};
@@ -48,6 +48,10 @@ pub(crate) enum PoolMail {
     Holds(Arc<str>, Vec<Digest>),
     Lacks(Arc<str>, Vec<Digest>),
     Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
+    /// Who could fetch files of other groups?
+    Relays(oneshot::Sender<Vec<String>>),
+    /// Which parts of a process are where, at other coordinators?
+    Handed(Arc<str>, oneshot::Sender<Vec<(String, String)>>),
     /// Here, and if workers may have kept something, there too.
     Release(Arc<v1::Release>, bool),
     Where(Vec<Key>, oneshot::Sender<Vec<Option<Whereabouts>>>),
@@ -153,12 +157,14 @@ impl Dispatcher {
             PoolMail::Release(release, everywhere) => {
                 if let Some(files) = &self.context.files {
                     let owner = owner(&self.context.hello.realm, &release.process);
-                    files.release_except(&owner, &release.files, &release.directories);
+                    files.store().release_except(&owner, &release.files, &release.directories);
                 }
                 if everywhere {
                     pool.release(&release);
                 }
             }
+            PoolMail::Relays(answer) => drop(answer.send(pool.relays())),
+            PoolMail::Handed(process, answer) => drop(answer.send(pool.handed(&process))),
             PoolMail::Vicinity(path, answer) => drop(answer.send(pool.vicinity(&path))),
             PoolMail::Where(keys, answer) => drop(answer.send(pool.whereabouts(&keys))),
         }
@@ -187,7 +193,9 @@ impl Dispatcher {
             Effect::Tell(key, told) => {
                 let Some(process) = self.context.processes.find(&key.0) else { return };
                 let incoming = match told {
-                    Told::Answered(outcome) => Incoming::Answered { key, outcome, elsewhere: None, from: None },
+                    Told::Answered(outcome) => {
+                        Incoming::Answered { key, outcome, besides: Besides::default(), from: None }
+                    }
                     Told::Lost => Incoming::Lost(key),
                     Told::Placed(place) => Incoming::Placed(key, place),
                 };

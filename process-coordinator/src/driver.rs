@@ -1,7 +1,9 @@
 //! One process between the world and its engine: what happens goes in, records for the journal and effects come out, and
 //! no effect comes out before what it follows from was recorded. Without I/O, clock or threads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use xavantes_engine::{
@@ -14,10 +16,10 @@ use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
 use crate::convert::{answer_from, call_from, element_from, made, subtree};
-use crate::history::Past;
-use crate::holdings::needs as needed;
+use crate::history::{Past, Took};
+use crate::holdings::{Need, needs as needed};
 use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
-use crate::lineage::{Lineage, Recipe, Repairs, Step, is_repair};
+use crate::lineage::{Lineage, Recipe, Repairs, Step, digests, is_repair};
 use crate::pool::{Key, Needs, Share, Task};
 use crate::reuse::{Found, Keep, Reuse, Sought, Why};
 
@@ -38,8 +40,8 @@ pub enum Incoming<R, V> {
         key: Key,
         /// How.
         outcome: v1::answer::Outcome,
-        /// Of a subtree: what became of everything in it.
-        elsewhere: Option<Box<Elsewhere>>,
+        /// What came with that.
+        besides: Besides,
         /// Who wants to know that it was recorded.
         from: Option<R>,
     },
@@ -75,6 +77,26 @@ pub enum Incoming<R, V> {
     TimePassed,
     /// There is more to do, or more room to do it.
     Continued,
+}
+
+/// What comes with an answer besides its outcome.
+#[derive(Debug, Default)]
+pub struct Besides {
+    /// Of a subtree: what became of everything in it.
+    pub elsewhere: Option<Box<Elsewhere>>,
+    /// Of a subtree: how the files were made that it gives.
+    pub recipes: Vec<v1::Recipe>,
+    /// Of a program: what it took.
+    pub usage: Option<v1::Usage>,
+}
+
+impl Besides {
+    /// Takes it out of an answer.
+    pub fn take(answer: &mut v1::Answer) -> Self {
+        let history = answer.history.take().unwrap_or_default();
+        let elsewhere = answer.counts.take().map(|counts| Box::new(Elsewhere::from_wire(counts, history)));
+        Self { elsewhere, recipes: std::mem::take(&mut answer.recipes), usage: answer.usage.take() }
+    }
 }
 
 /// What a person or program wants.
@@ -150,6 +172,9 @@ pub struct Driver<R, V> {
     repairs: Repairs,
     reuse: Reuse,
     reused: u64,
+    /// What programs took, by activity type; and of that, what is not recorded yet.
+    took: BTreeMap<u32, Took>,
+    unrecorded: BTreeMap<u32, Took>,
     keeps: Vec<Keep>,
     /// How many activities may be out, and how many more because results are looked for.
     room: u64,
@@ -163,6 +188,8 @@ pub struct Driver<R, V> {
     snapshot: usize,
     /// How large the first may become.
     large: usize,
+    /// Who fetches files for workers that do not reach those that have them.
+    relays: Vec<String>,
 }
 
 impl<R, V> Driver<R, V> {
@@ -182,6 +209,8 @@ impl<R, V> Driver<R, V> {
             repairs: Repairs::default(),
             reuse: Reuse::default(),
             reused: 0,
+            took: BTreeMap::new(),
+            unrecorded: BTreeMap::new(),
             keeps: Vec::new(),
             room: 0,
             extra: 0,
@@ -191,6 +220,7 @@ impl<R, V> Driver<R, V> {
             journal: 0,
             snapshot: 0,
             large: LARGE_JOURNAL,
+            relays: Vec::new(),
         }
     }
 
@@ -210,12 +240,12 @@ impl<R, V> Driver<R, V> {
         let engine = Engine::restore(program, kept.state);
         let mut driver = Self::new(id, engine, root, wire, Output::default());
         (driver.places, driver.elsewhere, driver.now) = (kept.places, kept.elsewhere, Time(kept.at));
-        (driver.lineage, driver.reused) = (kept.lineage, kept.reused);
+        (driver.lineage, driver.reused, driver.took) = (kept.lineage, kept.reused, kept.took);
         let mut out: Vec<Recovered> = Vec::new();
         for command in driver.engine.outstanding() {
             match command {
-                Command::Dispatch { element, attempt, activity, parameters } => {
-                    let task = driver.task(element, attempt, activity, &parameters);
+                Command::Dispatch { element, attempt, activity, parameters, timeout } => {
+                    let task = driver.task(element, attempt, activity, &parameters, timeout);
                     out.push(Recovered { task, place: None, stop: false, paused: None });
                 }
                 Command::Delegate(delegation) => {
@@ -270,6 +300,11 @@ impl<R, V> Driver<R, V> {
         self.reuse.unwanted = true;
     }
 
+    /// Nodes that fetch files for who does not reach those that have them, the nearest first.
+    pub fn set_relays(&mut self, relays: Vec<String>) {
+        self.relays = relays;
+    }
+
     /// Makes snapshots of smaller journals too.
     pub fn set_large_journal(&mut self, bytes: usize) {
         self.large = bytes;
@@ -312,6 +347,7 @@ impl<R, V> Driver<R, V> {
     pub fn past(&self, began_ms: u64) -> Past {
         let mut past = Past::of(self.engine.state().history(), began_ms);
         past.add(&self.elsewhere.past);
+        self.took.iter().chain(&self.unrecorded).for_each(|(activity, took)| past.add_taken(*activity, took));
         past
     }
 
@@ -338,13 +374,18 @@ impl<R, V> Driver<R, V> {
                 self.repair(sandbox, steps);
                 self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
             }
-            Incoming::Answered { key, outcome, elsewhere, from } => {
+            Incoming::Answered { key, outcome, besides, from } => {
                 let keep = self.keepable(&key, &outcome);
+                let activity = self.engine.activity(element_from(key.1)).map(|(number, _)| number as u32);
                 // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
                 if let Some(completed) = self.answer(sandbox, &key, outcome) {
                     self.places.remove(&(key.1, key.2));
-                    if let Some(elsewhere) = elsewhere {
+                    if let Some(elsewhere) = besides.elsewhere {
                         self.note(Note::Elsewhere(*elsewhere));
+                        self.inherit(besides.recipes);
+                    }
+                    if let (Some(activity), Some(usage)) = (activity, besides.usage) {
+                        self.unrecorded.entry(activity).or_default().add(&Took::once(&usage));
                     }
                     self.keeps.extend(keep.filter(|(_, success)| *success == completed).map(|(keep, _)| keep));
                 }
@@ -400,8 +441,8 @@ impl<R, V> Driver<R, V> {
         for command in std::mem::take(&mut self.output.commands) {
             let key = |element: ElementId, attempt| (self.id.clone(), element.bits(), attempt);
             let effect = match command {
-                Command::Dispatch { element, attempt, activity, parameters } => {
-                    let task = self.task(element, attempt, activity, &parameters);
+                Command::Dispatch { element, attempt, activity, parameters, timeout } => {
+                    let task = self.task(element, attempt, activity, &parameters, timeout);
                     self.seek(task, activity, &parameters)
                 }
                 Command::Delegate(delegation) => Effect::Delegate(self.subtree(&delegation)),
@@ -531,13 +572,29 @@ impl<R, V> Driver<R, V> {
         Some((Arc::new(Recipe { activity: activity as u32, parameters: parameters.to_vec(), path }), made))
     }
 
+    /// Files that others made can be made again here.
+    pub fn inherit(&mut self, recipes: Vec<v1::Recipe>) {
+        let activities = self.engine.program().activities.len();
+        for (recipe, made) in recipes.into_iter().filter_map(|told| Recipe::from_wire(told, activities)) {
+            self.note(Note::Made(recipe, made));
+        }
+    }
+
+    /// How the files among values were made.
+    pub fn recipes<'a>(&self, values: impl Iterator<Item = &'a Value>) -> Vec<v1::Recipe> {
+        match self.lineage.is_empty() {
+            true => Vec::new(),
+            false => self.lineage.tell(values.flat_map(digests).collect()),
+        }
+    }
+
     /// Does what the repair of files needs.
     fn repair(&mut self, sandbox: &mut Sandbox, steps: Vec<Step>) {
         for step in steps {
             match step {
                 Step::Follow(element, attempt, recipe) => {
                     let mut task =
-                        self.task(element_from(element), attempt, recipe.activity as usize, &recipe.parameters);
+                        self.task(element_from(element), attempt, recipe.activity as usize, &recipe.parameters, None);
                     task.job.path.clone_from(&recipe.path);
                     self.effects.push(Effect::Dispatch(task));
                 }
@@ -601,6 +658,7 @@ impl<R, V> Driver<R, V> {
             Note::Elsewhere(more) => self.elsewhere.add(more),
             Note::Made(recipe, made) => self.lineage.add(recipe, made),
             Note::Reused => self.reused += 1,
+            Note::Took(activity, took) => self.took.entry(*activity).or_default().add(took),
         }
         self.notes.push(note);
     }
@@ -610,6 +668,10 @@ impl<R, V> Driver<R, V> {
         let (effects, keeps) = (std::mem::take(&mut self.effects), std::mem::take(&mut self.keeps));
         if self.output.events.is_empty() && self.notes.is_empty() {
             return (!effects.is_empty() || !keeps.is_empty()).then_some(Batch { entry: None, keeps, effects });
+        }
+        // Summed up, so that it is not a line for each program.
+        for (activity, took) in std::mem::take(&mut self.unrecorded) {
+            self.note(Note::Took(activity, took));
         }
         let large = self.journal > self.large && self.journal > LARGER * self.snapshot;
         let entry = if large {
@@ -632,7 +694,8 @@ impl<R, V> Driver<R, V> {
             self.lineage.keep_known(&journal::write(self.engine.state()));
         }
         // The fields of `Kept`, in order.
-        journal::write(&(self.now.0, self.engine.state(), &self.places, &self.elsewhere, &self.lineage, self.reused))
+        let rest = (&self.lineage, self.reused, &self.took);
+        journal::write(&(self.now.0, self.engine.state(), &self.places, &self.elsewhere, rest))
     }
 
     /// Did any activity here make files?
@@ -640,15 +703,26 @@ impl<R, V> Driver<R, V> {
         self.lineage.is_used()
     }
 
-    fn task(&self, element: ElementId, attempt: u32, activity: usize, parameters: &[Value]) -> Task {
+    fn task(
+        &self,
+        element: ElementId,
+        attempt: u32,
+        activity: usize,
+        parameters: &[Value],
+        timeout: Option<Duration>,
+    ) -> Task {
         let needs = Needs::of(&self.engine.program().activities[activity]);
-        let job = v1::Job {
+        let mut job = v1::Job {
             activity: activity as u32,
             parameters: parameters.iter().map(value).collect(),
+            timeout_ms: timeout.map(|timeout| timeout.as_millis().try_into().unwrap_or(u64::MAX)),
             ..self.job(element, attempt)
         };
         let (key, program) = ((self.id.clone(), element.bits(), attempt), self.program.clone());
-        let files = parameters.iter().flat_map(needed).collect();
+        let files: Vec<Need> = parameters.iter().flat_map(needed).collect();
+        if !files.is_empty() {
+            job.relays.clone_from(&self.relays);
+        }
         Task { key, program, needs, files, job }
     }
 
@@ -657,6 +731,8 @@ impl<R, V> Driver<R, V> {
         let job = v1::Job {
             parameters: delegation.variables.iter().map(value).collect(),
             subtree: Some(v1::Subtree { no_reuse: self.reuse.unwanted, ..subtree(delegation) }),
+            relays: self.relays.clone(),
+            recipes: self.recipes(delegation.variables.iter().chain(delegation.captured.iter().map(|it| &it.1))),
             ..self.job(element, attempt)
         };
         let key = (self.id.clone(), element.bits(), attempt);

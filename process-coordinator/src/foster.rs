@@ -243,15 +243,26 @@ pub fn answer(
     }
 }
 
-/// An answer that can be sent: one that is too large is a failure instead.
-pub fn sendable(key: &Key, process: &str, outcome: v1::answer::Outcome, counts: v1::Counts, past: &Past) -> v1::Answer {
-    let answer = v1::Answer {
+/// An answer that can be sent: one that is too large leaves out how files were made, or is a failure instead.
+pub fn sendable(
+    key: &Key,
+    process: &str,
+    outcome: v1::answer::Outcome,
+    counts: v1::Counts,
+    past: &Past,
+    recipes: Vec<v1::Recipe>,
+) -> v1::Answer {
+    let mut answer = v1::Answer {
         id: Some(wire_id(key)),
         outcome: Some(outcome),
         counts: Some(counts),
         history: Some(past.to_wire()),
+        recipes,
         ..v1::Answer::default()
     };
+    if answer.encoded_len() > MAX_LARGE {
+        answer.recipes.clear();
+    }
     let size = answer.encoded_len();
     if size <= MAX_LARGE {
         return answer;

@@ -18,6 +18,82 @@ pub struct Past {
     tallies: BTreeMap<(u32, u32), Tally>,
     failures: Vec<(Time, Failure)>,
     steered: Vec<Steered>,
+    /// By activity type.
+    took: BTreeMap<u32, Took>,
+}
+
+/// What attempts of programs took together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    attempts: u64,
+    wall_ms: u64,
+    longest_ms: u64,
+    user_ms: u64,
+    system_ms: u64,
+    peak_memory: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+impl Took {
+    /// What one attempt took.
+    pub fn once(usage: &v1::Usage) -> Self {
+        Self {
+            attempts: 1,
+            wall_ms: usage.wall_ms,
+            longest_ms: usage.wall_ms,
+            user_ms: usage.user_ms,
+            system_ms: usage.system_ms,
+            peak_memory: usage.peak_memory,
+            read_bytes: usage.read_bytes,
+            written_bytes: usage.written_bytes,
+        }
+    }
+
+    /// Adds what others took.
+    pub fn add(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.attempts, other.attempts),
+            (&mut self.wall_ms, other.wall_ms),
+            (&mut self.user_ms, other.user_ms),
+            (&mut self.system_ms, other.system_ms),
+            (&mut self.read_bytes, other.read_bytes),
+            (&mut self.written_bytes, other.written_bytes),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+        self.longest_ms = self.longest_ms.max(other.longest_ms);
+        self.peak_memory = self.peak_memory.max(other.peak_memory);
+    }
+
+    fn to_wire(&self, activity: u32) -> v1::Took {
+        v1::Took {
+            activity,
+            r#type: String::new(),
+            attempts: self.attempts,
+            wall_ms: self.wall_ms,
+            longest_ms: self.longest_ms,
+            user_ms: self.user_ms,
+            system_ms: self.system_ms,
+            peak_memory: self.peak_memory,
+            read_bytes: self.read_bytes,
+            written_bytes: self.written_bytes,
+        }
+    }
+
+    fn from_wire(wire: &v1::Took) -> Self {
+        Self {
+            attempts: wire.attempts,
+            wall_ms: wire.wall_ms,
+            longest_ms: wire.longest_ms,
+            user_ms: wire.user_ms,
+            system_ms: wire.system_ms,
+            peak_memory: wire.peak_memory,
+            read_bytes: wire.read_bytes,
+            written_bytes: wire.written_bytes,
+        }
+    }
 }
 
 impl Past {
@@ -29,7 +105,22 @@ impl Past {
             tallies: history.tallies().map(|(place, it)| (place, tally(it))).collect(),
             failures: history.failures().iter().map(|(at, failure)| (when(*at), failure.clone())).collect(),
             steered: history.steered().map(|it| Steered { at: when(it.at), ..it.clone() }).collect(),
+            took: BTreeMap::new(),
         }
+    }
+
+    /// Adds what programs of an activity type took.
+    pub fn add_taken(&mut self, activity: u32, took: &Took) {
+        self.took.entry(activity).or_default().add(took);
+    }
+
+    /// What programs took, by the names of their types.
+    pub fn took(&self, program: &Program) -> Vec<v1::Took> {
+        let named = |(activity, took): (&u32, &Took)| {
+            let r#type = program.activities.get(*activity as usize)?.name.to_string();
+            Some(v1::Took { r#type, ..took.to_wire(*activity) })
+        };
+        self.took.iter().filter_map(named).collect()
     }
 
     /// Adds what happened elsewhere.
@@ -43,6 +134,7 @@ impl Past {
         self.steered.extend(other.steered.iter().cloned());
         self.steered.sort_by_key(|it| it.at);
         self.steered.drain(..self.steered.len().saturating_sub(MOST_STEERED));
+        other.took.iter().for_each(|(activity, took)| self.add_taken(*activity, took));
     }
 
     /// For the wire, and for the repository.
@@ -65,7 +157,8 @@ impl Past {
         let steered = self.steered.iter().map(|it| remark(it.at, &it.path, What::Steered(it.what.clone())));
         let mut remarks: Vec<v1::Remark> = failures.chain(steered).collect();
         remarks.sort_by_key(|remark| remark.at_ms);
-        v1::History { tallies: self.tallies.iter().map(tally).collect(), remarks }
+        let took = self.took.iter().map(|(activity, took)| took.to_wire(*activity)).collect();
+        v1::History { tallies: self.tallies.iter().map(tally).collect(), remarks, took }
     }
 
     /// From the wire, or from the repository.
@@ -84,6 +177,7 @@ impl Past {
             };
             past.tallies.entry((it.process, it.node)).or_default().add(&tally);
         }
+        wire.took.iter().for_each(|took| past.add_taken(took.activity, &Took::from_wire(took)));
         for v1::Remark { at_ms, path, what } in wire.remarks {
             match what {
                 Some(v1::remark::What::Failed(why)) => past.failures.push((Time(at_ms), failure_from(why))),
@@ -107,6 +201,7 @@ impl Past {
         let mut element = self.draw(program, &homes, place, path, depth, most);
         if place.site.is_none() {
             element.remarks = self.to_wire().remarks;
+            element.took = self.took(program);
         }
         Ok(element)
     }

@@ -9,7 +9,7 @@ use xavantes_engine::{Event, State};
 use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 
-use crate::history::Past;
+use crate::history::{Past, Took};
 use crate::lineage::{Lineage, Recipe};
 
 /// What is known of a process from its beginning, and never changes.
@@ -29,6 +29,8 @@ pub struct Head {
     pub parent: Option<Origin>,
     /// Its activities run, whatever was kept of them.
     pub no_reuse: bool,
+    /// Of a subtree: coordinators that fetch files of its parent, the nearest first.
+    pub relays: Vec<String>,
     /// Its first record.
     pub first: Vec<u8>,
 }
@@ -101,6 +103,8 @@ pub enum Note {
     Made(Arc<Recipe>, Vec<Digest>),
     /// An activity completed without being run, by what was kept from an earlier time.
     Reused,
+    /// Programs of an activity type took that, since this was last noted.
+    Took(u32, Took),
 }
 
 /// What happened at a time: everything, or everything since.
@@ -129,6 +133,8 @@ pub struct Kept {
     pub lineage: Lineage,
     /// Activities that completed without being run.
     pub reused: u64,
+    /// What programs took, by activity type.
+    pub took: BTreeMap<u32, Took>,
 }
 
 impl Kept {
@@ -138,6 +144,7 @@ impl Kept {
             Note::Elsewhere(more) => self.elsewhere.add(&more),
             Note::Made(recipe, made) => self.lineage.add(&recipe, &made),
             Note::Reused => self.reused += 1,
+            Note::Took(activity, took) => self.took.entry(activity).or_default().add(&took),
         }
     }
 }

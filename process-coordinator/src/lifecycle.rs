@@ -23,6 +23,7 @@ use crate::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
 use crate::driver::{Driver, Incoming};
 use crate::foster::{self, Caller};
 use crate::journal::{self, Head, Origin, Placement, Summary};
+use crate::keeping::Keeping;
 use crate::link::{Context, Orders, owner};
 use crate::outputs::Outputs;
 use crate::parents::{Parent, Parents};
@@ -40,6 +41,9 @@ const SWEEP: Duration = Duration::from_secs(60);
 const TELL_AGAIN: Duration = Duration::from_secs(2);
 /// A parent is asked so often whether it still waits for a subtree.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Coordinators around a subtree that are asked for its files: deeper ones do not turn to those further out.
+const MOST_RELAYS: usize = 4;
 
 /// Documents under this kind are [`Word`]s for whoever has the parents of subtrees.
 const MOVED: &str = "moved";
@@ -59,6 +63,7 @@ pub(crate) struct Coordinator {
     pub repository: Store,
     pub programs: Programs,
     pub shelf: Arc<Shelf>,
+    keeping: Arc<Keeping>,
     pub processes: Processes,
     pub parents: Arc<Parents>,
     pub pool: PoolSender,
@@ -94,10 +99,17 @@ impl Coordinator {
             managers: options.managers.clone().into(),
             files: options.files.clone(),
         };
+        let keeping = Arc::new(Keeping {
+            pool: pool.clone(),
+            files: options.files.clone(),
+            address: options.address.clone(),
+            realm: repository.realm().to_owned(),
+        });
         let (dispatcher, share) = Dispatcher::new(context);
         let coordinator = Arc::new(Self {
             programs: Programs::open(repository.clone()).await?,
-            shelf: Arc::new(Shelf::open(repository.clone(), pool.clone(), &options).await?),
+            shelf: Arc::new(Shelf::open(repository.clone(), keeping.clone(), &options).await?),
+            keeping,
             options,
             processes,
             parents: Arc::default(),
@@ -368,6 +380,7 @@ impl Coordinator {
         if head.no_reuse {
             driver.refuse_reuse();
         }
+        driver.set_relays([&self.options.address].into_iter().chain(&head.relays).cloned().collect());
         self.processes.add(id.clone(), Handle { path, mail, status: reader, outputs: outputs.clone() });
         // The engine's clock goes on while nobody runs it.
         let passed = Duration::from_millis(unix_ms().saturating_sub(head.submitted_ms));
@@ -379,6 +392,7 @@ impl Coordinator {
             at_least,
             repository: self.repository.clone(),
             shelf: self.shelf.clone(),
+            keeping: self.keeping.clone(),
             outputs,
             processes: self.processes.clone(),
             pool: self.pool.clone(),
@@ -431,7 +445,7 @@ impl Coordinator {
             let mask = u64::MAX >> (64 - 4 * digits);
             let id: Arc<str> = format!("{process_type}-{:0digits$x}", random & mask).into();
             let start = Start::new(id.clone(), process, parameters.clone());
-            let wish = (request.request_id.as_str(), request.no_reuse);
+            let wish = Wish { request: &request.request_id, no_reuse: request.no_reuse, ..Wish::default() };
             match self.start(id.clone(), loaded.clone(), start, wish, None).await {
                 Ok(_) => return Ok(id),
                 Err(Unstarted::Taken) if request.request_id.is_empty() => {}
@@ -449,14 +463,13 @@ impl Coordinator {
         Err(Status::resource_exhausted("there is no free id for the process"))
     }
 
-    /// Keeps a process and starts it; gives its epoch. Bad parameters leave nothing behind. What is wished is the id of the
-    /// request, and whether all activities are to run.
+    /// Keeps a process and starts it; gives its epoch. Bad parameters leave nothing behind.
     async fn start(
         self: &Arc<Self>,
         id: Arc<str>,
         (program, wire): Loaded,
         start: Start,
-        (request, no_reuse): (&str, bool),
+        wish: Wish<'_>,
         origin: Option<(Origin, Parent)>,
     ) -> Result<u64, Unstarted> {
         let (root, given) = (start.root, start.parameters.clone());
@@ -466,15 +479,17 @@ impl Coordinator {
             .map_err(|problems| Unstarted::Bad(problems.join("\n")))?;
         self.programs.keep(&wire).await.map_err(Unstarted::NotKept)?;
         let mut driver = Driver::new(id.clone(), engine, root, wire.clone(), output);
+        driver.inherit(wish.recipes);
         let (origin, parent) = origin.unzip();
         let head = Head {
             program: wire.digest.clone(),
             process_type,
             root: (root.process as u32, root.node.0),
             submitted_ms: unix_ms(),
-            request: request.to_owned(),
+            request: wish.request.to_owned(),
             parent: origin,
-            no_reuse,
+            no_reuse: wish.no_reuse,
+            relays: wish.relays,
             first: driver.first().into(),
         };
         let epoch = self.repository.create(&id, journal::write(&head)).await.map_err(|error| match error {
@@ -506,7 +521,9 @@ impl Coordinator {
         let Some(loaded) = self.programs.find(&job.program) else {
             return parents.refuse(caller, &key, "the program is not known here");
         };
-        let no_reuse = subtree.no_reuse;
+        let (no_reuse, recipes) = (subtree.no_reuse, job.recipes);
+        let relays = job.relays.into_iter().take(MOST_RELAYS).collect();
+        let wish = Wish { no_reuse, recipes, relays, ..Wish::default() };
         let start = match start_from(&loaded.0, path, job.parameters, subtree) {
             Ok(start) => start,
             Err(unfit) => return parents.refuse(caller, &key, unfit.0),
@@ -520,7 +537,7 @@ impl Coordinator {
         };
         let parent = Parent { caller: caller.clone(), key: key.clone(), parents: parents.clone() };
         let (address, asking) = (origin.address.clone(), parent.clone());
-        match self.start(name, loaded, start, ("", no_reuse), Some((origin, parent))).await {
+        match self.start(name, loaded, start, wish, Some((origin, parent))).await {
             Ok(epoch) => self.tell_parent(asking, address, epoch, true),
             Err(Unstarted::Taken) => parents.refuse(caller, &key, "another coordinator has it"),
             Err(Unstarted::Bad(problems)) => parents.refuse(caller, &key, &problems),
@@ -577,7 +594,7 @@ impl Coordinator {
 
     /// Files that users brought for a process stay at least until it has ended.
     fn keep_files(&self, process: &str, parameters: &[(String, Value)]) {
-        let Some(store) = &self.options.files else { return };
+        let Some(store) = self.options.files.as_ref().map(|files| files.store()) else { return };
         let mut needed: Vec<Digest> = Vec::new();
         for (_, value) in parameters {
             value.each_file(&mut |file| {
@@ -634,6 +651,18 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// How a process is to be started.
+#[derive(Default)]
+struct Wish<'a> {
+    /// The id of the request.
+    request: &'a str,
+    /// All its activities are to run.
+    no_reuse: bool,
+    /// Of a subtree: how the files were made that it is given, and who fetches them.
+    recipes: Vec<v1::Recipe>,
+    relays: Vec<String>,
 }
 
 /// Why a process was not started.

@@ -5,16 +5,22 @@
 //! is gone waits while the recipe is followed once more, by a *repair*, which is an attempt that the engine knows nothing of.
 //! What comes out must be the same, byte for byte: what was recorded as a result does not change. Files that a repair itself
 //! needs, and that are gone too, are repaired first.
+//!
+//! Recipes go with files to and from subtrees that run elsewhere, so that whoever needs a file can make it again.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::Value;
-use xavantes_proto::v1;
+use xavantes_proto::{Message, v1, value, value_from};
 
 use crate::pool::Key;
+
+/// Recipes that go with the files of a subtree take so many bytes at most. If they took more none do: a part of them could
+/// lead to what is not there.
+pub const MOST_TOLD: usize = 8 << 20;
 
 /// How files were made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +31,16 @@ pub struct Recipe {
     pub parameters: Vec<Value>,
     /// The element that made them.
     pub path: String,
+}
+
+impl Recipe {
+    /// As it was told, with what it made; nothing if it is not one of a program with so many activity types.
+    pub fn from_wire(told: v1::Recipe, activities: usize) -> Option<(Arc<Self>, Vec<Digest>)> {
+        let v1::Recipe { activity, parameters, path, made } = told;
+        let parameters = parameters.into_iter().map(value_from).collect::<Result<_, _>>().ok()?;
+        let made = made.iter().filter_map(|bytes| Digest::from_bytes(bytes)).collect();
+        ((activity as usize) < activities).then(|| (Arc::new(Self { activity, parameters, path }), made))
+    }
 }
 
 /// The recipes of a process.
@@ -47,6 +63,30 @@ impl Lineage {
     /// How a file was made.
     pub fn find(&self, digest: &Digest) -> Option<&Arc<Recipe>> {
         self.recipes.get(digest)
+    }
+
+    /// How these files were made, and those that they were made from.
+    pub fn tell(&self, files: Vec<Digest>) -> Vec<v1::Recipe> {
+        let (mut told, mut places) = (Vec::<v1::Recipe>::new(), HashMap::new());
+        let (mut seen, mut open, mut size) = (HashSet::new(), files, 0);
+        while let Some(digest) = open.pop() {
+            let Some(recipe) = self.find(&digest).filter(|_| seen.insert(digest)) else { continue };
+            let place = *places.entry(Arc::as_ptr(recipe)).or_insert_with(|| {
+                let parameters: Vec<v1::Value> = recipe.parameters.iter().map(value).collect();
+                let (activity, path) = (recipe.activity, recipe.path.clone());
+                let recipe_told = v1::Recipe { activity, parameters, path, made: Vec::new() };
+                size += recipe_told.encoded_len();
+                told.push(recipe_told);
+                recipe.parameters.iter().for_each(|parameter| open.extend(digests(parameter)));
+                told.len() - 1
+            });
+            told[place].made.push(digest.0.to_vec());
+            size += digest.0.len();
+            if size > MOST_TOLD {
+                return Vec::new();
+            }
+        }
+        told
     }
 
     /// Was any file made by an activity of this process?
@@ -382,6 +422,29 @@ mod tests {
         }
         let (_, message) = told(repairs.lack(&lineage, key(8), lacks(&[1])));
         assert!(message.contains("made again 10 times"), "{message}");
+    }
+
+    #[test]
+    fn recipes_go_with_files_and_with_what_these_were_made_from() {
+        let told = lineage().tell(vec![digest(3), digest(3), digest(9)]);
+        assert_eq!(
+            told.iter().map(|recipe| (&*recipe.path, recipe.made.len())).collect::<Vec<_>>(),
+            [("p/b", 1), ("p/a", 1)]
+        );
+        assert!(lineage().tell(vec![digest(9)]).is_empty());
+        let mut heard = Lineage::default();
+        for recipe in told.clone() {
+            let (recipe, made) = Recipe::from_wire(recipe, 1).expect("there is such an activity type");
+            heard.add(&recipe, &made);
+        }
+        assert_eq!(heard.find(&digest(3)), lineage().find(&digest(3)));
+        assert_eq!((heard.find(&digest(1)), heard.len()), (lineage().find(&digest(1)), 2));
+        assert_eq!(Recipe::from_wire(told[0].clone(), 0), None);
+        // All or nothing.
+        let large = recipe("p/large", vec![Value::from("x".repeat(MOST_TOLD).as_str())]);
+        let mut all = lineage();
+        all.add(&large, &[digest(5)]);
+        assert!(all.tell(vec![digest(3), digest(5)]).is_empty());
     }
 
     #[test]

@@ -17,8 +17,8 @@ use xavantes_repository::Store;
 
 use crate::convert::{made, release};
 use crate::dispatcher::{PoolMail, PoolSender};
-use crate::driver::Incoming;
-use crate::journal::{self, Elsewhere, Summary};
+use crate::driver::{Besides, Incoming};
+use crate::journal::{self, Summary};
 use crate::pool::{Key, Order, Peer, key_of, wire_id};
 use crate::process::{Mail, Processes};
 
@@ -32,6 +32,7 @@ impl Order {
             Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.0.len() + 32,
             Self::Claim(claims) => claims.iter().map(|claim| claim.encoded_len() + 4).sum(),
             Self::Release(release) => release.encoded_len(),
+            Self::Recall => 2,
         }
     }
 }
@@ -54,7 +55,7 @@ pub(crate) struct Context {
     /// The managers of the group.
     pub managers: Arc<[String]>,
     /// Files of this node.
-    pub files: Option<xavantes_files::Store>,
+    pub files: Option<xavantes_files::Fetcher>,
 }
 
 /// For whom files are kept.
@@ -179,6 +180,7 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
             Order::Claim(claims) => message.claims.extend(claims),
             Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
+            Order::Recall => message.recall = true,
         }
     }
     message
@@ -227,7 +229,8 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     let mut answered: Vec<Key> = Vec::with_capacity(report.answers.len());
     let mut mail: Vec<(Arc<str>, Vec<crate::process::Happened>)> = Vec::new();
     let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();
-    for answer in report.answers {
+    for mut answer in report.answers {
+        let besides = Besides::take(&mut answer);
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
         let key = match answered.last() {
             // Mostly they are of one process.
@@ -247,9 +250,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
         }
         answered.push(key.clone());
         let process = key.0.clone();
-        let history = answer.history.unwrap_or_default();
-        let elsewhere = answer.counts.map(|counts| Box::new(Elsewhere::from_wire(counts, history)));
-        let answer = Incoming::Answered { key, outcome, elsewhere, from: Some(orders.clone()) };
+        let answer = Incoming::Answered { key, outcome, besides, from: Some(orders.clone()) };
         match mail.last_mut() {
             Some((last, answers)) if *last == process => answers.push(answer),
             _ => mail.push((process, vec![answer])),

@@ -102,6 +102,7 @@ impl Outputs {
             collected: product.collected.as_ref().map(value),
             reused,
             missed,
+            relays: Vec::new(),
         })
     }
 }

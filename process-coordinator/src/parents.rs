@@ -14,7 +14,7 @@ use crate::pool::{Key, Order, key_of, wire_id};
 /// Something to tell a parent's coordinator.
 #[derive(Debug)]
 pub(crate) enum Report {
-    Answer(v1::Answer),
+    Answer(Box<v1::Answer>),
     Call(v1::SharedCall),
     Known(v1::Known),
 }
@@ -87,7 +87,7 @@ impl Parents {
         let (running, answers) = desk.books.of(caller);
         let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
         let hello = v1::WorkerHello { running, answered, ..v1::WorkerHello::default() };
-        answers.into_iter().for_each(|answer| drop(sender.send(Report::Answer(answer))));
+        answers.into_iter().for_each(|answer| drop(sender.send(Report::Answer(answer.into()))));
         for pending in desk.calls.values().filter(|pending| pending.parent == *caller) {
             let _ = sender.send(Report::Call(pending.call.clone()));
         }
@@ -112,7 +112,7 @@ impl Parents {
         }
         let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
         desk.tell(caller, Report::Known(v1::Known { processes, running, answered }));
-        answers.into_iter().for_each(|answer| desk.tell(caller, Report::Answer(answer)));
+        answers.into_iter().for_each(|answer| desk.tell(caller, Report::Answer(answer.into())));
         for pending in desk.calls.values().filter(|pending| pending.parent == *caller) {
             desk.tell(caller, Report::Call(pending.call.clone()));
         }
@@ -136,7 +136,7 @@ impl Parents {
             Arrival::New => true,
             Arrival::Runs => false,
             Arrival::Over(answer) => {
-                desk.tell(caller, Report::Answer(*answer));
+                desk.tell(caller, Report::Answer(answer));
                 false
             }
         }
@@ -158,7 +158,8 @@ impl Parents {
         desk.books.remove(caller, key);
         let refusal = v1::Refusal { reason: reason.into(), for_good: true };
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        desk.tell(caller, Report::Answer(v1::Answer { id: Some(wire_id(key)), outcome, ..v1::Answer::default() }));
+        let answer = v1::Answer { id: Some(wire_id(key)), outcome, ..v1::Answer::default() };
+        desk.tell(caller, Report::Answer(answer.into()));
     }
 
     /// The parent has an answer: gives the process, which nobody needs any more.
@@ -189,7 +190,7 @@ impl Parent {
         let mut desk = self.parents.desk();
         desk.calls.retain(|_, pending| pending.key != self.key || pending.parent.realm != self.caller.realm);
         let caller = desk.books.finish(&self.caller, &self.key, answer.clone());
-        caller.map(|caller| desk.tell(&caller, Report::Answer(answer))).is_some()
+        caller.map(|caller| desk.tell(&caller, Report::Answer(answer.into()))).is_some()
     }
 
     /// The process is another coordinator's now.

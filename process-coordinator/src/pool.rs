@@ -129,6 +129,8 @@ pub enum Order {
     Claim(Vec<v1::Claim>),
     /// A process needs less of the files that are kept for it.
     Release(Arc<v1::Release>),
+    /// Give back what waits.
+    Recall,
 }
 
 /// Something for a process.
@@ -208,10 +210,15 @@ const MOST_DELEGATIONS: u64 = 64;
 const MOST_HOPELESS: usize = 1024;
 /// Places of subtrees that are remembered, for those who ask for what they wrote.
 const MOST_REMEMBERED: usize = 1024;
+/// So many other coordinators are asked at most to fetch files for a worker.
+const MOST_RELAYS: usize = 4;
 /// A worker has so much ahead as it does in this time.
 const AHEAD: Duration = Duration::from_millis(100);
-/// How fast a worker is, is measured over such times.
+/// How fast a worker is, is measured over such times, and so many answers for each of its slots: they may come all at once.
 const PACE_OVER: Duration = Duration::from_millis(10);
+const PACE_ANSWERS: u32 = 4;
+/// If they do not come for so long it is slow. Then what waits at it is wanted back when others have room, so often.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// An attempt that was handed out, or is about to be, and what its process wants of it since.
 #[derive(Debug, Clone)]
@@ -245,25 +252,32 @@ impl Out {
     }
 }
 
-/// How many answers a worker gives in a second.
+/// How many answers a worker gives in a second, while it has something to do.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
-    since: Duration,
+    /// Since when it has something to do, or it was last looked how long that is.
+    since: Option<Duration>,
+    /// For so long it had something to do, and gave so many answers meanwhile.
+    busy: Duration,
     answers: u32,
-    rate: Option<f64>,
+    /// Before it is known a worker gets nothing ahead.
+    rate: f64,
 }
 
 impl Pace {
-    fn count(&mut self, answers: usize, now: Duration) {
-        if self.answers == 0 && now.saturating_sub(self.since) > 10 * PACE_OVER {
-            // It had nothing to do meanwhile.
-            self.since = now.saturating_sub(PACE_OVER);
-        }
+    /// It has something to do, or nothing.
+    fn work(&mut self, works: bool, now: Duration) {
+        self.busy += self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.since = works.then_some(now);
+    }
+
+    /// It has so many slots, and has given so many answers.
+    fn count(&mut self, answers: usize, slots: u32) {
         self.answers = self.answers.saturating_add(answers as u32);
-        let over = now.saturating_sub(self.since);
-        if over >= PACE_OVER {
-            self.rate = Some(f64::from(self.answers) / over.as_secs_f64());
-            (self.since, self.answers) = (now, 0);
+        let enough = self.answers >= slots.saturating_mul(PACE_ANSWERS) && self.busy >= PACE_OVER;
+        if enough || self.busy >= SLOW {
+            self.rate = f64::from(self.answers) / self.busy.as_secs_f64();
+            (self.busy, self.answers) = (Duration::ZERO, 0);
         }
     }
 }
@@ -507,7 +521,10 @@ impl Pool {
     }
 
     /// A subtree for another coordinator.
-    pub fn delegate(&mut self, task: Task) {
+    pub fn delegate(&mut self, mut task: Task) {
+        if task.job.encoded_len() > MAX_LARGE {
+            task.job.recipes.clear();
+        }
         let size = task.job.encoded_len();
         if size > MAX_LARGE {
             return self.refuse(task.key, &too_large("its variables", size));
@@ -835,12 +852,13 @@ impl Pool {
             }
         }
         if let Some(worker) = self.workers.get_mut(name) {
-            worker.pace.count(keys.len(), now);
             for key in keys {
                 // What it needed it had to get.
                 let files = worker.give_back(key).map(|out| out.task.files).unwrap_or_default();
                 worker.holdings.add(files.iter().map(|need| need.digest));
             }
+            worker.pace.work(!worker.has.is_empty(), now);
+            worker.pace.count(keys.len(), worker.slots);
         }
     }
 
@@ -862,6 +880,19 @@ impl Pool {
     pub fn holders(&self, digest: &Digest) -> Vec<String> {
         let up = self.workers.values().filter(|worker| worker.connected && worker.holdings.has(digest));
         up.map(|worker| worker.address.clone()).take(MOST_HOLDERS).collect()
+    }
+
+    /// Other coordinators that could fetch files.
+    pub fn relays(&self) -> Vec<String> {
+        relays(&self.workers).cloned().collect()
+    }
+
+    /// The parts of a process that are at other coordinators: their paths, and where they are.
+    pub fn handed(&self, process: &str) -> Vec<(String, String)> {
+        let there = self.workers.values().filter(|worker| worker.peer == Peer::Coordinator);
+        let parts = there.flat_map(|worker| worker.has.iter().map(move |(key, out)| (key, out, &worker.address)));
+        let of_it = parts.filter(|(key, ..)| *key.0 == *process);
+        of_it.map(|(_, out, address)| (out.task.job.path.clone(), address.clone())).collect()
     }
 
     /// A process needs less of the files that are kept for it.
@@ -1017,8 +1048,14 @@ impl Pool {
             match next(queue, &self.workers, now) {
                 Some((name, mut task)) => {
                     task.job.holdings = holdings(&self.workers, &name, &task.files);
+                    if !task.files.is_empty() {
+                        let more = relays(&self.workers).filter(|relay| !task.job.relays.contains(relay));
+                        let more: Vec<String> = more.cloned().collect();
+                        task.job.relays.extend(more);
+                    }
                     let epoch = self.active.get(&process).copied().unwrap_or_default();
                     if let Some(worker) = self.workers.get_mut(&name) {
+                        worker.pace.work(true, now);
                         worker.begin(&name, Out::new(task), epoch, &mut self.effects);
                     }
                     stuck = 0;
@@ -1059,6 +1096,7 @@ impl Pool {
         self.excuse(now);
         self.settle(now);
         self.borrow(now);
+        self.take_back(now);
         let mut refused = Vec::new();
         for worker in self.workers.values_mut() {
             worker.pending.retain(|(out, since)| {
@@ -1078,6 +1116,24 @@ impl Pool {
                 std::mem::take(&mut worker.has)
                     .into_keys()
                     .for_each(|key| self.effects.push(Effect::Tell(key, Told::Lost)));
+            }
+        }
+    }
+
+    /// What waits at a worker that has become slow is wanted back, if others have nothing to do.
+    fn take_back(&mut self, now: Duration) {
+        let waits = self.queues.values().any(|queue| !queue.is_empty());
+        let free = |worker: &Worker| worker.has_room(now) && worker.used.cpus < worker.slots;
+        let free = !waits && self.workers.values().any(free);
+        for (name, worker) in &mut self.workers {
+            let works = !worker.has.is_empty();
+            worker.pace.work(works, now);
+            if worker.peer == Peer::Coordinator || !works || worker.pace.busy < SLOW {
+                continue;
+            }
+            worker.pace.count(0, worker.slots);
+            if free && worker.connected && worker.used.cpus > worker.slots {
+                self.effects.push(Effect::Order(name.clone(), Order::Recall));
             }
         }
     }
@@ -1202,6 +1258,12 @@ fn holdings(workers: &BTreeMap<Arc<str>, Worker>, name: &str, files: &[Need]) ->
     found
 }
 
+/// Coordinators that have, or had, subtrees: they reach workers that others may not.
+fn relays(workers: &BTreeMap<Arc<str>, Worker>) -> impl Iterator<Item = &String> {
+    let there = workers.values().filter(|worker| worker.peer == Peer::Coordinator && worker.connected);
+    there.map(|worker| &worker.address).take(MOST_RELAYS)
+}
+
 /// Takes the first task out of a queue that some worker has room for: what waits for a worker that is not there does not
 /// hold up the rest.
 fn next(queue: &mut VecDeque<Task>, workers: &BTreeMap<Arc<str>, Worker>, now: Duration) -> Option<(Arc<str>, Task)> {
@@ -1242,10 +1304,7 @@ impl Worker {
         if let Some(lease) = self.lease {
             return lease.slots.min(self.slots);
         }
-        let ahead = match self.pace.rate {
-            Some(rate) => (rate * AHEAD.as_secs_f64()) as u32,
-            None => self.slots,
-        };
+        let ahead = (self.pace.rate * AHEAD.as_secs_f64()) as u32;
         self.slots + ahead.min(self.queue)
     }
 
@@ -1395,10 +1454,61 @@ mod tests {
         let mut pool = pool(&[("a", 1, &[]), ("b", 1, &[1])]);
         let tasks = (1..=4).map(|element| task(element, &[(1, 10)])).collect();
         let placed = placed(&mut pool, tasks);
-        // The third and fourth wait where the file is, and who does not have it is told who does.
-        assert_eq!(names(&placed)[..3], ["b", "a", "b"]);
+        // Who does not have it is told who does. The others wait here: nobody knows how long those take.
+        assert_eq!(names(&placed), ["b", "a"]);
         assert_eq!(placed[1].1, ["b:1"]);
         assert!(placed[0].1.is_empty());
+    }
+
+    #[test]
+    fn fast_workers_get_more_ahead_and_slow_ones_give_it_back() {
+        let ms = Duration::from_millis;
+        let key = |element: u64| -> Key { ("p".into(), element, 1) };
+        let given = |pool: &mut Pool, now: Duration| {
+            pool.place(now);
+            let orders = pool.effects().into_iter();
+            orders.filter(|effect| matches!(effect, Effect::Order(_, Order::Job(_)))).count()
+        };
+        let mut pool = pool(&[("a", 2, &[])]);
+        (1..=1000).for_each(|element| pool.dispatch(task(element, &[])));
+        assert_eq!(given(&mut pool, ms(0)), 2, "nothing is known of it");
+        // Both answer at once after long: that is slow.
+        pool.answered("a", &[key(1), key(2)], ms(5000));
+        assert_eq!(given(&mut pool, ms(5000)), 2);
+        // Two in two milliseconds, again and again, with some time in which it has nothing to do.
+        let mut next = 3;
+        for wave in 0..10 {
+            let now = ms(6000 + 10 * wave);
+            pool.answered("a", &[key(next), key(next + 1)], now);
+            next += 2;
+            given(&mut pool, now + ms(8));
+        }
+        pool.answered("a", &[key(next), key(next + 1)], ms(6100));
+        assert!(given(&mut pool, ms(6100)) > 50);
+        // Now it takes long, and another one comes.
+        pool.queues.clear();
+        pool.roster(
+            v1::Roster {
+                workers: ["a", "b"]
+                    .map(|name| v1::NodeDescription {
+                        name: name.into(),
+                        address: format!("{name}:1"),
+                        ..Default::default()
+                    })
+                    .into(),
+                ..v1::Roster::default()
+            },
+            ms(6200),
+        );
+        let hello = v1::WorkerHello { slots: 2, queue: 100, ..v1::WorkerHello::default() };
+        pool.connected(&Arc::from("b"), hello, ms(6200));
+        let mut recalls = |from: u64, to: u64| {
+            (from..to).step_by(100).for_each(|now| pool.look(ms(now)));
+            let all = pool.effects();
+            all.iter().filter(|effect| matches!(effect, Effect::Order(name, Order::Recall) if **name == *"a")).count()
+        };
+        assert_eq!(recalls(6200, 7000), 0, "it has not been slow for long");
+        assert_eq!(recalls(7000, 7500), 1);
     }
 
     #[test]

@@ -14,12 +14,13 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1, value};
 use xavantes_repository::{Error, Store};
 
-use crate::convert::{element_from, failure, release};
+use crate::convert::{element_from, failure, references, release};
 use crate::dispatcher::{PoolMail, PoolSender};
 use crate::driver::{Batch, Driver, Effect, Entry, Incoming};
 use crate::foster;
 use crate::history::Past;
 use crate::journal::{self, Summary};
+use crate::keeping::Keeping;
 use crate::link::Orders;
 use crate::outputs::Outputs;
 use crate::parents::Parent;
@@ -190,6 +191,7 @@ pub(crate) struct Runner {
     pub at_least: Time,
     pub repository: Store,
     pub shelf: Arc<Shelf>,
+    pub keeping: Arc<Keeping>,
     pub outputs: Outputs,
     pub processes: Processes,
     pub pool: PoolSender,
@@ -464,7 +466,8 @@ impl Runner {
         if let Some(parent) = &self.parent {
             // It is kept as it is until its parent has the answer. After a crash it ends once more.
             let answer = foster::answer(self.driver.engine().program(), self.driver.root(), outcome, results);
-            let answer = foster::sendable(parent.key(), &self.id, answer, self.driver.counts(), &past);
+            let recipes = self.driver.recipes(results.values());
+            let answer = foster::sendable(parent.key(), &self.id, answer, self.driver.counts(), &past, recipes);
             let kept = match &answer.outcome {
                 Some(v1::answer::Outcome::Completed(completed)) => &completed.results[..],
                 _ => &[],
@@ -485,6 +488,8 @@ impl Runner {
             _ => Vec::new(),
         };
         let release = release(&self.id, results.iter().filter_map(|result: &v1::Parameter| result.value.as_ref()));
+        let values = results.iter().filter_map(|result| result.value.as_ref());
+        let files: Vec<v1::Value> = values.filter(|value| !references(value).is_empty()).cloned().collect();
         let summary = journal::write(&Summary::new(&status, results, &past));
         loop {
             match self.repository.close(&self.id, summary.clone()).await {
@@ -501,6 +506,10 @@ impl Runner {
             }
         }
         let _ = self.pool.send(PoolMail::Release(release.into(), self.driver.made_files()));
+        if !files.is_empty() {
+            let (keeping, id) = (self.keeping.clone(), self.id.clone());
+            tokio::spawn(async move { keeping.bring_home(&id, &files).await });
+        }
         self.processes.remove(&self.id);
         self.status.send_replace(status);
         self.late().await;
@@ -570,7 +579,13 @@ impl Runner {
 
     fn on_show(&self, path: &str, depth: u32, answer: oneshot::Sender<Result<v1::Element, Rejection>>) {
         let shown = match self.driver.engine().find(path) {
-            Ok(Some(id)) => Ok(self.element(id, depth)),
+            Ok(Some(id)) => {
+                let mut element = self.element(id, depth);
+                if *path == **self.driver.engine().id() {
+                    element.took = self.driver.past(0).took(self.driver.engine().program());
+                }
+                Ok(element)
+            }
             Ok(None) => Err(Rejection::NoSuchElement(format!("{path} has ended or not begun").into())),
             Err(rejection) => Err(rejection),
         };

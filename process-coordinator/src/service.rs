@@ -19,6 +19,7 @@ use xavantes_repository::{Entry, Error, Store};
 
 use crate::dispatcher::PoolMail;
 use crate::driver::{Incoming, Wanted};
+use crate::follow::follow;
 use crate::foster::Caller;
 use crate::journal::{self, Head, Placement, Summary};
 use crate::lifecycle::{Coordinator, unavailable};
@@ -50,8 +51,8 @@ pub struct Options {
     pub reuse_size: u64,
     /// Other coordinators use the same repository.
     pub shared: bool,
-    /// Files that users bring for their processes.
-    pub files: Option<xavantes_files::Store>,
+    /// Files of this node: those that users bring for their processes, and results.
+    pub files: Option<xavantes_files::Fetcher>,
     /// Where lines that activities print go, with the paths of their elements.
     pub printed: Option<Printed>,
 }
@@ -354,34 +355,13 @@ impl ProcessCoordinator for Service {
     }
 
     async fn outputs(&self, request: Request<v1::OutputsRequest>) -> Result<Response<Self::OutputsStream>, Status> {
-        let handle = match self.find(&request.into_inner().process).await? {
-            Found::Running(_, handle) => handle,
-            Found::Kept(_) => return Ok(Response::new(Box::pin(tokio_stream::empty()))),
+        let v1::OutputsRequest { process, exact } = request.into_inner();
+        let (id, handle) = match self.find(&process).await? {
+            Found::Running(id, handle) if !exact || *handle.path == *process => (id, handle),
+            _ => return Ok(Response::new(Box::pin(tokio_stream::empty()))),
         };
-        let (mut news, mut status, outputs) = (handle.outputs.news(), handle.status, handle.outputs);
         let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(async move {
-            let (mut number, mut ended) = (0, false);
-            loop {
-                news.mark_unchanged();
-                while let Some(output) = outputs.next(&mut number) {
-                    for part in xavantes_proto::split(&output) {
-                        if sender.send(Ok(part)).await.is_err() {
-                            return;
-                        }
-                    }
-                }
-                if ended {
-                    return;
-                }
-                tokio::select! {
-                    changed = news.changed() => ended = changed.is_err(),
-                    // What came before the end is still to be told.
-                    _ = status.wait_for(|status| status.ended_ms > 0) => ended = true,
-                    () = sender.closed() => return,
-                }
-            }
-        });
+        tokio::spawn(follow(self.coordinator.pool.clone(), id, handle, sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -535,7 +515,7 @@ fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
     let mut message = v1::WorkReport::default();
     for report in reports {
         match report {
-            Report::Answer(answer) => message.answers.push(answer),
+            Report::Answer(answer) => message.answers.push(*answer),
             Report::Call(call) => message.calls.push(call),
             // Each was asked for by itself.
             Report::Known(mut known) => match &mut message.known {

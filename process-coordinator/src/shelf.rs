@@ -8,25 +8,19 @@
 //!
 //! A card is written before its results and removed after them, so nothing is left that nobody knows of.
 
-use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 use tracing::{info, warn};
 use xavantes_model::digest::Digest;
-use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{Message, connect, question, v1};
+use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
-use crate::convert::{add_holders, references};
-use crate::dispatcher::{PoolMail, PoolSender};
+use crate::convert::add_holders;
 use crate::journal;
-use crate::link::owner;
+use crate::keeping::Keeping;
 use crate::process::unix_ms;
 use crate::reuse::{Card, Found, Held, Index, Keep, MOST_CARDS, Removal, Sought, Verdict, Why};
 
@@ -34,8 +28,6 @@ const CARDS: &str = "reuse-card";
 const RESULTS: &str = "reuse-result";
 const VERDICTS: &str = "reuse-verdict";
 
-/// A node that does not tell within so long whether it has files does not count.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// So many documents are removed at once.
 const TOGETHER: usize = 256;
 /// When a shared repository was given a part of its limit by this coordinator, it is looked at anew: others add to it, too.
@@ -64,10 +56,7 @@ pub(crate) async fn all<T>(mut calls: Vec<Call<T>>) -> Vec<Result<T, Error>> {
 /// What a coordinator keeps of activities that want their results to be used again.
 pub(crate) struct Shelf {
     repository: Store,
-    pool: PoolSender,
-    /// Files of this node, and where it is reached.
-    files: Option<xavantes_files::Store>,
-    address: String,
+    keeping: Arc<Keeping>,
     /// Others add to the repository, too.
     shared: bool,
     state: Mutex<State>,
@@ -81,16 +70,9 @@ struct State {
 
 impl Shelf {
     /// With what was kept, so many bytes at most.
-    pub async fn open(repository: Store, pool: PoolSender, options: &crate::Options) -> Result<Self, Error> {
+    pub async fn open(repository: Store, keeping: Arc<Keeping>, options: &crate::Options) -> Result<Self, Error> {
         let state = State { index: Index::new(options.reuse_size, MOST_CARDS), added: (0, 0) };
-        let shelf = Self {
-            repository,
-            pool,
-            files: options.files.clone(),
-            address: options.address.clone(),
-            shared: options.shared,
-            state: Mutex::new(state),
-        };
+        let shelf = Self { repository, keeping, shared: options.shared, state: Mutex::new(state) };
         let removals = shelf.read(options.reuse_size).await?;
         shelf.carry_out(removals).await;
         Ok(shelf)
@@ -168,54 +150,10 @@ impl Shelf {
 
     /// Makes sure that somebody has the files among results, and keeps them for the process; tells which is gone.
     async fn keep_files(&self, process: &str, completed: &mut v1::Completed) -> Result<(), String> {
-        let (mut files, mut directories) = (Vec::new(), Vec::new());
-        let (mut names, mut nodes) = (HashMap::new(), BTreeSet::new());
-        for reference in completed.results.iter().flat_map(references) {
-            let Some(content) = &reference.content else { continue };
-            let Some(digest) = Digest::from_bytes(&content.digest) else { continue };
-            if names.insert(digest, reference.uri.clone()).is_none() {
-                if reference.directory { &mut directories } else { &mut files }.push(digest);
-            }
-            nodes.extend(content.holders.iter().cloned());
-        }
-        if names.is_empty() {
-            return Ok(());
-        }
-        let wanted: Vec<Digest> = files.iter().chain(&directories).copied().collect();
-        let (answer, answered) = oneshot::channel();
-        let _ = self.pool.send(PoolMail::Holders(wanted.clone(), answer));
-        nodes.extend(answered.await.unwrap_or_default().into_iter().flatten());
-        nodes.remove(&self.address);
-        let owner = owner(self.repository.realm(), process);
-        let bytes = |digests: &[Digest]| digests.iter().map(|digest| digest.0.to_vec()).collect::<Vec<_>>();
-        let request = v1::HasRequest { digests: bytes(&files), directories: bytes(&directories), owner: owner.clone() };
-        let mut asked = JoinSet::new();
-        if let Some(store) = self.files.clone() {
-            let address = self.address.clone();
-            let look = move || Some((address, store.has_all(&files, &directories, Some(&owner)).ok()?));
-            asked.spawn_blocking(look);
-        }
-        for address in nodes {
-            let request = request.clone();
-            asked.spawn(async move {
-                let has = tokio::time::timeout(PATIENCE, async {
-                    let channel = connect(&address).await.ok()?;
-                    question(FilesClient::new(channel).has(request)).await.ok()
-                });
-                let has = has.await.ok()??.has;
-                Some((address, has))
-            });
-        }
-        let mut holders: HashMap<Digest, Vec<String>> = HashMap::new();
-        while let Some(answer) = asked.join_next().await {
-            let Ok(Some((address, has))) = answer else { continue };
-            for (digest, _) in wanted.iter().zip(has).filter(|(_, has)| *has) {
-                holders.entry(*digest).or_default().push(address.clone());
-            }
-        }
-        if let Some(gone) = wanted.iter().find(|digest| !holders.contains_key(*digest)) {
-            let name = names.get(gone).map_or("", String::as_str);
-            return Err(format!("{name} ({})", gone.short()));
+        let (holders, gone) = self.keeping.keep(process, &completed.results, true).await;
+        if let Some(gone) = gone.first() {
+            let digest = gone.content.as_ref().and_then(|content| Digest::from_bytes(&content.digest));
+            return Err(format!("{} ({})", gone.uri, digest.map_or_else(String::new, |digest| digest.short())));
         }
         completed.results.iter_mut().for_each(|value| add_holders(value, &holders));
         Ok(())

@@ -278,6 +278,7 @@ fn order_message(orders: Vec<Order>) -> v1::WorkOrder {
             Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
             Order::Claim(claims) => message.claims.extend(claims),
             Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
+            Order::Recall => message.recall = true,
         }
     }
     message

@@ -162,6 +162,10 @@ impl World<'_> {
             let deeds = worker.memory.books.claim(&books, order.claims);
             self.perform(w, deeds);
         }
+        if order.recall {
+            let deeds = self.workers[w].memory.books.recall(&books);
+            self.perform(w, deeds);
+        }
         for id in &order.acknowledged {
             let deeds = self.workers[w].memory.books.acknowledge(&books, id);
             self.perform(w, deeds);

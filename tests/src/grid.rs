@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::program::{self, Ended, PATIENCE, Running, xavantes};
+use crate::program::{self, Ended, PATIENCE, Place, Running};
 use crate::{LOOK, until};
 
 /// Lines of each node's log that are shown when a test fails.
@@ -42,7 +42,7 @@ struct Node {
     child: Option<Child>,
     log: PathBuf,
     data: PathBuf,
-    cgroup: Option<PathBuf>,
+    place: Place,
 }
 
 impl Node {
@@ -59,10 +59,7 @@ impl Node {
             let before = self.log().len();
             let (group, short) = self.name.split_once('/').expect("group/name");
             let arguments = ["node", "--group", group, "--name", short, "--listen", &self.listen];
-            let mut command = match &self.cgroup {
-                Some(cgroup) => program::command_in(cgroup, &arguments),
-                None => program::command(&arguments),
-            };
+            let mut command = program::command(&self.place, &arguments);
             if !self.flags.iter().any(|flag| flag == "--in-memory" || flag == "--data-dir") {
                 command.arg("--data-dir").arg(&self.data);
             }
@@ -103,7 +100,7 @@ pub struct Grid {
     folder: PathBuf,
     files: usize,
     keep: bool,
-    cgroup: Option<PathBuf>,
+    place: Place,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -127,7 +124,7 @@ impl Grid {
         let name = format!("xavantes-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).expect("tests can write here");
-        Self { nodes: Vec::new(), folder, files: 0, keep: false, cgroup: None, _turn: turn }
+        Self { nodes: Vec::new(), folder, files: 0, keep: false, place: Place::default(), _turn: turn }
     }
 
     /// If there is a failure from now on, the folder stays.
@@ -137,7 +134,12 @@ impl Grid {
 
     /// Nodes that are made from now on are started in this control group.
     pub fn enter(&mut self, cgroup: &Path) {
-        self.cgroup = Some(cgroup.to_owned());
+        self.place.cgroup = Some(cgroup.to_owned());
+    }
+
+    /// Nodes that are made from now on, and commands, are started in this network.
+    pub fn enter_network(&mut self, network: &str) {
+        self.place.network = Some(network.to_owned());
     }
 
     /// A group: a node `main` that manages and coordinates, and workers `w1`, `w2`, … with so many slots and no queue,
@@ -172,7 +174,7 @@ impl Grid {
             child: None,
             log: file.with_extension("log"),
             data: file.with_extension("data"),
-            cgroup: self.cgroup.clone(),
+            place: self.place.clone(),
         };
         self.nodes.push(node);
         self.restart(name);
@@ -199,12 +201,12 @@ impl Grid {
 
     /// Runs a command against the coordinator at this address.
     pub fn cli(&self, address: &str, arguments: &[&str]) -> Ended {
-        xavantes(&[arguments, &["--coordinator", address, "--output", "json"]].concat())
+        self.spawn(address, arguments).wait()
     }
 
     /// Starts a command against the coordinator at this address.
     pub fn spawn(&self, address: &str, arguments: &[&str]) -> Running {
-        Running::start(&[arguments, &["--coordinator", address, "--output", "json"]].concat())
+        Running::start_in(&self.place, &[arguments, &["--coordinator", address, "--output", "json"]].concat())
     }
 
     /// A folder for the files of this grid.

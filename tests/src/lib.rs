@@ -6,15 +6,18 @@
 //! | `program` | the `xavantes` program and its commands |
 //! | `grid` | nodes, with their ports, logs and data |
 //! | `link` | a connection between nodes that can be cut |
+//! | `network` | networks that nodes are in, and see nothing of others |
 
 mod grid;
 mod link;
+mod network;
 mod program;
 
 use std::time::{Duration, Instant};
 
 pub use grid::{Grid, free_address};
 pub use link::Link;
+pub use network::Networks;
 pub use program::{Ended, Running, program, workspace, xavantes};
 
 /// Between two looks.

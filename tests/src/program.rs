@@ -104,8 +104,12 @@ pub struct Running {
 impl Running {
     /// Starts `xavantes`.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child =
-            command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
+        Self::start_in(&Place::default(), arguments)
+    }
+
+    pub(crate) fn start_in(place: &Place, arguments: &[&str]) -> Self {
+        let mut command = command(place, arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
         let stdout = read(child.stdout.take().expect("it is a pipe"));
         let stderr = read(child.stderr.take().expect("it is a pipe"));
         Self { child, what: arguments.join(" "), stdout, stderr }
@@ -184,18 +188,27 @@ pub(crate) fn signal(name: &str, pids: impl IntoIterator<Item = String>) {
     let _ = kill.status();
 }
 
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    prepared(Command::new(program()), arguments)
+/// Where programs are started.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    pub cgroup: Option<PathBuf>,
+    pub network: Option<String>,
 }
 
-/// The same, in a control group.
-pub(crate) fn command_in(cgroup: &Path, arguments: &[&str]) -> Command {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup).arg(program());
-    prepared(shell, arguments)
-}
-
-fn prepared(mut command: Command, arguments: &[&str]) -> Command {
+pub(crate) fn command(place: &Place, arguments: &[&str]) -> Command {
+    let mut command = match place {
+        Place { cgroup: Some(cgroup), .. } => {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup).arg(program());
+            shell
+        }
+        Place { network: Some(network), .. } => {
+            let mut ip = Command::new("ip");
+            ip.args(["netns", "exec", network]).arg(program());
+            ip
+        }
+        _ => Command::new(program()),
+    };
     command.args(arguments).stdin(Stdio::null());
     // What is set for the user's own grid is not meant for these.
     for (name, _) in std::env::vars_os() {

@@ -80,9 +80,11 @@ impl Drop for Child {
         if !self.over {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.kill();
-            // Mostly it has not ended yet; then its status is taken as an orphan's.
-            let _ = self.child.try_wait();
-            self.register.forget(self.child.id());
+            // Mostly it has not ended yet.
+            match self.child.try_wait() {
+                Ok(None) => self.register.leave(self.child.id()),
+                _ => self.register.forget(self.child.id()),
+            }
         }
     }
 }

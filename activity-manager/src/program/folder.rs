@@ -84,8 +84,11 @@ impl Folders {
         }
         let (root, failed) = (folder.join("work"), folder.join("failed"));
         if root.exists() {
-            register::end_all_in(&root);
-            remove(&root)?;
+            register::end_all_in(&root, &|_| true);
+            if let Err(error) = remove(&root) {
+                // What a container made as another user may stay; new directories have other names.
+                warn!(path = %root.display(), %error, "what a former life of this node has left cannot be removed");
+            }
         }
         let folders = Self {
             root,

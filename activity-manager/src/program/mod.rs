@@ -7,6 +7,7 @@
 //! | `interpreters` | which programs run which languages |
 //! | `container` | Docker and Podman |
 //! | `folder` | the directories of attempts |
+//! | `guard` | what ends programs when the node is killed |
 //! | `child`, `register`, `system` | processes: started, watched, ended; those that they leave |
 //! | `limits` | what is too much; pure |
 //! | `cgroups` | limits that the system itself enforces |
@@ -16,6 +17,7 @@ mod cgroups;
 mod child;
 mod container;
 mod folder;
+mod guard;
 mod interpreters;
 mod invocation;
 mod limits;
@@ -43,14 +45,15 @@ use crate::staging::Staged;
 pub use cgroups::Cgroups;
 use cgroups::{Cgroup, Told};
 use child::Child;
-use container::{ENGINE_FAILED, Engine};
+use container::Engine;
 use folder::Folder;
+pub use guard::guard;
 pub(crate) use invocation::evaluate;
 use invocation::{Invocation, invocation, parameters_json};
 use limits::{Limits, Used, peak, size};
 use output::Outlet;
 use register::Program;
-use results::{Ended, collect, judge};
+use results::{Ended, check_complete, collect, judge};
 pub use workshop::Options;
 pub(crate) use workshop::Workshop;
 
@@ -75,8 +78,9 @@ fn worker_failure(what: &str, error: &std::io::Error) -> Failed {
     failure(v1::FailureKind::Worker, format!("{what}: {error}"))
 }
 
-fn stopped() -> Failed {
-    failure(v1::FailureKind::Cancelled, "stopped")
+/// What becomes of an attempt that was asked to stop.
+pub(crate) fn stopped(job: &Job) -> Failed {
+    job.over_time().unwrap_or_else(|| failure(v1::FailureKind::Cancelled, "stopped"))
 }
 
 /// Runs an attempt to its end.
@@ -89,7 +93,7 @@ pub(crate) async fn run(desk: Arc<Desk>, job: Arc<Job>) {
     usage.wall_ms = began.elapsed().as_millis() as u64;
     let (outcome, state) = match done {
         Ok(results) => (v1::answer::Outcome::Completed(v1::Completed { results }), "completed"),
-        Err(_) if job.stop.is_asked() => (v1::answer::Outcome::Cancelled(v1::Nothing {}), "cancelled"),
+        Err(_) if job.stop.is_cancelled() => (v1::answer::Outcome::Cancelled(v1::Nothing {}), "cancelled"),
         Err(mut failure) => {
             failure.worker = Some(desk.node.clone());
             failure.line.get_or_insert(job.activity().line);
@@ -109,7 +113,7 @@ async fn attempt(desk: &Desk, job: &Job, log: &Log, usage: &mut v1::Usage) -> Re
     let folders = &desk.workshop.folders;
     let mut folder = folders.make().map_err(|error| worker_failure("cannot make a working directory", &error))?;
     let done = within(desk, job, log, &mut folder, usage).await;
-    let failed = done.is_err() && !job.stop.is_asked();
+    let failed = done.is_err() && !job.stop.is_cancelled();
     // Readable, and different for each attempt.
     let name = failed.then(|| format!("{}-{}", job.path.replace('/', "."), job.key.attempt));
     match (folder.close(name.as_deref()).await, done) {
@@ -161,12 +165,13 @@ async fn equipped(
         folder.write(folder.parameters(), parameters_json(job, &staged.parameters).as_bytes()).map_err(unwritten)?;
     }
     if job.stop.is_asked() {
-        return Err(stopped());
+        return Err(stopped(job));
     }
     let ended = conduct(shop, job, log, folder, &invocation, usage).await?;
     judge(&activity.launch, &invocation.name, &ended)?;
-    let mut results = collect(&activity.parameters, &activity.launch, &folder.results(), &ended)?;
+    let (mut results, told) = collect(job, &folder.results(), &ended)?;
     desk.staging.take(job, &folder.work(), staged, &mut results).await?;
+    check_complete(activity, &results, &told)?;
     Ok(results)
 }
 
@@ -227,11 +232,12 @@ async fn conduct(
     }
     let over = child.status().map_err(|error| worker_failure("cannot wait for the program", &error))?;
     let ended = Ended { status: over.status, stdout: stdout.written, stderr: stderr.written };
-    let told = child.tracked().and_then(|tracked| tracked.group()).map(Cgroup::told);
+    let mut told = child.tracked().and_then(|tracked| tracked.group()).map(Cgroup::told);
     match engine {
         Some(_) => {
             (usage.user_ms, usage.system_ms) = (inside.told.user_ms, inside.told.system_ms);
             usage.peak_memory = inside.memory;
+            told = Some(inside.told);
         }
         None => {
             (usage.read_bytes, usage.written_bytes) = (read, wrote);
@@ -240,17 +246,32 @@ async fn conduct(
     }
     let contained = after_container(shop, activity, folder, &ended).await;
     match why {
-        Some(Why::Stopped) => Err(stopped()),
+        Some(Why::Stopped) => {
+            let mut failed = stopped(job);
+            failed.stderr = ended.last_lines();
+            Err(failed)
+        }
         Some(Why::Limit(message)) => Err(over_limit(&invocation.name, &message, &ended)),
         None => {
             contained?;
             let failed = !succeeded(activity, &ended);
-            match told.filter(|_| failed).and_then(|told| told.exceeded(&activity.requires)) {
+            let exceeded = match told.filter(|_| failed).and_then(|told| told.exceeded(&activity.requires)) {
+                None => too_much_left(shop, &child).await,
+                exceeded => exceeded,
+            };
+            match exceeded {
                 Some(message) => Err(over_limit(&invocation.name, &message, &ended)),
                 None => Ok(ended),
             }
         }
     }
+}
+
+/// What a program that is over has left on the disk, if that is too much: it may have been too fast to be seen.
+async fn too_much_left(shop: &Workshop, child: &Child) -> Option<String> {
+    let tracked = child.tracked().filter(|tracked| tracked.is_scratch_limited())?.clone();
+    let register = shop.register.clone();
+    tokio::task::spawn_blocking(move || register.too_much_left(&tracked)).await.ok().flatten()
 }
 
 /// Why a program was made to end.
@@ -327,6 +348,7 @@ async fn look_inside(shop: &Workshop, engine: &Engine, folder: &Folder, inside: 
             break group;
         }
     };
+    let Some(group) = group else { return };
     loop {
         let memory = |pid: u32| system::Process::find(pid).map_or(0, |process| process.memory);
         let processes = group.processes();
@@ -365,6 +387,7 @@ async fn after_container(
     let memory = activity.requires.memory;
     let failed = !succeeded(activity, ended);
     let out_of_memory = memory > 0 && failed && engine.ran_out_of_memory(&shop.register, folder).await;
+    let failed_to_start = engine.has_failed(&shop.register, folder, ended.status.code()).await;
     engine.remove(&shop.register, folder).await;
     if out_of_memory {
         return Err(over_limit(
@@ -373,7 +396,7 @@ async fn after_container(
             ended,
         ));
     }
-    if ended.status.code() == Some(ENGINE_FAILED) {
+    if failed_to_start {
         let mut failed = failure(v1::FailureKind::Worker, format!("a container of {image:?} cannot be started"));
         failed.stderr = ended.last_lines();
         return Err(failed);
@@ -408,7 +431,10 @@ fn command(
     }
     environment.extend(invocation.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
     if let (Some(engine), Some(image)) = (&shop.engine, &activity.launch.image) {
-        environment.push(("XAVANTES_NODE".to_owned(), shop.node.clone()));
+        // Programs are found where the image has them.
+        let shared = shop.environment.iter().filter(|(name, _)| name != "PATH");
+        let text = |it: &OsString| it.to_string_lossy().into_owned();
+        environment.splice(0..0, shared.map(|(name, value)| (text(name), text(value))));
         let command = engine.command(image, invocation, &environment, requires, gpus, folder);
         let limits = Limits { scratch: requires.scratch, ..Limits::default() };
         return Ok((command, Program { directory: folder.path().to_owned(), limits, group: None }));

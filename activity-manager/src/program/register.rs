@@ -68,6 +68,11 @@ impl Tracked {
         self.program.group.as_ref()
     }
 
+    /// What it leaves on the disk is limited.
+    pub fn is_scratch_limited(&self) -> bool {
+        self.program.limits.scratch > 0
+    }
+
     /// The register does not look at it yet.
     pub fn is_young(&self) -> bool {
         self.began.elapsed() < LOOK
@@ -106,6 +111,8 @@ enum Belongs {
 struct Table {
     /// Children that were started here; programs among them are tracked.
     own: HashMap<u32, Option<Arc<Tracked>>>,
+    /// Those of them that nobody waits for.
+    left: Vec<u32>,
     /// Processes that were adopted, by pid, with their start.
     adopted: HashMap<u32, (u64, Belongs)>,
     next: u64,
@@ -133,6 +140,8 @@ pub(crate) struct Register {
     table: Mutex<Table>,
     /// Rings when there is something to look after.
     busy: Notify,
+    /// A child of this program that is none of its business.
+    exempt: OnceLock<u32>,
 }
 
 impl Register {
@@ -146,7 +155,13 @@ impl Register {
             children: Children::open(),
             table: Mutex::default(),
             busy: Notify::new(),
+            exempt: OnceLock::new(),
         })
+    }
+
+    /// This child of the program is left alone.
+    pub fn exempt(&self, pid: u32) {
+        let _ = self.exempt.set(pid);
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -180,9 +195,29 @@ impl Register {
         Ok((child, tracked))
     }
 
-    /// Something that was started has ended, and its status was taken; or nobody waits for it any more.
+    /// Something that was started has ended, and its status was taken.
     pub fn forget(&self, pid: u32) {
         self.table().own.remove(&pid);
+    }
+
+    /// Nobody waits any more for something that was started: its status is taken when it has ended.
+    pub fn leave(&self, pid: u32) {
+        let mut table = self.table();
+        table.own.insert(pid, None);
+        table.left.push(pid);
+        self.busy.notify_one();
+    }
+
+    /// Takes the status of those that nobody waits for.
+    fn reap_left(&self) {
+        let mut table = self.table();
+        let runs = |pid: &u32| {
+            let pid = Pid::from_raw(*pid as i32);
+            pid.is_some_and(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)))
+        };
+        let (left, ended): (Vec<u32>, Vec<u32>) = std::mem::take(&mut table.left).into_iter().partition(runs);
+        table.left = left;
+        ended.iter().for_each(|pid| drop(table.own.remove(pid)));
     }
 
     /// Everything that belongs to a program, as far as is known.
@@ -249,11 +284,17 @@ impl Register {
         }
     }
 
+    fn list(&self) -> Vec<u32> {
+        let mut children = self.children.list();
+        children.retain(|pid| self.exempt.get() != Some(pid));
+        children
+    }
+
     /// Notes new orphans and takes the status of those that have ended.
     fn adopt(&self) {
         // Mostly there are none. Those that are being started now are not among the children of the first thread, unless
         // that starts them; then it is looked again.
-        let children = self.children.list();
+        let children = self.list();
         let table = self.table();
         if table.adopted.is_empty() && children.iter().all(|pid| table.own.contains_key(pid)) {
             return;
@@ -261,7 +302,7 @@ impl Register {
         drop(table);
         // Nothing is started meanwhile.
         let _none = self.starting.write().unwrap_or_else(PoisonError::into_inner);
-        let children = self.children.list();
+        let children = self.list();
         let mut table = self.table();
         let there: HashSet<u32> = children.iter().copied().collect();
         table.adopted.retain(|pid, _| there.contains(pid));
@@ -307,10 +348,18 @@ impl Register {
         }
     }
 
+    /// What a program has left on the disk, if that is too much.
+    pub fn too_much_left(&self, tracked: &Tracked) -> Option<String> {
+        let Program { directory, limits, .. } = &tracked.program;
+        let scratch = if limits.scratch > 0 { disk(directory) } else { 0 };
+        limits.exceeded(Used { memory: 0, scratch, processes: 0 })
+    }
+
     /// Looks what programs use.
     fn look(&self, around: bool) {
         let tracked: Vec<Arc<Tracked>> =
             self.table().tracked().filter(|tracked| !tracked.is_young()).cloned().collect();
+        self.reap_left();
         if around && self.adopts {
             self.end_orphans();
         }
@@ -358,15 +407,15 @@ pub(crate) async fn watch(register: Weak<Register>) {
     }
 }
 
-/// Ends all processes that belong to attempts with directories in this one; of a former life.
-pub(crate) fn end_all_in(root: &Path) {
+/// Ends all processes that belong to attempts with directories in this one, of a former life, if they are meant.
+pub(crate) fn end_all_in(root: &Path, meant: &dyn Fn(u32) -> bool) {
     let mut prefix = OsString::from(root);
     prefix.push("/");
     let marked = |pid: u32| system::variable(pid, MARKER).is_some_and(|marker| marker.starts_with(prefix.as_bytes()));
     let pids = || {
         let names = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter(|pid| *pid != std::process::id() && marked(*pid)).collect::<Vec<u32>>()
+        pids.filter(|pid| *pid != std::process::id() && marked(*pid) && meant(*pid)).collect::<Vec<u32>>()
     };
     let began = Instant::now();
     let mut found = pids();

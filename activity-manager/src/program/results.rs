@@ -9,13 +9,14 @@ use std::process::ExitStatus;
 
 use rustix::fs::OFlags;
 use rustix::process::Signal;
-use xavantes_model::definition::{Capture, Launch, Variable};
-use xavantes_model::value::Value;
+use xavantes_model::definition::{ActivityType, Capture, Launch, Variable};
+use xavantes_model::value::{Type, Value};
 use xavantes_proto::{v1, value};
 
 use super::limits::size;
 use super::output::{MOST_CAPTURED, Written};
 use super::{Failed, failure};
+use crate::desk::Job;
 
 /// A file of results is at most so large.
 const MOST_RESULTS: u64 = 16 << 20;
@@ -74,28 +75,46 @@ fn signal(number: i32) -> String {
     known.map_or_else(|| format!("signal {number}"), |(_, name)| format!("signal {number} ({name})"))
 }
 
-/// The results of a program that succeeded, in the order of its `OUT` and `INOUT` parameters.
-pub(crate) fn collect(
-    parameters: &[Variable],
-    launch: &Launch,
-    file: &Path,
-    ended: &Ended,
-) -> Result<Vec<v1::Value>, Failed> {
+/// The results of a program that succeeded, in the order of its `OUT` and `INOUT` parameters; and the names of what it gave
+/// besides.
+pub(crate) fn collect(job: &Job, file: &Path, ended: &Ended) -> Result<(Vec<v1::Value>, Vec<String>), Failed> {
+    let activity = job.activity();
     let mut given = read(file)?;
-    let outs = parameters.iter().zip(&launch.captures).filter(|(variable, _)| variable.direction.is_out());
-    let results = outs.map(|(variable, capture)| {
+    let nothing = Value::Null;
+    let mut results = Vec::new();
+    for (at, (variable, capture)) in activity.parameters.iter().zip(&activity.launch.captures).enumerate() {
+        if !variable.direction.is_out() {
+            continue;
+        }
         let result = match (given.remove(&*variable.name), capture) {
-            (_, Some(capture)) => captured(variable, *capture, ended),
-            (Some(json), None) => Value::try_from(json).map_err(|problem| bad(&variable.name, &problem)),
+            (_, Some(capture)) => captured(variable, *capture, ended)?,
+            (Some(json), None) => Value::try_from(json).map_err(|problem| bad(&variable.name, &problem))?,
             // As printed, but for the line break at its end.
-            (None, None) if &*variable.name == "stdout" => {
-                text(ended).map(|text| Value::from(text.trim_end_matches('\n')))
-            }
-            (None, None) => Ok(Value::Null),
+            (None, None) if &*variable.name == "stdout" => Value::from(text(ended)?.trim_end_matches('\n')),
+            // What came in and was not changed goes out.
+            (None, None) => job.parameters.get(at).unwrap_or(&nothing).clone(),
         };
-        result.map(|result| value(&result))
-    });
-    results.collect()
+        results.push(value(&result));
+    }
+    Ok((results, given.into_iter().map(|(name, _)| name).collect()))
+}
+
+/// Whether a program gave everything that it must; `besides` are names of what else it gave.
+pub(crate) fn check_complete(activity: &ActivityType, results: &[v1::Value], besides: &[String]) -> Result<(), Failed> {
+    let outs = activity.parameters.iter().filter(|variable| variable.direction.is_out());
+    let needed = |variable: &&Variable| !variable.optional && variable.default.is_none();
+    let missing = outs.zip(results).find(|(variable, result)| needed(variable) && result.kind.is_none());
+    let Some((variable, _)) = missing else { return Ok(()) };
+    let name = &variable.name;
+    let hint = match besides {
+        [] => {
+            "it is read from the JSON file that XAVANTES_RESULTS names, or from standard output if it has FROM=\"stdout\""
+        }
+        _ => "",
+    };
+    let names: Vec<String> = besides.iter().take(5).map(|name| format!("{name:?}")).collect();
+    let others = if names.is_empty() { String::new() } else { format!("the results file has {}", names.join(", ")) };
+    Err(bad(name, &format!("the program did not give it: {others}{hint}")))
 }
 
 fn bad(name: &str, problem: &str) -> Failed {
@@ -106,6 +125,10 @@ fn captured(variable: &Variable, capture: Capture, ended: &Ended) -> Result<Valu
     let bad = |problem: String| bad(&variable.name, &problem);
     match capture {
         Capture::ExitStatus => Ok(ended.status.code().map_or(Value::Null, |code| Value::Int(code.into()))),
+        Capture::Stdout if variable.ty == Some(Type::Bytes) => {
+            text(ended)?;
+            Ok(Value::Bytes(ended.stdout.captured[..].into()))
+        }
         Capture::Stdout => Ok(Value::from(&*text(ended)?)),
         Capture::Trimmed => {
             let text = text(ended)?;
@@ -166,7 +189,11 @@ fn read(file: &Path) -> Result<serde_json::Map<String, serde_json::Value>, Faile
     match serde_json::from_slice(&bytes) {
         Ok(serde_json::Value::Object(members)) => Ok(members),
         Ok(_) => Err(bad("the results file is not a JSON object".into())),
-        Err(error) => Err(bad(format!("the results file is not JSON: {error}"))),
+        Err(error) => {
+            let numbers = [&b"NaN"[..], b"Infinity"].iter().any(|word| memchr::memmem::find(&bytes, word).is_some());
+            let hint = if numbers { "; NaN and Infinity are not JSON" } else { "" };
+            Err(bad(format!("the results file is not JSON: {error}{hint}")))
+        }
     }
 }
 

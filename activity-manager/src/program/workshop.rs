@@ -13,6 +13,7 @@ use xavantes_model::definition::{ActivityCode, ActivityType};
 use super::cgroups::Cgroups;
 use super::container::Engine;
 use super::folder::Folders;
+use super::guard::Guard;
 use super::interpreters::{Interpreters, default_path, search};
 use super::register::{self, Register};
 use super::system;
@@ -82,6 +83,7 @@ pub(crate) struct Workshop {
     path: OsString,
     /// Is removed at the end.
     temporary: Option<PathBuf>,
+    guard: Mutex<Option<Guard>>,
 }
 
 impl Workshop {
@@ -103,6 +105,8 @@ impl Workshop {
         let engine = Engine::find(&path, options.containers.as_deref(), folders.root());
         let register = Register::new(options.adopts);
         tokio::spawn(register::watch(Arc::downgrade(&register)));
+        let adopts = options.adopts;
+        let guard = adopts.then(|| Guard::start(&register, folders.root(), temporary.as_deref())).flatten();
         let mut environment = vec![
             (OsString::from("PATH"), path.clone()),
             ("LANG".into(), std::env::var_os("LANG").unwrap_or_else(|| "C.UTF-8".into())),
@@ -124,6 +128,7 @@ impl Workshop {
             environment,
             path,
             temporary,
+            guard: Mutex::new(guard),
         }))
     }
 
@@ -149,6 +154,9 @@ impl Workshop {
     /// Removes what must not outlive it.
     pub fn close(&self) {
         self.folders.close();
+        if let Some(guard) = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            guard.dismiss();
+        }
         if let Some(folder) = &self.temporary {
             self.shelf.close();
             let _ = std::fs::remove_dir_all(folder);

@@ -27,7 +27,9 @@ impl Engine {
         if !instance.delegated && !self.has_room() {
             return self.ready.push_back(id);
         }
-        let deadline = self.policy(instance).timeout.map(|timeout| self.now.after(timeout));
+        // Whoever runs an activity looks after its time, which begins when that does.
+        let timeout = self.policy(instance).timeout.filter(|_| instance.delegated);
+        let deadline = timeout.map(|timeout| self.now.after(timeout));
         let attempt = instance.attempts + 1;
         self.emit(out, Event::Sent { id, attempt, deadline });
         out.commands.push(self.send_command(id));
@@ -40,7 +42,8 @@ impl Engine {
         let site = self.program.node(instance.site_process as usize, instance.site);
         match site.kind {
             Kind::Activity { activity } if !instance.delegated => {
-                Command::Dispatch { element: id, attempt, activity, parameters: variables }
+                let timeout = self.policy(instance).timeout;
+                Command::Dispatch { element: id, attempt, activity, parameters: variables, timeout }
             }
             _ => Command::Delegate(Box::new(Delegation {
                 element: id,

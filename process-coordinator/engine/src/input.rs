@@ -1,6 +1,7 @@
 //! What the world tells the engine, and what the engine wants of the world.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use xavantes_model::definition::{Input as Captured, NodeId};
 use xavantes_model::shared::Method;
@@ -118,6 +119,8 @@ pub enum Command {
         activity: usize,
         /// All parameters in order.
         parameters: Vec<Value>,
+        /// How long it may take from when somebody begins with it; then it has failed.
+        timeout: Option<Duration>,
     },
     /// Have another coordinator run a subprocess or controller.
     Delegate(Box<Delegation>),

@@ -126,7 +126,9 @@ impl World<'_> {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
                 let process = key.0.clone();
                 let incoming = match told {
-                    Told::Answered(outcome) => Incoming::Answered { key, outcome, elsewhere: None, from: None },
+                    Told::Answered(outcome) => {
+                        Incoming::Answered { key, outcome, besides: Besides::default(), from: None }
+                    }
                     Told::Lost => Incoming::Lost(key),
                     Told::Placed(place) => Incoming::Placed(key, place),
                 };
@@ -227,7 +229,8 @@ impl World<'_> {
         }
         let mut answered = Vec::new();
         let mut answers = Vec::new();
-        for answer in report.answers {
+        for mut answer in report.answers {
+            let besides = Besides::take(&mut answer);
             let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
             let key = key_of(&id);
             if let v1::answer::Outcome::Refused(refusal) = outcome {
@@ -236,25 +239,23 @@ impl World<'_> {
             }
             self.trace(|| format!("c{c} hears from {name} that {key:?} is over"));
             answered.push(key.clone());
-            let history = answer.history.unwrap_or_default();
-            let elsewhere = answer.counts.map(|counts| Box::new(Elsewhere::from_wire(counts, history)));
-            answers.push((key, outcome, elsewhere));
+            answers.push((key, outcome, besides));
         }
         if !answered.is_empty() {
             self.pool_mail(c, PoolMail::Answered(name, answered));
             self.ambush(Ambush::Answer, Who::Coordinator(c));
         }
-        for (key, outcome, elsewhere) in answers {
+        for (key, outcome, besides) in answers {
             let early = match self.mutation {
-                Some(Mutation::AckUnrecorded) => elsewhere.is_none(),
-                Some(Mutation::ParentAcksEarly) => elsewhere.is_some(),
+                Some(Mutation::AckUnrecorded) => besides.elsewhere.is_none(),
+                Some(Mutation::ParentAcksEarly) => besides.elsewhere.is_some(),
                 _ => false,
             };
             if early {
                 self.order(stream, Order::Acknowledge(key.clone()));
             }
             let process = key.0.clone();
-            let answer = Incoming::Answered { key: key.clone(), outcome, elsewhere, from: Some(stream) };
+            let answer = Incoming::Answered { key: key.clone(), outcome, besides, from: Some(stream) };
             if !self.mail(c, &process, Mail::Happened(answer)) {
                 match self.coordinators[c].memory.foreign.get_mut(&process) {
                     Some(late) => late.push((stream, key)),

@@ -13,10 +13,10 @@ use bytes::Bytes;
 use xavantes_engine::{ElementId, Engine, Outcome, Output, Rejection, Root, Start, Time};
 use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::driver::{Batch, Driver, Effect, Entry, Incoming};
+use xavantes_process_coordinator::driver::{Batch, Besides, Driver, Effect, Entry, Incoming};
 use xavantes_process_coordinator::foster::{self, Arrival, Caller};
 use xavantes_process_coordinator::history::Past;
-use xavantes_process_coordinator::journal::{self, Elsewhere, Head, Origin, Placement, Summary};
+use xavantes_process_coordinator::journal::{self, Head, Origin, Placement, Summary};
 use xavantes_process_coordinator::pool::{self, Key, Order, Peer, Pool, Share, Told, Whereabouts, key_of, wire_id};
 use xavantes_proto::{v1, value};
 

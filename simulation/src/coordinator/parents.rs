@@ -80,6 +80,7 @@ impl World<'_> {
             request: id.to_string(),
             parent: origin,
             no_reuse: false,
+            relays: Vec::new(),
             first: driver.first().into(),
         };
         let change = Change::Create(id.clone(), journal::write(&head));

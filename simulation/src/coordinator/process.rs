@@ -366,7 +366,7 @@ impl World<'_> {
             .collect();
         if let Some((caller, key)) = runner.parent.clone() {
             let answer = foster::answer(runner.driver.engine().program(), runner.driver.root(), outcome, results);
-            let answer = foster::sendable(&key, id, answer, runner.driver.counts(), &runner.driver.past(0));
+            let answer = foster::sendable(&key, id, answer, runner.driver.counts(), &runner.driver.past(0), Vec::new());
             self.trace(|| format!("c{c}: {id} has ended {state:?}"));
             self.leave_mail(c, id);
             let parents = &mut self.coordinators[c].memory.parents;

@@ -67,7 +67,7 @@ fn count(grid: &Grid, address: &str, node: &str) -> v1::CountResponse {
 }
 
 /// Owners for whom a node keeps files.
-fn owners(grid: &Grid, node: &str) -> usize {
+pub fn owners(grid: &Grid, node: &str) -> usize {
     std::fs::read_dir(grid.data(node).join("files/pins")).map_or(0, Iterator::count)
 }
 

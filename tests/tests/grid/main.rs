@@ -2,6 +2,7 @@
 
 mod delegation;
 mod examples;
+mod far_files;
 mod files;
 mod groups;
 mod history;

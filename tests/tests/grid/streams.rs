@@ -43,13 +43,13 @@ const PARTS: &str = r#"<XAVANTES VERSION="1">
 "#;
 
 /// A command whose lines are read as they come.
-struct Lines {
+pub struct Lines {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Lines {
-    fn start(address: &str, arguments: &[&str]) -> Self {
+    pub fn start(address: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program());
         command.args(arguments).args(["--coordinator", address, "--output", "json"]);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
@@ -59,13 +59,13 @@ impl Lines {
         Self { child, lines }
     }
 
-    fn next(&self) -> Json {
+    pub fn next(&self) -> Json {
         let line = self.lines.recv_timeout(Duration::from_secs(PATIENCE)).expect("there is one more line");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// The last line, and the exit code.
-    fn end(mut self) -> (Json, Option<i32>) {
+    pub fn end(mut self) -> (Json, Option<i32>) {
         let last = self.next();
         assert!(self.lines.recv_timeout(Duration::from_secs(PATIENCE)).is_err(), "there is one more line");
         (last, self.child.wait().expect("it has ended").code())

@@ -194,10 +194,10 @@ fn an_activity_is_asked_to_stop_once() {
 
 #[test]
 fn a_cancel_after_a_time_out_or_a_retry_wins() {
-    let mut late = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a" TIMEOUT="1s"/></PAR>"#);
+    let mut late = run(r#"<PAR NAME="p"><BLOCK NAME="b" TIMEOUT="1s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK></PAR>"#);
     late.advance(1000);
-    late.cancel("p/a");
-    late.stopped("p/a");
+    late.cancel("p/b");
+    late.stopped("p/b/a");
     late.completed();
     let mut again = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/></PAR>"#);
     again.retry("p/a");

@@ -1,7 +1,7 @@
 //! `RETRIES`, `TIMEOUT`, `ON_FAILURE`, lost workers, the depth of calls.
 
 use crate::kit::{document, run, setup};
-use xavantes_engine::{Answer, Condition, Event, Failure, FailureKind, MAX_CALL_DEPTH};
+use xavantes_engine::{Answer, Command, Condition, Event, Failure, FailureKind, MAX_CALL_DEPTH};
 
 #[test]
 fn a_failure_fails_the_controllers_around_and_tells_where_and_why() {
@@ -72,14 +72,29 @@ fn the_loss_of_a_worker_is_no_failure() {
 }
 
 #[test]
-fn an_activity_over_its_time_is_stopped_and_has_failed_when_it_answers() {
+fn who_runs_an_activity_looks_after_its_time() {
+    let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" TIMEOUT="5s"/>"#);
+    let given = run.engine.outstanding().into_iter().find_map(|command| match command {
+        Command::Dispatch { timeout, .. } => timeout,
+        _ => None,
+    });
+    assert_eq!(given, Some(std::time::Duration::from_secs(5)));
+    // It may wait for a worker for as long as it takes.
+    run.advance(3_600_000);
+    assert_eq!((run.running(), run.stopping().len()), (vec!["a".into()], 0));
+    run.answer("a", Answer::Failed(Box::new(Failure::new(FailureKind::Timeout, "too long"))));
+    assert_eq!((run.failure().kind, &*run.failure().message), (FailureKind::Timeout, "too long"));
+}
+
+#[test]
+fn a_controller_over_its_time_has_failed_when_what_is_in_it_answers() {
     for late in [Answer::Cancelled, Answer::Completed(Vec::new()), Answer::Lost] {
-        let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" TIMEOUT="5s"/>"#);
+        let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="5s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#);
         run.advance(4999);
         assert_eq!(run.stopping().len(), 0);
         run.advance(1);
-        assert_eq!(run.stopping(), ["a"]);
-        run.answer("a", late);
+        assert_eq!(run.stopping(), ["b/a"]);
+        run.answer("b/a", late);
         assert_eq!(
             (run.failure().kind, &*run.failure().message),
             (FailureKind::Timeout, "took longer than its TIMEOUT of 5s")
@@ -89,16 +104,14 @@ fn an_activity_over_its_time_is_stopped_and_has_failed_when_it_answers() {
 
 #[test]
 fn a_time_out_holds_for_each_try_by_itself() {
-    let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" TIMEOUT="5s" RETRIES="1" RETRY_DELAY="10s"/>"#);
-    run.advance(4000);
-    run.answer("a", Answer::Lost);
-    run.advance(4000);
-    assert_eq!(run.stopping().len(), 0, "a new attempt has all the time again");
-    run.advance(1000);
-    run.stopped("a");
+    let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="5s" RETRIES="1" RETRY_DELAY="10s">
+        <ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#);
+    run.advance(5000);
+    run.stopped("b/a");
     run.advance(10_000);
     run.advance(4000);
-    run.done("a");
+    assert_eq!(run.stopping().len(), 0, "a new try has all the time again");
+    run.done("b/a");
     run.completed();
 }
 

@@ -128,8 +128,8 @@ const EVENTFUL: &str = r#"<OUT_PARAMETER TYPE="RemoteList" NAME="log"/><PRE_CODE
     <PAR NAME="p" EXIT_CONDITION="completed == 3"><BLOCK NAME="b" RETRIES="1" RETRY_DELAY="1s">
     <PRE_CODE>log:append("try")</PRE_CODE><ACTIVITY TYPE="Do" NAME="a"/>
         <CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH><FINALLY><ACTIVITY TYPE="Do" NAME="f"/></FINALLY></BLOCK>
-      <PARFOR NAME="g" TO="4" MAX_PARALLEL="2" COLLECT="x.value" JOIN="3"><ITERATE ON_FAILURE="continue">
-      <ACTIVITY TYPE="Give" NAME="x" TIMEOUT="5s"/></ITERATE></PARFOR>
+      <PARFOR NAME="g" TO="4" MAX_PARALLEL="2" COLLECT="x.value" JOIN="3"><ITERATE ON_FAILURE="continue"
+      TIMEOUT="5s"><ACTIVITY TYPE="Give" NAME="x"/></ITERATE></PARFOR>
       <ACTIVITY TYPE="Do" NAME="h" ON_FAILURE="hold"/>
       <WHILE NAME="w" CONDITION="true"><ITERATE><ACTIVITY TYPE="Do" NAME="y"/></ITERATE></WHILE></PAR>
     <POST_CODE>result = log:values()</POST_CODE>"#;
