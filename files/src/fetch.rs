@@ -175,12 +175,15 @@ impl Fetcher {
             };
             debug!(%digest, %address, %status, "a transfer did not succeed");
             match status.code() {
-                Code::NotFound | Code::DataLoss | Code::Unimplemented => {
+                Code::NotFound | Code::DataLoss | Code::Unimplemented if giver.through.is_none() => {
                     told.push(format!("{address}: {}", status.message()))
                 }
-                // That a relay has no room says nothing of this node.
-                Code::ResourceExhausted | Code::Internal if giver.through.is_some() => {
-                    told.push(format!("{address}: {}", status.message()))
+                // What a relay does not reach, or has no room for, says nothing of this node.
+                Code::NotFound | Code::DataLoss | Code::Unimplemented | Code::ResourceExhausted | Code::Internal
+                    if giver.through.is_some() =>
+                {
+                    let (_, why) = status.message().rsplit_once(" from any node: ").unwrap_or(("", status.message()));
+                    told.push(format!("through {address}: {why}"))
                 }
                 // It is not its fault.
                 Code::ResourceExhausted | Code::Internal => {

@@ -80,7 +80,7 @@ pub enum Error {
     #[error("{0} is being brought by somebody else")]
     Busy(Digest),
     /// Nobody gives it.
-    #[error("{digest} cannot be had from any node: {why}")]
+    #[error("{} cannot be had from any node: {why}", digest.short())]
     Gone {
         /// What is gone.
         digest: Digest,

@@ -163,7 +163,7 @@ async fn who_cannot_reach_a_node_asks_others_to_fetch_it() {
     // One that nobody has comes to an end, with what everybody said.
     let nobody = Wanted { digest: Digest([1; 32]), ..far.clone() };
     let error = near.fetcher.get(&nobody).await.expect_err("nobody has it").to_string();
-    assert!(error.contains(&format!("{}: ", middle.address)) && error.contains("cannot be reached"), "{error}");
+    assert!(error.contains(&format!("through {}: ", middle.address)) && error.contains("cannot be reached"), "{error}");
     // A relay without room does not keep others from helping.
     let small = Node::start(1).await;
     let digest = whole.add(b"also far");

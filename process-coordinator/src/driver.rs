@@ -484,13 +484,15 @@ impl<R, V> Driver<R, V> {
 
     /// Takes the answer to an attempt; nothing if it is not out, otherwise whether it completed.
     fn answer(&mut self, sandbox: &mut Sandbox, key: &Key, outcome: v1::answer::Outcome) -> Option<bool> {
-        let made = self.recipe(key, &outcome);
+        // Before what follows from it: subtrees that begin now are told.
+        if self.is_out(key)
+            && let Some((recipe, made)) = self.recipe(key, &outcome)
+        {
+            self.note(Note::Made(recipe, made));
+        }
         let (element, before) = (element_from(key.1), self.output.events.len());
         let input = Input::Answered { element, attempt: key.2, answer: answer_from(outcome) };
         self.step(sandbox, input).ok()?;
-        if let Some((recipe, made)) = made {
-            self.note(Note::Made(recipe, made));
-        }
         let ended =
             |event: &Event| matches!(event, Event::Ended { id, outcome: Outcome::Completed, .. } if *id == element);
         Some(self.output.events[before..].iter().any(ended))

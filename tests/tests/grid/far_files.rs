@@ -78,14 +78,14 @@ fn files_pass_between_networks_whose_workers_do_not_see_each_other() {
     grid.start("a/main", &here, &[&roles[..], &["--adjacent", &there]].concat());
     grid.worker("a/w", &here, &["--tags", "maker,counter"]);
     grid.wait_for_nodes(&here, 2);
-    until("the other group is known", PATIENCE, || group(&grid, &here, "b"));
+    wait_for_workers(&grid, &here);
     let file = grid.write("there.xml", &document(&format!("{THERE_AND_BACK}{TYPES}")));
     let process = grid.submit(&here, &file, &[]);
     let ended = grid.end(&here, &process);
     assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &2000.into()), "{ended}");
     let out = grid.folder().join("out");
     grid.cli(&here, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
-    assert_eq!(std::fs::read_to_string(out.join("copy/table")).expect("it was fetched"), twice(1000));
+    assert_eq!(std::fs::read_to_string(out.join("copy/copy/table")).expect("it was fetched"), twice(1000));
 }
 
 /// What a subprocess elsewhere makes is needed when a gate is open: there, or here.
@@ -133,8 +133,12 @@ const LOSS: &str = r#"
 fn groups(grid: &mut Grid) -> [String; 2] {
     let there = grid.group("b", &[], &[]);
     let here = grid.group("a", &[], &["--adjacent", &there]);
-    until("the other group is known", PATIENCE, || group(grid, &here, "b"));
     [here, there]
+}
+
+/// Waits until it is known in a group that the other one has workers.
+fn wait_for_workers(grid: &Grid, here: &str) {
+    until("the groups know each other", PATIENCE, || group(grid, here, "b").filter(|it| it["free_slots"] != 0));
 }
 
 /// Waits until an activity of that type runs.
@@ -152,7 +156,7 @@ fn a_subtree_makes_files_of_its_parent_again_that_are_lost() {
     grid.worker("a/lost", &here, &["--tags", "maker"]);
     grid.worker("b/w", &there, &["--tags", "maker,user,counter"]);
     grid.wait_for_nodes(&here, 2);
-    grid.wait_for_nodes(&there, 2);
+    wait_for_workers(&grid, &here);
     let (file, gate) = (grid.write("loss.xml", &document(&format!("{LOSS}{TYPES}"))), Gate::new(&mut grid));
     let started = grid.cli(&here, &["submit", &file, "--process", "Down", "-p", &gate.parameter()]).ok().json();
     let process = started["process"].as_str().expect("it has an id").to_owned();
@@ -170,7 +174,7 @@ fn a_parent_makes_files_of_its_subtrees_again_that_are_lost() {
     grid.worker("a/w", &here, &["--tags", "counter"]);
     grid.worker("b/lost", &there, &["--tags", "maker,user"]);
     grid.wait_for_nodes(&here, 2);
-    grid.wait_for_nodes(&there, 2);
+    wait_for_workers(&grid, &here);
     let (file, gate) = (grid.write("loss.xml", &document(&format!("{LOSS}{TYPES}"))), Gate::new(&mut grid));
     let started = grid.cli(&here, &["submit", &file, "--process", "Up", "-p", &gate.parameter()]).ok().json();
     let process = started["process"].as_str().expect("it has an id").to_owned();
@@ -220,7 +224,7 @@ fn what_a_subtree_makes_is_told_at_once_and_its_results_come_home() {
     let mut grid = Grid::new();
     let [here, there] = groups(&mut grid);
     grid.worker("b/w", &there, &["--tags", "maker,user,counter"]);
-    grid.wait_for_nodes(&there, 2);
+    wait_for_workers(&grid, &here);
     let (file, gate) = (grid.write("far.xml", &document(&format!("{FAR_RESULT}{TYPES}"))), Gate::new(&mut grid));
     let process = grid.submit(&here, &file, &[&gate.parameter()]);
     let early = grid.folder().join("early");
@@ -231,7 +235,7 @@ fn what_a_subtree_makes_is_told_at_once_and_its_results_come_home() {
     let mut paths = [stream.next(), stream.next()].map(|line| line["path"].as_str().unwrap_or_default().to_owned());
     paths.sort();
     assert_eq!(paths, ["double", "make"].map(|name| format!("{process}/there/{name}")));
-    let table = early.join(format!("{process}/there/double/twice/table"));
+    let table = early.join(format!("{process}/there/double/twice/twice/table"));
     assert_eq!(std::fs::read_to_string(table).expect("it was fetched"), twice(100));
     gate.open();
     let whole = stream.next();
@@ -243,7 +247,7 @@ fn what_a_subtree_makes_is_told_at_once_and_its_results_come_home() {
     grid.kill("b/w");
     let out = grid.folder().join("out");
     grid.cli(&here, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
-    assert_eq!(std::fs::read_to_string(out.join("twice/table")).expect("it was fetched"), twice(100));
+    assert_eq!(std::fs::read_to_string(out.join("twice/twice/table")).expect("it was fetched"), twice(100));
     grid.cli(&here, &["forget", &process]).ok();
     until("nothing is kept", PATIENCE, || (owners(&grid, "a/main") == 0).then_some(()));
 }
