@@ -1,6 +1,6 @@
 //! Files of activities that run in a working directory: laid into it before, taken out of it after.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -83,9 +83,11 @@ impl Staging {
     /// Coordinators get what is kept for their processes, by realm: this node goes away.
     pub async fn hand_over(&self, coordinators: &HashMap<Arc<str>, String>) {
         let store = self.fetcher.store();
+        let mut silent: HashSet<&str> = HashSet::new();
         for owner in store.owners() {
             let address = owner.split_once('/').and_then(|(realm, _)| coordinators.get(realm));
-            let Some(address) = address.filter(|address| ***address != *self.address) else { continue };
+            let other = address.filter(|address| ***address != *self.address && !silent.contains(&***address));
+            let Some(address) = other else { continue };
             let digests = store.pinned(&owner);
             for some in digests.chunks(MOST_HANDED) {
                 let digests = some.iter().map(|digest| digest.0.to_vec()).collect();
@@ -96,6 +98,7 @@ impl Staging {
                 };
                 if let Err(status) = kept.await {
                     warn!(owner, %status, "files that only this node may have are not handed over");
+                    silent.insert(address);
                     break;
                 }
             }

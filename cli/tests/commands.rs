@@ -419,3 +419,14 @@ fn quiet_leaves_only_results_and_errors() {
     complains(&xavantes(&["-q", "run", &file], ""), 1, &["no luck"]);
     complains(&xavantes(&["-q", "validate", "-"], WRONG), 2, &["3 problems"]);
 }
+
+#[test]
+fn what_can_never_run_here_is_told_instead_of_waited_for() {
+    let folder = Folder::new();
+    let text = process(r#"<ACTIVITY NAME="a" TYPE="Odd"/>"#).replace(
+        "</XAVANTES>",
+        r#"<ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="pyhton">1</CODE></ACTIVITY_TYPE></XAVANTES>"#,
+    );
+    let ended = xavantes(&["run", &folder.write("odd.xml", &text)], "");
+    complains(&ended, 1, &["a: no worker in sight has an interpreter for \"pyhton\"", "no other workers"]);
+}

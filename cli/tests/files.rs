@@ -90,10 +90,13 @@ line'";
     assert_eq!(std::fs::read_link(folder.path("out/all/here/link")).expect("it is a link"), Path::new("run"));
     let mode = std::fs::metadata(folder.path("out/all/here/run")).expect("it is there").permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o755);
-    // A second time nothing is overwritten.
-    let again = run(&folder, &outputs, shell, &["-p", &format!("data=@{data}"), "-p", &tree, "--download", &out]);
-    assert_eq!(again.code, 1, "{again:?}");
-    assert!(again.stderr.contains("is there already"), "{again:?}");
+    // A second time what is the same is left alone, and what is not is not overwritten.
+    let again = || run(&folder, &outputs, shell, &["-p", &format!("data=@{data}"), "-p", &tree, "--download", &out]);
+    assert_eq!(again().code, 0, "{:?}", again());
+    std::fs::write(folder.path("out/one/data.txt.copy"), "mine").expect("it is ours");
+    let other = again();
+    assert_eq!((other.code, text("one/data.txt.copy")), (1, "mine".into()), "{other:?}");
+    assert!(other.stderr.contains("is there already, and is something else"), "{other:?}");
 }
 
 #[test]

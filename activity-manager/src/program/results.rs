@@ -103,7 +103,8 @@ pub(crate) fn collect(job: &Job, file: &Path, ended: &Ended) -> Result<(Vec<v1::
 pub(crate) fn check_complete(activity: &ActivityType, results: &[v1::Value], besides: &[String]) -> Result<(), Failed> {
     let outs = activity.parameters.iter().filter(|variable| variable.direction.is_out());
     let needed = |variable: &&Variable| !variable.optional && variable.default.is_none();
-    let missing = outs.zip(results).find(|(variable, result)| needed(variable) && result.kind.is_none());
+    let nothing = value(&Value::Null);
+    let missing = outs.zip(results).find(|(variable, result)| needed(variable) && **result == nothing);
     let Some((variable, _)) = missing else { return Ok(()) };
     let name = &variable.name;
     let hint = match besides {

@@ -267,6 +267,31 @@ fn files_whose_only_holder_was_killed_are_made_again() {
 }
 
 #[test]
+fn a_worker_that_drains_hands_over_what_only_it_has() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    grid.worker("a/user", &address, &["--slots", "1", "--tags", "user"]);
+    grid.worker("a/maker", &address, &["--slots", "1", "--tags", "maker"]);
+    grid.wait_for_nodes(&address, 3);
+    let file = grid.write("loss.xml", LOSS);
+    let gate = grid.folder().join("gate");
+    let once = grid.folder().join("once");
+    // It could not be made again.
+    let command = format!("command=mkdir {} || exit 1; seq 1 1000", once.display());
+    let process = grid.submit(&address, &file, &[&format!("gate={}", gate.display()), &command]);
+    until("it waits", 60, || (workers(&tree(&grid, &address, &process)?) == ["user"]).then_some(()));
+    grid.cli(&address, &["drain", "maker"]).ok();
+    until("it has ended", 60, || grid.ended("a/maker"));
+    std::fs::write(&gate, "").expect("tests can write here");
+    let ended = grid.end(&address, &process);
+    assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &271.into()), "{ended}");
+    // It may come back at once.
+    grid.restart("a/maker");
+    grid.wait_for_nodes(&address, 3);
+    xavantes_tests::stays("it is not told to drain again", 3000, || grid.ended("a/maker").is_none());
+}
+
+#[test]
 fn a_file_that_comes_out_otherwise_the_second_time_is_told() {
     let mut grid = Grid::new();
     let once = grid.folder().join("once");

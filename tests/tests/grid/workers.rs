@@ -57,16 +57,17 @@ fn a_worker_that_is_told_to_stop_or_to_drain_finishes_what_it_has_and_nothing_is
     }
     grid.wait_for_nodes(&address, 4);
     let file = naps(&mut grid);
-    let process = grid.submit(&address, &file, &["count=50", "time=0.6"]);
+    // Short ones, so that some wait there.
+    let process = grid.submit(&address, &file, &["count=600", "time=0.05"]);
     until("all work", 60, || ["stopped", "drained"].iter().all(|node| busy(&grid, &address, node) > 2).then_some(()));
     grid.terminate("a/stopped");
     assert_eq!(until("it has stopped", 60, || grid.ended("a/stopped")), 0);
     grid.cli(&address, &["drain", "drained"]).ok();
     assert_eq!(until("it has drained", 60, || grid.ended("a/drained")), 0);
-    assert!(completed(&grid, &address, &process) < 50, "both left in the middle");
+    assert!(completed(&grid, &address, &process) < 600, "both left in the middle");
     let ended = grid.end(&address, &process);
-    assert_sum(&ended, 1275);
-    assert_counts(&ended, 50);
+    assert_sum(&ended, 180_300);
+    assert_counts(&ended, 600);
     let unknown = grid.cli(&address, &["drain", "nobody"]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.stderr.contains("there is no node \"nobody\" in group \"a\""), "{unknown:?}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use xavantes_tests::until;
 
-use crate::kit::{Workplace, assert_tells, runs, sh};
+use crate::kit::{Workplace, assert_tells, runs, sh, signal, words};
 
 /// Starts a helper that leaves its parent, its group and its session, and tells its pid.
 fn daemon(sign: &Path, environment: &str) -> String {
@@ -117,6 +117,9 @@ fn a_worker_that_was_killed_ends_what_it_left_when_it_starts_again() {
     let (ready, helper) = (place.sign("ready"), place.sign("helper"));
     let process = place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
     let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
+    // Its guard, too, so that nobody ends what it started.
+    let guard = place.children().into_iter().find(|pid| words(*pid).get(1).is_some_and(|word| word == "guard"));
+    signal(guard.expect("it has one"), "KILL");
     place.grid.kill_alone("a/w");
     assert!(runs(helper), "nobody has ended it");
     // It does not run again.
@@ -126,6 +129,40 @@ fn a_worker_that_was_killed_ends_what_it_left_when_it_starts_again() {
     until("what was left has ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
     until("no directory is left", 30, || place.folders().is_empty().then_some(()));
     assert_tells(&place.grid.log("a/w"), &["ending what a former life of this node has left running"]);
+}
+
+#[test]
+fn what_a_killed_worker_left_running_ends_though_it_does_not_start_again() {
+    let mut place = Workplace::new(&[]);
+    let (ready, helper) = (place.sign("ready"), place.sign("helper"));
+    place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
+    let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
+    place.grid.kill_alone("a/w");
+    until("what was left has ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
+}
+
+#[test]
+fn time_begins_when_the_work_does_and_who_is_too_slow_is_told_as_failed() {
+    let mut place = Workplace::new(&["--slots", "1", "--keep-failed", "1"]);
+    let document = format!(
+        "<XAVANTES VERSION=\"1\"><PROCESS_TYPE NAME=\"P\"><BODY><PARFOR NAME=\"all\" TO=\"4\"><ITERATE>
+        <ACTIVITY TYPE=\"Work\" NAME=\"work\"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>
+        <ACTIVITY_TYPE NAME=\"Work\" TIMEOUT=\"3s\">{}</ACTIVITY_TYPE></XAVANTES>",
+        sh("sleep 1")
+    );
+    let file = place.grid.write("waits.xml", &document);
+    let process = place.grid.submit(&place.address, &file, &[]);
+    let ended = place.grid.end(&place.address, &process);
+    assert_eq!(ended["state"], "completed", "{ended}");
+    let process = place.submit_with("TIMEOUT=\"1s\"", &sh("trap '' TERM; echo slow >&2; while true; do sleep 1; done"));
+    let ended = place.grid.end(&place.address, &process);
+    assert_eq!((&ended["state"], &ended["activities"]["failed"]), (&json!("failed"), &json!(1)), "{ended}");
+    let error = ended["error"].as_str().expect("it is told");
+    assert_tells(error, &["took longer than its TIMEOUT of 1s", "its directory is kept as ", ", on w", "\nslow"]);
+    // Code in the worker itself, too.
+    let process = place.submit_with("TIMEOUT=\"1s\"", "<CODE LANGUAGE=\"lua\">while true do end</CODE>");
+    let ended = place.grid.end(&place.address, &process);
+    assert_tells(ended["error"].as_str().expect("it is told"), &["took longer than its TIMEOUT of 1s, on w"]);
 }
 
 #[test]

@@ -107,10 +107,19 @@ impl Workplace {
         let own = |pid: u32| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let marked = environment.split(|byte| *byte == 0).any(|it| it.starts_with(marker.as_bytes()));
-            marked || parent(pid) == Some(worker)
+            let guard = words(pid).get(1).is_some_and(|word| word == "guard");
+            marked || (parent(pid) == Some(worker) && !guard)
         };
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| own(*pid)).collect()
+    }
+
+    /// Children of the worker.
+    pub fn children(&self) -> Vec<u32> {
+        let worker = self.grid.pid("a/w");
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| parent(*pid) == Some(worker)).collect()
     }
 
     /// A file outside of all attempts, for scripts to tell something.
@@ -139,6 +148,18 @@ fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat).into_owned();
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The command of a process.
+pub fn words(pid: u32) -> Vec<String> {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Sends a signal to a process.
+pub fn signal(pid: u32, name: &str) {
+    let sent = std::process::Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    assert!(sent.is_ok_and(|status| status.success()), "{pid} is there");
 }
 
 /// Whether a process runs; one that has ended and waits for nothing but its parent does not.

@@ -47,6 +47,9 @@ fn a_program_that_fills_the_disk_is_ended_and_says_so() {
     let script = "while true; do head -c 4000000 /dev/zero >> large; sleep 0.02; done";
     let error = place.failing(&format!("<REQUIRES SCRATCH=\"20MB\"/>{}", sh(script)));
     assert_tells(&error, &["the sh code used ", "of disk, its limit is 19.1 MiB"]);
+    // However fast it is.
+    let error = place.failing(&format!("<REQUIRES SCRATCH=\"5MB\"/>{}", sh("head -c 30000000 /dev/zero > large")));
+    assert_tells(&error, &["the sh code used ", "of disk, its limit is 4.8 MiB"]);
 }
 
 #[test]

@@ -38,6 +38,17 @@ fn output_is_kept_for_each_attempt() {
 }
 
 #[test]
+fn who_follows_hears_of_the_next_attempt_too() {
+    let mut place = Workplace::new(&[]);
+    let process = place.submit_with(
+        "RETRIES=\"2\" RETRY_DELAY=\"1s\"",
+        &sh("echo try $XAVANTES_ATTEMPT; [ $XAVANTES_ATTEMPT = 3 ] || exit 1"),
+    );
+    let followed = place.grid.cli(&place.address, &["logs", &format!("{process}/work"), "-f", "--stdout"]).ok().json();
+    assert_eq!(followed["stdout"], "try 1\ntry 2\ntry 3\n", "{followed}");
+}
+
+#[test]
 fn output_is_followed_while_it_is_written() {
     let mut place = Workplace::new(&[]);
     let gate = place.sign("gate");

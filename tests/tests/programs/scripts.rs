@@ -164,6 +164,7 @@ fn standard_output_is_taken_as_it_is_trimmed_or_parsed() {
         ("boolean", "stdout-trimmed", "echo true", json!(true)),
         ("map", "stdout-json", "echo '{\"a\": [1]}'", json!({"a": [1]})),
         ("string", "stdout", "printf 'a\\377b'", json!("a\u{fffd}b")),
+        ("bytes", "stdout", "printf '\\001\\377x'", json!({"$bytes": "01ff78"})),
     ] {
         let ended = place.run(&types(ty, from, script));
         assert_eq!(ended["results"]["x"], expected, "{ended}");
@@ -174,6 +175,27 @@ fn standard_output_is_taken_as_it_is_trimmed_or_parsed() {
     assert_tells(&error, &["result \"x\"", "what the program printed is not JSON"]);
     let error = place.failing(&types("string", "stdout", "head -c 20000000 /dev/zero"));
     assert_tells(&error, &["it printed 19.1 MiB, as a result at most 16 MiB are taken"]);
+}
+
+#[test]
+fn what_a_program_does_not_give_keeps_its_value_or_is_told() {
+    let mut place = Workplace::new(&[]);
+    let document = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="P"><OUT_PARAMETER TYPE="list" NAME="n"/><BODY>
+        <ACTIVITY TYPE="Keep" NAME="keep" n="4"/><ACTIVITY TYPE="Change" NAME="change" n="4"/>
+        <POST_CODE>n = {keep.n, change.n}</POST_CODE></BODY></PROCESS_TYPE>
+        <ACTIVITY_TYPE NAME="Keep"><INOUT_PARAMETER TYPE="int" NAME="n"/><CODE LANGUAGE="sh">:</CODE></ACTIVITY_TYPE>
+        <ACTIVITY_TYPE NAME="Change"><INOUT_PARAMETER TYPE="int" NAME="n"/>
+        <CODE LANGUAGE="sh">echo '{"n": 5}' > $XAVANTES_RESULTS</CODE></ACTIVITY_TYPE></XAVANTES>"#;
+    let file = place.grid.write("inout.xml", document);
+    let process = place.grid.submit(&place.address, &file, &[]);
+    assert_eq!(place.grid.end(&place.address, &process)["results"], json!({"n": [4, 5]}));
+    let types = |script: &str| format!("<OUT_PARAMETER TYPE=\"int\" NAME=\"count\"/>{}", sh(script));
+    let error = place.failing(&types("echo '{\"Count\": 1}' > $XAVANTES_RESULTS"));
+    assert_tells(&error, &["result \"count\": the program did not give it: the results file has \"Count\""]);
+    let error = place.failing(&types("echo 1"));
+    assert_tells(&error, &["result \"count\"", "XAVANTES_RESULTS", "FROM=\"stdout\""]);
+    let error = place.failing(&types("echo '{\"count\": NaN}' > $XAVANTES_RESULTS"));
+    assert_tells(&error, &["the results file is not JSON", "NaN and Infinity are not JSON"]);
 }
 
 #[test]
