@@ -11,7 +11,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(files, ["."])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    // Chunks of files are not copied when they are taken apart.
-    tonic_prost_build::configure().build_transport(true).bytes(".xavantes.v1.Chunk").compile_fds(descriptors)?;
+    // Chunks of files are not copied when they are taken apart; what few answers have takes no room in the others.
+    tonic_prost_build::configure()
+        .build_transport(true)
+        .bytes(".xavantes.v1.Chunk")
+        .boxed(".xavantes.v1.Answer.history")
+        .boxed(".xavantes.v1.Answer.usage")
+        .compile_fds(descriptors)?;
     Ok(())
 }

@@ -386,7 +386,7 @@ impl Desk {
     /// An attempt is over.
     pub fn finish(self: &Arc<Self>, job: &Job, outcome: v1::answer::Outcome, usage: Option<v1::Usage>) {
         job.stop.over.notify_one();
-        let answer = v1::Answer { usage, ..self.answer(&job.key, outcome) };
+        let answer = v1::Answer { usage: usage.map(Box::new), ..self.answer(&job.key, outcome) };
         let mut state = self.state();
         let deeds = state.books.finish(&job.key, answer);
         self.perform(&mut state, deeds);

@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::driver::{Besides, Incoming, Recovered};
+use crate::driver::{Incoming, Recovered};
 use crate::journal::Placement;
 use crate::link::{self, Context, Orders, owner};
 use crate::pool::{Effect, Key, Moved, Pool, Share, Task, Told, Vicinity, Whereabouts};
@@ -193,9 +193,7 @@ impl Dispatcher {
             Effect::Tell(key, told) => {
                 let Some(process) = self.context.processes.find(&key.0) else { return };
                 let incoming = match told {
-                    Told::Answered(outcome) => {
-                        Incoming::Answered { key, outcome, besides: Besides::default(), from: None }
-                    }
+                    Told::Answered(outcome) => Incoming::Answered { key, outcome, besides: None, from: None },
                     Told::Lost => Incoming::Lost(key),
                     Told::Placed(place) => Incoming::Placed(key, place),
                 };

@@ -40,8 +40,8 @@ pub enum Incoming<R, V> {
         key: Key,
         /// How.
         outcome: v1::answer::Outcome,
-        /// What came with that.
-        besides: Besides,
+        /// What came with that, if anything did.
+        besides: Option<Box<Besides>>,
         /// Who wants to know that it was recorded.
         from: Option<R>,
     },
@@ -83,7 +83,7 @@ pub enum Incoming<R, V> {
 #[derive(Debug, Default)]
 pub struct Besides {
     /// Of a subtree: what became of everything in it.
-    pub elsewhere: Option<Box<Elsewhere>>,
+    pub elsewhere: Option<Elsewhere>,
     /// Of a subtree: how the files were made that it gives.
     pub recipes: Vec<v1::Recipe>,
     /// Of a program: what it took.
@@ -92,10 +92,14 @@ pub struct Besides {
 
 impl Besides {
     /// Takes it out of an answer.
-    pub fn take(answer: &mut v1::Answer) -> Self {
+    pub fn take(answer: &mut v1::Answer) -> Option<Box<Self>> {
+        if answer.counts.is_none() && answer.usage.is_none() {
+            return None;
+        }
         let history = answer.history.take().unwrap_or_default();
-        let elsewhere = answer.counts.take().map(|counts| Box::new(Elsewhere::from_wire(counts, history)));
-        Self { elsewhere, recipes: std::mem::take(&mut answer.recipes), usage: answer.usage.take() }
+        let elsewhere = answer.counts.take().map(|counts| Elsewhere::from_wire(counts, *history));
+        let (recipes, usage) = (std::mem::take(&mut answer.recipes), answer.usage.take().map(|usage| *usage));
+        Some(Box::new(Self { elsewhere, recipes, usage }))
     }
 }
 
@@ -376,12 +380,14 @@ impl<R, V> Driver<R, V> {
             }
             Incoming::Answered { key, outcome, besides, from } => {
                 let keep = self.keepable(&key, &outcome);
-                let activity = self.engine.activity(element_from(key.1)).map(|(number, _)| number as u32);
+                let activity = besides.as_ref().and_then(|_| self.engine.activity(element_from(key.1)));
+                let activity = activity.map(|(number, _)| number as u32);
                 // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
                 if let Some(completed) = self.answer(sandbox, &key, outcome) {
                     self.places.remove(&(key.1, key.2));
+                    let besides = besides.unwrap_or_default();
                     if let Some(elsewhere) = besides.elsewhere {
-                        self.note(Note::Elsewhere(*elsewhere));
+                        self.note(Note::Elsewhere(elsewhere));
                         self.inherit(besides.recipes);
                     }
                     if let (Some(activity), Some(usage)) = (activity, besides.usage) {

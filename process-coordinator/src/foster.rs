@@ -256,7 +256,7 @@ pub fn sendable(
         id: Some(wire_id(key)),
         outcome: Some(outcome),
         counts: Some(counts),
-        history: Some(past.to_wire()),
+        history: Some(Box::new(past.to_wire())),
         recipes,
         ..v1::Answer::default()
     };

@@ -215,8 +215,10 @@ const MOST_RELAYS: usize = 4;
 /// A worker has so much ahead as it does in this time.
 const AHEAD: Duration = Duration::from_millis(100);
 /// How fast a worker is, is measured over such times, and so many answers for each of its slots: they may come all at once.
-const PACE_OVER: Duration = Duration::from_millis(10);
+const PACE_OVER: Duration = Duration::from_millis(5);
 const PACE_ANSWERS: u32 = 4;
+/// Before that is known it has so much ahead for each slot.
+const FIRST_AHEAD: u32 = 8;
 /// If they do not come for so long it is slow. Then what waits at it is wanted back when others have room, so often.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -260,8 +262,7 @@ struct Pace {
     /// For so long it had something to do, and gave so many answers meanwhile.
     busy: Duration,
     answers: u32,
-    /// Before it is known a worker gets nothing ahead.
-    rate: f64,
+    rate: Option<f64>,
 }
 
 impl Pace {
@@ -276,7 +277,7 @@ impl Pace {
         self.answers = self.answers.saturating_add(answers as u32);
         let enough = self.answers >= slots.saturating_mul(PACE_ANSWERS) && self.busy >= PACE_OVER;
         if enough || self.busy >= SLOW {
-            self.rate = f64::from(self.answers) / self.busy.as_secs_f64();
+            self.rate = Some(f64::from(self.answers) / self.busy.as_secs_f64());
             (self.busy, self.answers) = (Duration::ZERO, 0);
         }
     }
@@ -1304,7 +1305,10 @@ impl Worker {
         if let Some(lease) = self.lease {
             return lease.slots.min(self.slots);
         }
-        let ahead = (self.pace.rate * AHEAD.as_secs_f64()) as u32;
+        let ahead = match self.pace.rate {
+            Some(rate) => (rate * AHEAD.as_secs_f64()) as u32,
+            None => self.slots.saturating_mul(FIRST_AHEAD),
+        };
         self.slots + ahead.min(self.queue)
     }
 
@@ -1454,8 +1458,8 @@ mod tests {
         let mut pool = pool(&[("a", 1, &[]), ("b", 1, &[1])]);
         let tasks = (1..=4).map(|element| task(element, &[(1, 10)])).collect();
         let placed = placed(&mut pool, tasks);
-        // Who does not have it is told who does. The others wait here: nobody knows how long those take.
-        assert_eq!(names(&placed), ["b", "a"]);
+        // The third and fourth wait where the file is, and who does not have it is told who does.
+        assert_eq!(names(&placed)[..3], ["b", "a", "b"]);
         assert_eq!(placed[1].1, ["b:1"]);
         assert!(placed[0].1.is_empty());
     }
@@ -1471,13 +1475,17 @@ mod tests {
         };
         let mut pool = pool(&[("a", 2, &[])]);
         (1..=1000).for_each(|element| pool.dispatch(task(element, &[])));
-        assert_eq!(given(&mut pool, ms(0)), 2, "nothing is known of it");
-        // Both answer at once after long: that is slow.
-        pool.answered("a", &[key(1), key(2)], ms(5000));
-        assert_eq!(given(&mut pool, ms(5000)), 2);
+        assert_eq!(given(&mut pool, ms(0)), 18, "nothing is known of it");
+        // Both slots answer at once after long: that is slow.
+        for wave in 0..8 {
+            pool.answered("a", &[key(1 + 2 * wave), key(2 + 2 * wave)], ms(5000 * (wave + 1)));
+            assert_eq!(given(&mut pool, ms(5000 * (wave + 1))), 0);
+        }
+        pool.answered("a", &[key(17), key(18)], ms(45_000));
+        assert_eq!(given(&mut pool, ms(45_000)), 2);
         // Two in two milliseconds, again and again, with some time in which it has nothing to do.
         let waves = (0..10).map(|wave| {
-            let (now, first) = (ms(6000 + 10 * wave), 3 + 2 * wave);
+            let (now, first) = (ms(46_000 + 10 * wave), 19 + 2 * wave);
             pool.answered("a", &[key(first), key(first + 1)], now);
             given(&mut pool, now + ms(8))
         });
@@ -1495,17 +1503,17 @@ mod tests {
                     .into(),
                 ..v1::Roster::default()
             },
-            ms(6200),
+            ms(46_200),
         );
         let hello = v1::WorkerHello { slots: 2, queue: 100, ..v1::WorkerHello::default() };
-        pool.connected(&Arc::from("b"), hello, ms(6200));
+        pool.connected(&Arc::from("b"), hello, ms(46_200));
         let mut recalls = |from: u64, to: u64| {
             (from..to).step_by(100).for_each(|now| pool.look(ms(now)));
             let all = pool.effects();
             all.iter().filter(|effect| matches!(effect, Effect::Order(name, Order::Recall) if **name == *"a")).count()
         };
-        assert_eq!(recalls(6200, 7000), 0, "it has not been slow for long");
-        assert_eq!(recalls(7000, 7500), 1);
+        assert_eq!(recalls(46_200, 47_000), 0, "it has not been slow for long");
+        assert_eq!(recalls(47_000, 47_500), 1);
     }
 
     #[test]

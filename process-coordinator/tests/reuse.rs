@@ -9,7 +9,7 @@ use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::driver::{Besides, Driver, Effect, Entry, Incoming, Wanted};
+use xavantes_process_coordinator::driver::{Driver, Effect, Entry, Incoming, Wanted};
 use xavantes_process_coordinator::journal::{self, Head, Kept};
 use xavantes_process_coordinator::pool::{Key, Share};
 use xavantes_process_coordinator::reuse::{Earlier, Found, Held, Keep, Sought, Why};
@@ -102,7 +102,7 @@ impl Run {
     }
 
     fn answer(&mut self, key: Key, outcome: v1::answer::Outcome) {
-        self.take(Incoming::Answered { key, outcome, besides: Besides::default(), from: Some(()) });
+        self.take(Incoming::Answered { key, outcome, besides: None, from: Some(()) });
     }
 
     /// The process as its journal tells it.

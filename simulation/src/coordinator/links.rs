@@ -126,9 +126,7 @@ impl World<'_> {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
                 let process = key.0.clone();
                 let incoming = match told {
-                    Told::Answered(outcome) => {
-                        Incoming::Answered { key, outcome, besides: Besides::default(), from: None }
-                    }
+                    Told::Answered(outcome) => Incoming::Answered { key, outcome, besides: None, from: None },
                     Told::Lost => Incoming::Lost(key),
                     Told::Placed(place) => Incoming::Placed(key, place),
                 };
@@ -247,8 +245,8 @@ impl World<'_> {
         }
         for (key, outcome, besides) in answers {
             let early = match self.mutation {
-                Some(Mutation::AckUnrecorded) => besides.elsewhere.is_none(),
-                Some(Mutation::ParentAcksEarly) => besides.elsewhere.is_some(),
+                Some(Mutation::AckUnrecorded) => besides.is_none(),
+                Some(Mutation::ParentAcksEarly) => besides.is_some(),
                 _ => false,
             };
             if early {
