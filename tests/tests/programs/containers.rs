@@ -7,32 +7,31 @@ use xavantes_tests::until;
 
 use crate::kit::{Workplace, assert_tells, sh};
 
-/// An image made for these tests, of a static shell; nothing, and a loud word, if that is not possible here.
-fn image() -> Option<&'static str> {
-    const IMAGE: &str = "xavantes-tests:1";
-    let skip = |why: &str| {
-        eprintln!("SKIPPED: containers are not tested: {why}");
-        None
-    };
+/// An image made for these tests, of a static shell.
+const IMAGE: &str = "xavantes-tests:1";
+
+/// The engines that work here, with the image in them; what is not tested is told loudly.
+fn engines() -> Vec<&'static str> {
     let quiet = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success())
     };
-    if !quiet(Command::new("docker").arg("info")) {
-        return skip("docker does not answer on this machine");
-    }
-    let script = format!(
-        "set -e; d=$(mktemp -d); mkdir -p $d/bin $d/tmp; cp $(command -v busybox) $d/bin/busybox; \
-         for a in sh sleep echo cat env id head tail expr test true seq wc touch; do ln -s busybox $d/bin/$a; done; \
-         tar -C $d -c . | docker import - {IMAGE}; rm -rf $d"
-    );
-    if !quiet(Command::new("sh").args(["-c", &script])) {
-        return skip("there is no static busybox to make an image of");
-    }
-    Some(IMAGE)
+    let works = |engine: &&str| {
+        let script = format!(
+            "set -e; {engine} info; d=$(mktemp -d); mkdir -p $d/bin $d/tmp; cp $(command -v busybox) $d/bin/busybox; \
+             for a in sh sleep echo cat env id head tail expr test true seq wc touch; do ln -s busybox $d/bin/$a; done; \
+             tar -C $d -c . | {engine} import - {IMAGE}; rm -rf $d; {engine} run --rm --init {IMAGE} /bin/true"
+        );
+        let works = quiet(Command::new("sh").args(["-c", &script]));
+        if !works {
+            eprintln!("SKIPPED: containers are not tested with {engine}: it does not run one of busybox-static here");
+        }
+        works
+    };
+    ["docker", "podman"].into_iter().filter(works).collect()
 }
 
-fn containers() -> String {
-    let listed = Command::new("docker").args(["ps", "-aq", "--filter", "label=xavantes.root"]).output();
+fn containers(engine: &str) -> String {
+    let listed = Command::new(engine).args(["ps", "-aq", "--filter", "label=xavantes.root"]).output();
     listed.map(|listed| String::from_utf8_lossy(&listed.stdout).trim().to_owned()).unwrap_or_default()
 }
 
@@ -42,8 +41,12 @@ fn within(image: &str, script: &str) -> String {
 
 #[test]
 fn programs_run_in_containers() {
-    let Some(image) = image() else { return };
-    let mut place = Workplace::new(&["--containers", "docker"]);
+    engines().into_iter().for_each(run_programs);
+}
+
+fn run_programs(engine: &str) {
+    let image = IMAGE;
+    let mut place = Workplace::new(&["--containers", engine, "--pass-environment", "HOME"]);
     let types = format!(
         "<IN_PARAMETER TYPE=\"int\" NAME=\"n\" DEFAULT=\"4\"/><OUT_PARAMETER TYPE=\"int\" NAME=\"next\"/>
         <OUT_PARAMETER TYPE=\"string\" NAME=\"files\" FROM=\"stdout-trimmed\"/>{}",
@@ -54,6 +57,14 @@ fn programs_run_in_containers() {
     assert_eq!(ended["results"], json!({"next": 5, "files": "/bin/busybox /bin/echo /bin/env /bin/expr work"}));
     let error = place.failing(&within(image, "echo no >&2; exit 7"));
     assert_tells(&error, &["exit status 7\nno"]);
+    // A status that engines use themselves is still the program's.
+    let ended = place.run(&within(image, "exit 125").replace("<CODE ", "<CODE SUCCESS=\"125\" "));
+    assert_eq!(ended["state"], "completed", "{ended}");
+    let error = place.failing(&within(image, "exit 127"));
+    assert_tells(&error, &["the sh code failed", "exit status 127"]);
+    let language = "<OUT_PARAMETER TYPE=\"string\" NAME=\"x\" FROM=\"stdout-trimmed\"/>";
+    let ended = place.run(&format!("{language}{}", within(image, "echo ${LANG:+set} $XAVANTES_NODE $(id -u)")));
+    assert_eq!(ended["results"]["x"], json!(format!("set w {}", user())), "{ended}");
     let hog = within(image, "head -c 100000000 /dev/zero | tail -c 90000000 | wc -c; exit 1");
     let error = place.failing(&format!("<REQUIRES MEMORY=\"20MB\"/>{hog}"));
     assert_tells(&error, &["the container used more memory than its limit of 19.1 MiB"]);
@@ -75,14 +86,25 @@ fn programs_run_in_containers() {
     }
     let error = place.failing(&within("xavantes-there-is-no-such-image:0", "true"));
     assert_tells(&error, &["a container of \"xavantes-there-is-no-such-image:0\" cannot be started"]);
-    assert_eq!(containers(), "");
+    // Tools that were asked meanwhile are gone, too.
+    until("no process is left", 30, || place.processes().is_empty().then_some(()));
+    assert_eq!(containers(engine), "");
+}
+
+/// Who runs this.
+fn user() -> String {
+    let id = Command::new("id").arg("-u").output().expect("there is such a program");
+    String::from_utf8_lossy(&id.stdout).trim().to_owned()
 }
 
 #[test]
 fn containers_end_when_they_are_cancelled_and_with_a_former_life() {
-    let Some(image) = image() else { return };
-    let mut place = Workplace::new(&["--containers", "docker"]);
-    let hello = |place: &mut Workplace| place.submit(&within(image, "echo ready; while true; do sleep 1; done"));
+    engines().into_iter().for_each(end_containers);
+}
+
+fn end_containers(engine: &str) {
+    let mut place = Workplace::new(&["--containers", engine]);
+    let hello = |place: &mut Workplace| place.submit(&within(IMAGE, "echo ready; while true; do sleep 1; done"));
     let begun = |place: &Workplace, process: &str| {
         until("it has begun", 60, || {
             let logs = place.grid.cli(&place.address, &["logs", &format!("{process}/work")]);
@@ -91,16 +113,16 @@ fn containers_end_when_they_are_cancelled_and_with_a_former_life() {
     };
     let process = hello(&mut place);
     begun(&place, &process);
-    assert_ne!(containers(), "");
+    assert_ne!(containers(engine), "");
     place.grid.cli(&place.address, &["cancel", &process]).ok();
     assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
-    until("no container is left", 60, || containers().is_empty().then_some(()));
+    until("no container is left", 60, || containers(engine).is_empty().then_some(()));
     let process = hello(&mut place);
     begun(&place, &process);
     place.grid.kill_alone("a/w");
     place.grid.cli(&place.address, &["cancel", &process]).ok();
     place.grid.restart("a/w");
-    until("no container is left", 60, || containers().is_empty().then_some(()));
+    until("no container is left", 60, || containers(engine).is_empty().then_some(()));
 }
 
 #[test]
