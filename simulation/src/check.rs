@@ -30,6 +30,7 @@ struct Execution {
     finished: bool,
     /// By its own fault.
     failed: bool,
+    stopped: bool,
     kept: bool,
     recorded: bool,
     /// Its worker crashed before its answer was kept.
@@ -99,6 +100,7 @@ impl Check {
             began: now,
             finished: false,
             failed: false,
+            stopped: false,
             kept: false,
             recorded: false,
             crashed: false,
@@ -135,6 +137,7 @@ impl Check {
         if let Some(execution) = self.executions.get_mut(&number) {
             execution.finished = true;
             execution.failed = matches!(outcome, Outcome::Failed(why) if why.message == "bad luck");
+            execution.stopped = matches!(outcome, Outcome::Cancelled(_));
         }
     }
 
@@ -195,7 +198,8 @@ impl Check {
         let name = (creation, key.1, key.2);
         self.recorded.insert(name);
         if let Some(execution) = self.names.get(&name).and_then(|number| self.executions.get_mut(number)) {
-            execution.recorded = !execution.failed;
+            // One that was taken for lost may have been stopped, and its coordinator have died before it could note the loss.
+            execution.recorded = !execution.failed && !execution.stopped;
         }
     }
 
