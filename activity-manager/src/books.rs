@@ -1,7 +1,7 @@
 //! What is known of every attempt from its arrival until its answer was acknowledged, whose it is, and what follows from
 //! what happens. Pure: whoever keeps the books does the [`Deed`]s that they ask for, in their order.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use xavantes_proto::v1::answer::Outcome;
@@ -413,7 +413,7 @@ impl<J: Clone> Books<J> {
     pub fn recall(&mut self, stream: &Stream) -> Vec<Deed<J>> {
         let waits = |attempt: &Attempt<J>| matches!(attempt.state, State::Waiting(_));
         let mine = self.attempts.iter().filter(|(_, it)| it.owner == stream.coordinator && waits(it));
-        let keys: HashSet<Key> = mine.map(|(key, _)| key.clone()).collect();
+        let keys: BTreeSet<Key> = mine.map(|(key, _)| key.clone()).collect();
         self.admission.withdraw(|key| keys.contains(key));
         let mut deeds = Vec::new();
         for key in keys {

@@ -81,6 +81,9 @@ struct Kept {
     limit: u64,
     usage: [u64; 6],
     node: String,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 impl Kept {
@@ -106,6 +109,7 @@ impl Kept {
             }),
             stdout_bytes: self.written[0],
             stderr_bytes: self.written[1],
+            reason: self.reason.clone(),
         }
     }
 }
@@ -171,6 +175,15 @@ impl Log {
             stderr_bytes: self.sheet(Which::Stderr).written,
             ..v1::AttemptRecord::default()
         }
+    }
+}
+
+/// Why an attempt failed, in a line.
+fn reason(failure: &v1::Failure) -> String {
+    let message = failure.message.lines().next().unwrap_or_default();
+    match failure.exit_status {
+        Some(status) => format!("{message}, exit status {status}"),
+        None => message.to_owned(),
     }
 }
 
@@ -317,7 +330,12 @@ impl Shelf {
     }
 
     /// An attempt has ended.
-    pub fn finish(&self, log: &Log, ended: &str, usage: &v1::Usage) {
+    pub fn finish(&self, log: &Log, outcome: &v1::answer::Outcome, usage: &v1::Usage) {
+        let (ended, reason) = match outcome {
+            v1::answer::Outcome::Completed(_) => ("completed", String::new()),
+            v1::answer::Outcome::Failed(failure) => ("failed", reason(failure)),
+            _ => ("cancelled", String::new()),
+        };
         let kept = Kept {
             title: log.title.clone(),
             number: log.number,
@@ -339,6 +357,7 @@ impl Shelf {
                 usage.written_bytes,
             ],
             node: usage.node.clone(),
+            reason,
         };
         let mut state = self.state();
         state.live.remove(&log.number);
@@ -584,7 +603,8 @@ mod tests {
             assert_eq!(whole(&found, Which::Stdout), expected, "{written}");
             assert_eq!(whole(&found, Which::Stderr), "");
         }
-        shelf.finish(&log, "completed", &v1::Usage { wall_ms: 7, node: "n".into(), ..v1::Usage::default() });
+        let completed = v1::answer::Outcome::Completed(v1::Completed::default());
+        shelf.finish(&log, &completed, &v1::Usage { wall_ms: 7, node: "n".into(), ..v1::Usage::default() });
         drop(shelf);
         // The same in the next life, which keeps more of others.
         let shelf = Shelf::open(&place, Rules::default()).expect("there is room");
@@ -620,7 +640,9 @@ mod tests {
         for attempt in 1..=4 {
             let log = shelf.begin(title("p", attempt));
             log.write(Which::Stderr, &[b'x'; 1000]);
-            shelf.finish(&log, "failed", &v1::Usage::default());
+            let failed = v1::Failure { message: "no\nmore".into(), exit_status: Some(3), ..v1::Failure::default() };
+            assert_eq!(reason(&failed), "no, exit status 3");
+            shelf.finish(&log, &v1::answer::Outcome::Failed(failed), &v1::Usage::default());
         }
         let kept = |shelf: &Shelf| shelf.attempts("r", "p").iter().map(|it| it.attempt).collect::<Vec<_>>();
         assert_eq!(kept(&shelf), [3, 4]);

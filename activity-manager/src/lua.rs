@@ -52,13 +52,8 @@ fn work(jobs: &Mutex<mpsc::Receiver<Arc<Job>>>, desk: &Weak<Desk>) {
             }),
         };
         if let Some(log) = job.log.get() {
-            let state = match &outcome {
-                v1::answer::Outcome::Completed(_) => "completed",
-                v1::answer::Outcome::Failed(_) => "failed",
-                _ => "cancelled",
-            };
             let usage = v1::Usage { node: desk.node.clone(), ..v1::Usage::default() };
-            desk.workshop.shelf.finish(log, state, &usage);
+            desk.workshop.shelf.finish(log, &outcome, &usage);
         }
         desk.finish(&job, outcome, None);
     }

@@ -24,6 +24,9 @@ use crate::{definition, explain, files, show};
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 /// How often it is looked whether something has changed that nobody tells.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// When nothing is heard of a process for so long it is looked why, and how far down.
+const LOOK_WHY: Duration = Duration::from_secs(5);
+const LOOK_DEPTH: u32 = 6;
 /// A coordinator that does not answer any more may be back within so long.
 const COMES_BACK: Duration = Duration::from_secs(60);
 
@@ -90,14 +93,20 @@ async fn submit(arguments: SubmitArgs, format: Format, quiet: bool) -> Result<Ex
 /// Waits for the end of a process, also if its coordinator is started again meanwhile.
 async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessStatus, Exit> {
     let mut last = v1::ProcessStatus::default();
-    let mut heard = None::<Instant>;
+    let (mut heard, mut waits) = (None::<Instant>, String::new());
     loop {
+        let mut asking = client.clone();
         let watched = async {
             let mut changes = question(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
-            while let Some(status) = changes.message().await? {
-                (last, heard) = (status, Some(Instant::now()));
+            loop {
+                tokio::select! {
+                    status = changes.message() => match status? {
+                        Some(status) => (last, heard) = (status, Some(Instant::now())),
+                        None => return Ok(()),
+                    },
+                    () = tokio::time::sleep(LOOK_WHY) => tell_why(&mut asking, process, &mut waits).await,
+                }
             }
-            Ok(())
         };
         match watched.await {
             Ok(()) => return Ok(last),
@@ -106,6 +115,20 @@ async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessSt
             }
             Err(status) => return Err(refused(&status)),
         }
+    }
+}
+
+/// Tells once why a process does not go on, if it waits for a worker that is not there.
+async fn tell_why(client: &mut Coordinator, process: &str, told: &mut String) {
+    let shown = question(client.show(v1::ShowRequest { path: process.to_owned(), depth: LOOK_DEPTH })).await;
+    let Some(root) = shown.ok().and_then(|shown| shown.element) else { return };
+    let mut open = vec![&root];
+    while let Some(element) = open.pop() {
+        if element.waits.contains("in sight") && element.waits != *told {
+            told.clone_from(&element.waits);
+            tell(&format!("{} waits: {}\n", element.path, element.waits));
+        }
+        open.extend(&element.children);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::Exit;
 use crate::args::{Format, WhatArgs};
 use crate::files;
 use crate::grid::{Coordinator, ask};
-use crate::report::complain;
+use crate::report::{complain, tell};
 use crate::validate::{load_sources, read_files};
 
 /// The request that starts it; on failure everything that is wrong has been told. Types that the documents use and do not
@@ -136,6 +136,12 @@ fn parameters(process: &ProcessType, arguments: &WhatArgs) -> Result<Vec<(String
                 && let Err(problem) = files::check_local(path, file.directory)
             {
                 problems.push(format!("parameter {key:?}: {problem}"));
+            }
+            if files::is_forgotten(file) {
+                tell(&format!(
+                    "note: {key}={0} is handed on as it is; to bring the file along: {key}=@{0}\n",
+                    file.uri
+                ));
             }
         });
     }

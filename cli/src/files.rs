@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use xavantes_files::{Error, Fetcher, Laying, Local, Piece, Place, Sender, Store, Wanted, Workplace, lay_out};
+use xavantes_model::value::FileRef;
 use xavantes_proto::{connect_bulk, v1, value, value_from};
 
 use crate::Exit;
@@ -20,6 +21,12 @@ const UNDER_WAY: &str = ".xavantes-download";
 /// The local path that a parameter names: `@path`.
 pub(crate) fn local(uri: &str) -> Option<&Path> {
     uri.strip_prefix('@').map(Path::new)
+}
+
+/// A path that is not absolute, and is there on this machine: what is meant is probably that.
+pub(crate) fn is_forgotten(file: &FileRef) -> bool {
+    let path = Path::new(&*file.uri);
+    file.content.is_none() && local(&file.uri).is_none() && path.is_relative() && path.exists()
 }
 
 /// Whether there is a file, or directory, at a local path; if not: why it cannot be used.
@@ -173,7 +180,7 @@ async fn watched<T>(work: impl Future<Output = T>, progress: impl Fn() -> String
 mod tests {
     use std::sync::Arc;
 
-    use xavantes_model::value::{FileRef, Value};
+    use xavantes_model::value::Value;
 
     use super::*;
 
@@ -184,6 +191,13 @@ mod tests {
         let mut names: Vec<String> = local_references(&mut given).into_iter().map(|it| it.uri.clone()).collect();
         names.sort();
         assert_eq!(names, ["@a", "@c"]);
+    }
+
+    #[test]
+    fn a_forgotten_sign_is_noticed() {
+        let forgotten = |uri: &str| is_forgotten(&FileRef::outside(uri, false));
+        assert!(forgotten("Cargo.toml"), "tests run in the folder of their package");
+        assert!(["@Cargo.toml", "/etc/passwd", "source://a/b", "nothing"].iter().all(|uri| !forgotten(uri)));
     }
 
     #[test]

@@ -392,7 +392,8 @@ fn record_text(record: &v1::AttemptRecord) -> String {
             mib(usage.written_bytes)
         ));
     }
-    parts.join(", ")
+    let reason = if record.reason.is_empty() { String::new() } else { format!(": {}", record.reason) };
+    parts.join(", ") + &reason
 }
 
 fn record_json(record: &v1::AttemptRecord) -> Json {
@@ -402,6 +403,9 @@ fn record_json(record: &v1::AttemptRecord) -> Json {
     });
     if record.ended_ms > 0 {
         shown["ended_ms"] = json!(record.ended_ms);
+    }
+    if !record.reason.is_empty() {
+        shown["reason"] = json!(record.reason);
     }
     if let Some(usage) = &record.usage {
         shown["usage"] = json!({

@@ -194,6 +194,8 @@ pub struct Driver<R, V> {
     large: usize,
     /// Who fetches files for workers that do not reach those that have them.
     relays: Vec<String>,
+    /// Where elements failed that are tried again. It is not recorded: it is a hint.
+    failed_at: BTreeMap<u64, Arc<str>>,
 }
 
 impl<R, V> Driver<R, V> {
@@ -225,6 +227,7 @@ impl<R, V> Driver<R, V> {
             snapshot: 0,
             large: LARGE_JOURNAL,
             relays: Vec::new(),
+            failed_at: BTreeMap::new(),
         }
     }
 
@@ -496,9 +499,20 @@ impl<R, V> Driver<R, V> {
         {
             self.note(Note::Made(recipe, made));
         }
+        let failed_at = match &outcome {
+            v1::answer::Outcome::Failed(failure) => failure.worker.as_deref().map(Arc::from),
+            _ => None,
+        };
+        match failed_at {
+            Some(worker) => drop(self.failed_at.insert(key.1, worker)),
+            None => drop(self.failed_at.remove(&key.1)),
+        }
         let (element, before) = (element_from(key.1), self.output.events.len());
         let input = Input::Answered { element, attempt: key.2, answer: answer_from(outcome) };
         self.step(sandbox, input).ok()?;
+        if self.engine.view(element).is_none() {
+            self.failed_at.remove(&key.1);
+        }
         let ended =
             |event: &Event| matches!(event, Event::Ended { id, outcome: Outcome::Completed, .. } if *id == element);
         Some(self.output.events[before..].iter().any(ended))
@@ -731,7 +745,8 @@ impl<R, V> Driver<R, V> {
         if !files.is_empty() {
             job.relays.clone_from(&self.relays);
         }
-        Task { key, program, needs, files, job }
+        let avoid = self.failed_at.get(&key.1).cloned();
+        Task { key, program, needs, files, avoid, job }
     }
 
     fn subtree(&self, delegation: &Delegation) -> Task {
@@ -744,7 +759,7 @@ impl<R, V> Driver<R, V> {
             ..self.job(element, attempt)
         };
         let key = (self.id.clone(), element.bits(), attempt);
-        Task { key, program: self.program.clone(), needs: Needs::default(), files: Vec::new(), job }
+        Task { key, program: self.program.clone(), needs: Needs::default(), files: Vec::new(), avoid: None, job }
     }
 
     fn job(&self, element: ElementId, attempt: u32) -> v1::Job {

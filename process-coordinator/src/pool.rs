@@ -46,6 +46,8 @@ pub struct Task {
     pub needs: Needs,
     /// Files that it needs.
     pub files: Vec<Need>,
+    /// Another worker is better: it failed there.
+    pub avoid: Option<Arc<str>>,
     /// What is sent.
     pub job: v1::Job,
 }
@@ -1265,6 +1267,11 @@ fn relays(workers: &BTreeMap<Arc<str>, Worker>) -> impl Iterator<Item = &String>
     there.map(|worker| &worker.address).take(MOST_RELAYS)
 }
 
+/// Is this the worker that calls itself so? Those of other groups are called by these, too.
+fn is_called(name: &str, own: &str) -> bool {
+    name.rsplit('/').next() == Some(own)
+}
+
 /// Takes the first task out of a queue that some worker has room for: what waits for a worker that is not there does not
 /// hold up the rest.
 fn next(queue: &mut VecDeque<Task>, workers: &BTreeMap<Arc<str>, Worker>, now: Duration) -> Option<(Arc<str>, Task)> {
@@ -1280,7 +1287,8 @@ fn next(queue: &mut VecDeque<Task>, workers: &BTreeMap<Arc<str>, Worker>, now: D
             continue;
         }
         let fitting = workers.iter().filter(|(_, worker)| worker.fits(task, now));
-        if let Some((name, _)) = fitting.max_by_key(|(_, worker)| worker.worth(task)) {
+        let avoided = |name: &str| task.avoid.as_deref().is_some_and(|avoid| is_called(name, avoid));
+        if let Some((name, _)) = fitting.max_by_key(|(name, worker)| (!avoided(name), worker.worth(task))) {
             let name = name.clone();
             return Some((name, queue.remove(at)?));
         }
@@ -1416,7 +1424,7 @@ mod tests {
         let key: Key = ("p".into(), element, 1);
         let job = v1::Job { id: Some(wire_id(&key)), ..v1::Job::default() };
         let files = files.iter().map(need).collect();
-        Task { key, program: Arc::default(), needs: Needs { cpus: 1, ..Needs::default() }, files, job }
+        Task { key, program: Arc::default(), needs: Needs { cpus: 1, ..Needs::default() }, files, avoid: None, job }
     }
 
     /// Who gets these, in order, and whom they are told to ask.
@@ -1451,6 +1459,15 @@ mod tests {
         ] {
             assert_eq!(names(&placed(&mut pool(workers), vec![task(1, files)])), [expected], "{files:?}");
         }
+    }
+
+    #[test]
+    fn what_failed_at_a_worker_is_tried_at_another_one_if_there_is_room() {
+        let failed = |element| Task { avoid: Some("a".into()), ..task(element, &[(1, 10)]) };
+        let workers: &[(&str, u32, &[u8])] = &[("a", 8, &[1]), ("b", 1, &[])];
+        assert_eq!(names(&placed(&mut pool(workers), vec![failed(1)])), ["b"]);
+        assert_eq!(names(&placed(&mut pool(&workers[..1]), vec![failed(1)])), ["a"]);
+        assert!(is_called("g/a", "a") && !is_called("b", "a"));
     }
 
     #[test]

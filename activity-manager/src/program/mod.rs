@@ -91,16 +91,16 @@ pub(crate) async fn run(desk: Arc<Desk>, job: Arc<Job>) {
     let mut usage = v1::Usage { node: shop.node.clone(), ..v1::Usage::default() };
     let done = attempt(&desk, &job, &log, &mut usage).await;
     usage.wall_ms = began.elapsed().as_millis() as u64;
-    let (outcome, state) = match done {
-        Ok(results) => (v1::answer::Outcome::Completed(v1::Completed { results }), "completed"),
-        Err(_) if job.stop.is_cancelled() => (v1::answer::Outcome::Cancelled(v1::Nothing {}), "cancelled"),
+    let outcome = match done {
+        Ok(results) => v1::answer::Outcome::Completed(v1::Completed { results }),
+        Err(_) if job.stop.is_cancelled() => v1::answer::Outcome::Cancelled(v1::Nothing {}),
         Err(mut failure) => {
             failure.worker = Some(desk.node.clone());
             failure.line.get_or_insert(job.activity().line);
-            (v1::answer::Outcome::Failed(*failure), "failed")
+            v1::answer::Outcome::Failed(*failure)
         }
     };
-    shop.shelf.finish(&log, state, &usage);
+    shop.shelf.finish(&log, &outcome, &usage);
     desk.finish(&job, outcome, Some(usage));
 }
 
