@@ -141,12 +141,17 @@ fn wait_for_workers(grid: &Grid, here: &str) {
     until("the groups know each other", PATIENCE, || group(grid, here, "b").filter(|it| it["free_slots"] != 0));
 }
 
-/// Waits until an activity of that type runs.
-fn wait_for(grid: &Grid, address: &str, process: &str, kind: &str) {
+/// Starts a process of this type, and waits until it stands at its gate.
+fn start_loss(grid: &mut Grid, here: &str, kind: &str) -> (String, Gate) {
+    wait_for_workers(grid, here);
+    let (file, gate) = (grid.write("loss.xml", &document(&format!("{LOSS}{TYPES}"))), Gate::new(grid));
+    let started = grid.cli(here, &["submit", &file, "--process", kind, "-p", &gate.parameter()]).ok().json();
+    let process = started["process"].as_str().expect("it has an id").to_owned();
     until("it waits", PATIENCE, || {
-        let shown = tree(grid, address, process)?;
-        elements(&shown).into_iter().any(|it| it["type"] == kind && !it["worker"].is_null()).then_some(())
+        let shown = tree(grid, here, &process)?;
+        elements(&shown).into_iter().any(|it| it["type"] == "Wait" && !it["worker"].is_null()).then_some(())
     });
+    (process, gate)
 }
 
 #[test]
@@ -156,11 +161,7 @@ fn a_subtree_makes_files_of_its_parent_again_that_are_lost() {
     grid.worker("a/lost", &here, &["--tags", "maker"]);
     grid.worker("b/w", &there, &["--tags", "maker,user,counter"]);
     grid.wait_for_nodes(&here, 2);
-    wait_for_workers(&grid, &here);
-    let (file, gate) = (grid.write("loss.xml", &document(&format!("{LOSS}{TYPES}"))), Gate::new(&mut grid));
-    let started = grid.cli(&here, &["submit", &file, "--process", "Down", "-p", &gate.parameter()]).ok().json();
-    let process = started["process"].as_str().expect("it has an id").to_owned();
-    wait_for(&grid, &here, &process, "Wait");
+    let (process, gate) = start_loss(&mut grid, &here, "Down");
     grid.kill("a/lost");
     gate.open();
     let ended = grid.end(&here, &process);
@@ -174,11 +175,7 @@ fn a_parent_makes_files_of_its_subtrees_again_that_are_lost() {
     grid.worker("a/w", &here, &["--tags", "counter"]);
     grid.worker("b/lost", &there, &["--tags", "maker,user"]);
     grid.wait_for_nodes(&here, 2);
-    wait_for_workers(&grid, &here);
-    let (file, gate) = (grid.write("loss.xml", &document(&format!("{LOSS}{TYPES}"))), Gate::new(&mut grid));
-    let started = grid.cli(&here, &["submit", &file, "--process", "Up", "-p", &gate.parameter()]).ok().json();
-    let process = started["process"].as_str().expect("it has an id").to_owned();
-    wait_for(&grid, &here, &process, "Wait");
+    let (process, gate) = start_loss(&mut grid, &here, "Up");
     grid.kill("b/lost");
     // The coordinator dies, too: what it knows of the files is kept.
     grid.restart("a/main");
