@@ -69,6 +69,28 @@ struct Giver<'a> {
     through: Option<Through<'a>>,
 }
 
+/// Why an object did not come from somebody.
+enum Trouble {
+    /// It is nobody's fault but ours: others are not asked.
+    Here(Error),
+    There(Status),
+}
+
+impl From<Status> for Trouble {
+    fn from(status: Status) -> Self {
+        Self::There(status)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Full { .. } | Error::Io { .. } => Self::Here(error),
+            other => Self::There(other.into()),
+        }
+    }
+}
+
 /// From where somebody fetches an object for us, and through whom if it does not reach them.
 #[derive(Clone, Copy, Default)]
 struct Through<'a> {
@@ -171,23 +193,15 @@ impl Fetcher {
             let (address, before) = (giver.address, self.0.store.offset(&digest));
             let status = match self.ask_one(&giver, digest).await {
                 Ok(()) => return Ok(()),
-                Err(status) => status,
+                Err(Trouble::Here(error)) => return Err(error),
+                Err(Trouble::There(status)) => status,
             };
             debug!(%digest, %address, %status, "a transfer did not succeed");
             match status.code() {
-                Code::NotFound | Code::DataLoss | Code::Unimplemented if giver.through.is_none() => {
-                    told.push(format!("{address}: {}", status.message()))
-                }
-                // What a relay does not reach, or has no room for, says nothing of this node.
-                Code::NotFound | Code::DataLoss | Code::Unimplemented | Code::ResourceExhausted | Code::Internal
-                    if giver.through.is_some() =>
-                {
+                Code::NotFound | Code::DataLoss | Code::Unimplemented | Code::ResourceExhausted | Code::Internal => {
+                    let through = if giver.through.is_some() { "through " } else { "" };
                     let (_, why) = status.message().rsplit_once(" from any node: ").unwrap_or(("", status.message()));
-                    told.push(format!("through {address}: {why}"))
-                }
-                // It is not its fault.
-                Code::ResourceExhausted | Code::Internal => {
-                    return Err(Error::Io { what: "cannot fetch a file".into(), cause: status.message().into() });
+                    told.push(format!("{through}{address}: {why}"));
                 }
                 _ if self.0.store.offset(&digest) > before => left.push_front(Giver { tries: TRIES, ..giver }),
                 _ if giver.tries > 1 => {
@@ -201,7 +215,7 @@ impl Fetcher {
         Err(Error::Gone { digest, why })
     }
 
-    async fn ask_one(&self, giver: &Giver<'_>, digest: Digest) -> Result<(), Status> {
+    async fn ask_one(&self, giver: &Giver<'_>, digest: Digest) -> Result<(), Trouble> {
         let holder = giver.address;
         let mut client = FilesClient::new(self.channel(holder).await?).max_decoding_message_size(MAX_MESSAGE);
         let offset = self.0.store.offset(&digest);
@@ -215,7 +229,7 @@ impl Fetcher {
             Ok(answer) => answer.into_inner(),
             Err(status) => {
                 self.forget(holder, &status);
-                return Err(status);
+                return Err(status.into());
             }
         };
         let first = loop {
@@ -230,7 +244,7 @@ impl Fetcher {
             Reception::Welcome(receiving) => Writer::new(receiving),
         };
         if writer.offset != offset {
-            return Err(Status::aborted("another transfer has begun"));
+            return Err(Status::aborted("another transfer has begun").into());
         }
         let mut data = first.data;
         loop {
@@ -244,11 +258,11 @@ impl Fetcher {
                 Err(status) => {
                     writer.pause().await;
                     self.forget(holder, &status);
-                    return Err(status);
+                    return Err(status.into());
                 }
             }
         }
-        writer.finish().await
+        Ok(writer.finish().await?)
     }
 
     async fn channel(&self, holder: &Arc<str>) -> Result<Channel, Status> {

@@ -246,11 +246,11 @@ impl Writer {
     }
 
     /// It was all: is it what it should be?
-    pub async fn finish(self) -> Result<(), Status> {
+    pub async fn finish(self) -> Result<(), Error> {
+        let ending = |_| Error::Io { what: "cannot write".into(), cause: "the node is ending".into() };
         drop(self.chunks);
-        let receiving = self.done.await.map_err(stopped)??;
-        tokio::task::spawn_blocking(move || receiving.finish()).await.map_err(stopped)??;
-        Ok(())
+        let receiving = self.done.await.map_err(ending)??;
+        tokio::task::spawn_blocking(move || receiving.finish()).await.map_err(ending)?
     }
 
     /// It broke off: what was written is kept for the next.
