@@ -14,6 +14,8 @@ use crate::process::Handle;
 
 /// How often it is looked what runs elsewhere.
 const LOOK: Duration = Duration::from_millis(250);
+/// A part that is not there yet, where it goes, is looked for so often.
+const MOST_LOOKS: usize = 40;
 
 type Parts = mpsc::Sender<Result<v1::Part, Status>>;
 
@@ -22,7 +24,7 @@ pub(crate) async fn follow(pool: PoolSender, id: Arc<str>, handle: Handle, reade
     let (mut news, mut status, outputs) = (handle.outputs.news(), handle.status, handle.outputs);
     // It closes when the process has ended, and all parts of it.
     let (sender, mut elsewhere) = mpsc::channel(1);
-    let mut sender = Some(sender);
+    let mut sender = Some((sender, watch::Sender::new(())));
     let (mut number, mut places, mut looks) = (0, HashSet::new(), tokio::time::interval(LOOK));
     let mut over = false;
     loop {
@@ -42,8 +44,8 @@ pub(crate) async fn follow(pool: PoolSender, id: Arc<str>, handle: Handle, reade
                 let (answer, answered) = oneshot::channel();
                 let _ = pool.send(PoolMail::Handed(id.clone(), answer));
                 for place in answered.await.unwrap_or_default() {
-                    if let Some(sender) = sender.clone().filter(|_| places.insert(place.clone())) {
-                        tokio::spawn(follow_there(place, sender));
+                    if let Some((sender, ends)) = sender.as_ref().filter(|_| places.insert(place.clone())) {
+                        tokio::spawn(follow_there(place, sender.clone(), ends.subscribe()));
                     }
                 }
             }
@@ -75,13 +77,32 @@ async fn send(reader: &Parts, output: &v1::Output) -> bool {
 }
 
 /// Passes on what a part of the process gives that runs at another coordinator. If that is not reached, what is in it is
-/// not told; what it gives in the end is.
-async fn follow_there((path, address): (String, String), reader: mpsc::Sender<v1::Output>) {
-    let Ok(channel) = connect(&address).await else { return };
-    let mut client = ProcessCoordinatorClient::new(channel).max_decoding_message_size(xavantes_proto::MAX_MESSAGE);
+/// not told; what it gives in the end is. `ends` changes, or is no more, when the process has ended.
+async fn follow_there(
+    (path, address): (String, String),
+    reader: mpsc::Sender<v1::Output>,
+    mut ends: watch::Receiver<()>,
+) {
     let request = v1::OutputsRequest { process: path, exact: true };
-    let Ok(parts) = client.outputs(request).await else { return };
-    let (mut parts, mut whole) = (parts.into_inner(), Assembler::<v1::Output>::new(MAX_WHOLE));
+    let mut looks = 0;
+    let mut parts = loop {
+        if let Ok(channel) = connect(&address).await {
+            let client = ProcessCoordinatorClient::new(channel);
+            let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE);
+            if let Ok(parts) = client.outputs(request.clone()).await {
+                break parts.into_inner();
+            }
+        }
+        looks += 1;
+        if looks == MOST_LOOKS {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            _ = ends.changed() => return,
+        }
+    };
+    let mut whole = Assembler::<v1::Output>::new(MAX_WHOLE);
     while let Ok(Some(part)) = parts.message().await {
         match whole.add(part) {
             Ok(Some(mut output)) => {

@@ -358,6 +358,7 @@ impl ProcessCoordinator for Service {
         let v1::OutputsRequest { process, exact } = request.into_inner();
         let (id, handle) = match self.find(&process).await? {
             Found::Running(id, handle) if !exact || *handle.path == *process => (id, handle),
+            _ if exact => return Err(Status::not_found(format!("{process:?} does not run here"))),
             _ => return Ok(Response::new(Box::pin(tokio_stream::empty()))),
         };
         let (sender, receiver) = mpsc::channel(1);
