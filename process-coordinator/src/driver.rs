@@ -509,10 +509,11 @@ impl<R, V> Driver<R, V> {
         }
         let (element, before) = (element_from(key.1), self.output.events.len());
         let input = Input::Answered { element, attempt: key.2, answer: answer_from(outcome) };
-        self.step(sandbox, input).ok()?;
-        if self.engine.view(element).is_none() {
+        let taken = self.step(sandbox, input);
+        if taken.is_err() || self.engine.view(element).is_none() {
             self.failed_at.remove(&key.1);
         }
+        taken.ok()?;
         let ended =
             |event: &Event| matches!(event, Event::Ended { id, outcome: Outcome::Completed, .. } if *id == element);
         Some(self.output.events[before..].iter().any(ended))
