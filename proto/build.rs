@@ -7,7 +7,8 @@ use prost::Message as _;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=xavantes");
-    let files = ["value", "activity", "coordinator", "group", "files"].map(|name| format!("xavantes/v1/{name}.proto"));
+    let files = ["value", "reason", "activity", "coordinator", "group", "files"]
+        .map(|name| format!("xavantes/v1/{name}.proto"));
     let descriptors = protox::compile(files, ["."])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;

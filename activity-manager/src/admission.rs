@@ -2,17 +2,19 @@
 
 use std::collections::VecDeque;
 
+use xavantes_proto::v1::{Nothing, refusal_reason, requirement};
+
 /// What is done with an attempt that arrives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// It begins.
     Run,
     /// It waits here for a slot.
     Wait,
     /// It cannot run here now.
-    Refuse(&'static str),
+    Refuse(refusal_reason::Kind),
     /// It can never run here.
-    Never(&'static str),
+    Never(refusal_reason::Kind),
 }
 
 /// What a manager has, or an attempt takes of it.
@@ -56,6 +58,11 @@ impl Room {
     }
 }
 
+/// The reason for a node that lacks what an activity requires.
+pub fn unmet(requirement: requirement::Kind) -> refusal_reason::Kind {
+    refusal_reason::Kind::Unmet(requirement.into())
+}
+
 /// Room, and a short queue so that what becomes free never waits for the wire.
 #[derive(Debug, Clone)]
 pub struct Admission<T> {
@@ -76,13 +83,13 @@ impl<T> Admission<T> {
     pub fn arrive(&mut self, attempt: T, needs: Room) -> Verdict {
         let needs = needs.at_least_one();
         if self.draining {
-            Verdict::Refuse("this node is draining")
+            Verdict::Refuse(refusal_reason::Kind::Draining(Nothing {}))
         } else if needs.cpus > self.whole.cpus {
-            Verdict::Never("this node has fewer slots than the activity requires")
+            Verdict::Never(unmet(requirement::Kind::Slots(needs.cpus)))
         } else if needs.memory > self.whole.memory {
-            Verdict::Never("this node has less memory than the activity requires")
+            Verdict::Never(unmet(requirement::Kind::MemoryBytes(needs.memory)))
         } else if needs.gpus > self.whole.gpus {
-            Verdict::Never("this node has fewer GPUs than the activity requires")
+            Verdict::Never(unmet(requirement::Kind::Gpus(needs.gpus)))
         } else if self.waiting.is_empty() && self.whole.holds(self.used, needs) {
             self.used.add(needs);
             Verdict::Run
@@ -90,7 +97,7 @@ impl<T> Admission<T> {
             self.waiting.push_back((attempt, needs));
             Verdict::Wait
         } else {
-            Verdict::Refuse("this node has no room")
+            Verdict::Refuse(refusal_reason::Kind::NoRoom(Nothing {}))
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use xavantes_proto::v1::answer::Outcome;
+use xavantes_proto::v1::refusal_reason;
 use xavantes_proto::{Epochs, v1};
 
 use crate::admission::{Admission, Room, Verdict};
@@ -257,10 +258,11 @@ impl<J: Clone> Books<J> {
         }
         let owner = &stream.coordinator;
         let tell = |outcome| vec![Deed::Tell(owner.clone(), Report::Answer(Arc::new(key.answer(outcome))))];
-        let refused = |reason: &str, for_good| tell(Outcome::Refused(v1::Refusal { reason: reason.into(), for_good }));
+
         match self.attempts.get_mut(&key) {
             Some(Attempt { state: State::Disowned, .. }) => {
-                return refused("this node is still stopping an attempt of that name", false);
+                let reason = refusal_reason::Kind::StillStopping(v1::Nothing {});
+                return tell(Outcome::Refused(v1::Refusal::for_now(reason)));
             }
             Some(attempt) => {
                 let former = attempt.owner.clone();
@@ -280,8 +282,8 @@ impl<J: Clone> Books<J> {
             Err(refusal) => return tell(Outcome::Refused(refusal)),
         };
         let (state, deeds) = match self.admission.arrive(key.clone(), needs) {
-            Verdict::Refuse(reason) => return refused(reason, false),
-            Verdict::Never(reason) => return refused(reason, true),
+            Verdict::Refuse(reason) => return tell(Outcome::Refused(v1::Refusal::for_now(reason))),
+            Verdict::Never(reason) => return tell(Outcome::Refused(v1::Refusal::permanent(reason))),
             Verdict::Wait => (State::Waiting(job), Vec::new()),
             Verdict::Run => (State::Running(job.clone()), vec![Deed::Begin(job)]),
         };
@@ -418,7 +420,7 @@ impl<J: Clone> Books<J> {
         let mut deeds = Vec::new();
         for key in keys {
             self.attempts.remove(&key);
-            let refusal = v1::Refusal { reason: "others have room".into(), for_good: false };
+            let refusal = v1::Refusal::for_now(refusal_reason::Kind::Recalled(v1::Nothing {}));
             let answer = Arc::new(key.answer(Outcome::Refused(refusal)));
             deeds.push(Deed::Tell(stream.coordinator.clone(), Report::Answer(answer)));
         }
@@ -430,7 +432,7 @@ impl<J: Clone> Books<J> {
         let tell = |coordinator: &Arc<str>| Deed::Tell(coordinator.clone(), Report::Draining);
         let mut deeds: Vec<_> = self.streams.keys().map(tell).collect();
         for key in self.admission.drain() {
-            let refusal = v1::Refusal { reason: "this node is draining".into(), for_good: false };
+            let refusal = v1::Refusal::for_now(refusal_reason::Kind::Draining(v1::Nothing {}));
             if let Some(attempt) = self.attempts.remove(&key)
                 && self.streams.contains_key(&attempt.owner)
             {
@@ -588,9 +590,9 @@ mod tests {
         arrive(&mut books, &a, 1, "one");
         for _ in 0..2 {
             let [Deed::Tell(_, Report::Answer(answer))] = &arrive(&mut books, &a, 2, "two")[..] else { panic!() };
-            assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.for_good));
+            assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.permanent));
         }
-        let refusal = v1::Refusal { reason: "unfit".into(), for_good: true };
+        let refusal = v1::Refusal::permanent(refusal_reason::Kind::InvalidJob("unfit".into()));
         let unfit = key("r", "p", 3);
         let answer = unfit.answer(Outcome::Refused(refusal.clone()));
         assert_eq!(books.arrive(&a, unfit, 1, Err(refusal)), [tell("g/a", answer)]);
@@ -712,7 +714,7 @@ mod tests {
         assert_eq!(welcome, Welcome::default());
         let four = key("r", "p", 4);
         let [Deed::Tell(_, Report::Answer(answer))] = &arrive(&mut books, &a, 4, "four")[..] else { panic!() };
-        assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.for_good));
+        assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.permanent));
         assert_eq!(books.finish(&four, done(&four)), []);
         assert_eq!(arrive(&mut books, &a, 4, "four"), [Deed::Begin("four")]);
         assert_eq!(books.claim(&a, claim(1))[1], keep(&theirs, "g/a", done(&theirs)));
@@ -737,7 +739,7 @@ mod tests {
         arrive(&mut books, &a, 1, "runs");
         arrive(&mut books, &a, 2, "waits");
         let two = key("r", "p", 2);
-        let refusal = v1::Refusal { reason: "this node is draining".into(), for_good: false };
+        let refusal = v1::Refusal::for_now(refusal_reason::Kind::Draining(v1::Nothing {}));
         let back = tell("g/a", two.answer(Outcome::Refused(refusal)));
         assert_eq!(books.drain(), [Deed::Tell("g/a".into(), Report::Draining), back]);
         assert_eq!(books.stop_all(), [Deed::Stop("runs")]);
@@ -753,7 +755,7 @@ mod tests {
         arrive(&mut books, &a, 1, "runs");
         arrive(&mut books, &a, 2, "waits");
         arrive(&mut books, &b, 3, "waits for another");
-        let refusal = v1::Refusal { reason: "others have room".into(), for_good: false };
+        let refusal = v1::Refusal::for_now(refusal_reason::Kind::Recalled(v1::Nothing {}));
         let back = tell("g/a", key("r", "p", 2).answer(Outcome::Refused(refusal)));
         assert_eq!(books.recall(&a), [back]);
         assert_eq!((books.recall(&a), books.load()), (Vec::new(), (1, 1)));

@@ -12,9 +12,10 @@ use tokio::sync::Notify;
 use tracing::{debug, info};
 use xavantes_model::definition::{ActivityCode, ActivityType, Program};
 use xavantes_model::value::Value;
+use xavantes_proto::v1::{refusal_reason, requirement};
 use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value_from};
 
-use crate::admission::Room;
+use crate::admission::{Room, unmet};
 use crate::answers::{Answers, Record};
 use crate::books::{Books, Deed, Key, Ready, Stream};
 use crate::keeper::Keeper;
@@ -352,21 +353,23 @@ impl Desk {
     fn ready(&self, key: Key, job: v1::Job) -> Result<Ready<Arc<Job>>, v1::Refusal> {
         let (process, attempt) = (key.process.clone(), key.attempt);
         self.job(key, job).map_err(|reason| {
-            debug!(%process, attempt, reason, "cannot run here");
-            v1::Refusal { reason, for_good: true }
+            debug!(%process, attempt, reason = %v1::RefusalReason::from(reason.clone()), "cannot run here");
+            v1::Refusal::permanent(reason)
         })
     }
 
-    fn job(&self, key: Key, job: v1::Job) -> Result<Ready<Arc<Job>>, String> {
+    fn job(&self, key: Key, job: v1::Job) -> Result<Ready<Arc<Job>>, refusal_reason::Kind> {
+        let invalid = |problem: &str| refusal_reason::Kind::InvalidJob(problem.to_owned());
         if job.subtree.is_some() {
-            return Err("an activity manager runs no subtrees".into());
+            return Err(invalid("an activity manager runs no subtrees"));
         }
-        let program = self.program(&job.program).ok_or("the program is not known here")?;
+        let program = self.program(&job.program).ok_or(refusal_reason::Kind::UnknownProgram(v1::Nothing {}))?;
         let number = job.activity as usize;
-        let activity = program.activities.get(number).ok_or("the activity type is not known here")?;
+        let activity =
+            program.activities.get(number).ok_or_else(|| invalid("its program has no such activity type"))?;
         self.check(activity)?;
         let parameters = job.parameters.into_iter().map(value_from).collect::<Result<_, _>>();
-        let parameters = parameters.map_err(|unfit| unfit.0)?;
+        let parameters = parameters.map_err(|unfit| invalid(unfit.0))?;
         let requires = &activity.requires;
         let needs = Room { cpus: requires.cpus, memory: requires.memory, gpus: requires.gpus };
         let relays = job.relays.into_iter().map(Arc::from).collect();
@@ -376,11 +379,11 @@ impl Desk {
         Ok(Ready { needs, job: Arc::new(job) })
     }
 
-    fn check(&self, activity: &ActivityType) -> Result<(), String> {
+    fn check(&self, activity: &ActivityType) -> Result<(), refusal_reason::Kind> {
         if let Some(missing) = activity.requires.tags.iter().find(|tag| !self.tags.contains(&***tag)) {
-            return Err(format!("this node is not tagged {missing:?}"));
+            return Err(unmet(requirement::Kind::Tag(missing.to_string())));
         }
-        self.workshop.lacks(activity).map_or(Ok(()), Err)
+        self.workshop.lacks(activity).map_or(Ok(()), |lack| Err(unmet(lack)))
     }
 
     /// An attempt is over.

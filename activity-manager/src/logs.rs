@@ -97,7 +97,7 @@ impl Kept {
             attempt: self.title.attempt,
             began_ms: self.began_ms,
             ended_ms: self.ended_ms,
-            state: self.state.clone(),
+            state: v1::AttemptState::from_word(&self.state).into(),
             usage: Some(v1::Usage {
                 wall_ms,
                 user_ms,
@@ -170,7 +170,7 @@ impl Log {
         v1::AttemptRecord {
             attempt: self.title.attempt,
             began_ms: self.began_ms,
-            state: "running".into(),
+            state: v1::AttemptState::Running.into(),
             stdout_bytes: self.sheet(Which::Stdout).written,
             stderr_bytes: self.sheet(Which::Stderr).written,
             ..v1::AttemptRecord::default()
@@ -332,16 +332,16 @@ impl Shelf {
     /// An attempt has ended.
     pub fn finish(&self, log: &Log, outcome: &v1::answer::Outcome, usage: &v1::Usage) {
         let (ended, reason) = match outcome {
-            v1::answer::Outcome::Completed(_) => ("completed", String::new()),
-            v1::answer::Outcome::Failed(failure) => ("failed", reason(failure)),
-            _ => ("cancelled", String::new()),
+            v1::answer::Outcome::Completed(_) => (v1::AttemptState::Completed, String::new()),
+            v1::answer::Outcome::Failed(failure) => (v1::AttemptState::Failed, reason(failure)),
+            _ => (v1::AttemptState::Cancelled, String::new()),
         };
         let kept = Kept {
             title: log.title.clone(),
             number: log.number,
             began_ms: log.began_ms,
             ended_ms: unix_ms(),
-            state: ended.into(),
+            state: ended.word().into(),
             written: Which::ALL.map(|which| {
                 let mut sheet = log.sheet(which);
                 sheet.file = None;

@@ -93,7 +93,7 @@ async fn submit(arguments: SubmitArgs, format: Format, quiet: bool) -> Result<Ex
 /// Waits for the end of a process, also if its coordinator is started again meanwhile.
 async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessStatus, Exit> {
     let mut last = v1::ProcessStatus::default();
-    let (mut heard, mut waits) = (None::<Instant>, String::new());
+    let (mut heard, mut waits) = (None::<Instant>, None);
     loop {
         let mut asking = client.clone();
         let watched = async {
@@ -119,14 +119,16 @@ async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessSt
 }
 
 /// Tells once why a process does not go on, if it waits for a worker that is not there.
-async fn tell_why(client: &mut Coordinator, process: &str, told: &mut String) {
+async fn tell_why(client: &mut Coordinator, process: &str, told: &mut Option<v1::WaitReason>) {
     let shown = question(client.show(v1::ShowRequest { path: process.to_owned(), depth: LOOK_DEPTH })).await;
     let Some(root) = shown.ok().and_then(|shown| shown.element) else { return };
     let mut open = vec![&root];
     while let Some(element) = open.pop() {
-        if element.waits.contains("in sight") && element.waits != *told {
-            told.clone_from(&element.waits);
-            tell(&format!("{} waits: {}\n", element.path, element.waits));
+        if let Some(reason) = element.wait_reason.as_ref().filter(|reason| reason.needs_other_workers())
+            && told.as_ref() != Some(reason)
+        {
+            *told = Some(reason.clone());
+            tell(&format!("{} waits: {reason}\n", element.path));
         }
         open.extend(&element.children);
     }
@@ -323,10 +325,10 @@ async fn is_tried_again(client: &mut Coordinator, path: &str, attempt: u32) -> b
     loop {
         let shown = question(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
         let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };
-        match element.condition.as_str() {
+        match element.condition() {
             _ if element.attempts > attempt => return true,
             // What has ended may not be recorded yet.
-            "waiting" | "ready" | "running" | "stopping" => tokio::time::sleep(LOOK_AGAIN).await,
+            condition if condition.is_alive() => tokio::time::sleep(LOOK_AGAIN).await,
             _ => return false,
         }
     }
@@ -421,7 +423,7 @@ async fn types(grid: &GridArgs, format: Format) -> Result<Exit, Exit> {
         Format::Json => {
             let types: Vec<_> = types
                 .iter()
-                .map(|it| json!({ "name": it.name, "kind": it.kind, "digest": it.digest, "document": it.document }))
+                .map(|it| json!({ "name": it.name, "kind": it.kind().word(), "digest": it.digest, "document": it.document }))
                 .collect();
             print(&json!({ "types": types }).to_string())
         }

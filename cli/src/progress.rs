@@ -79,17 +79,17 @@ impl Progress {
                 outermost = counted.max_by_key(|element| element.total).copied();
             }
             for element in &level {
-                if (element.tag == "ACTIVITY" && element.condition == "running") || element.delegated {
+                if (element.tag == "ACTIVITY" && element.condition() == v1::Condition::Running) || element.delegated {
                     let since = known.get(&element.path).copied().unwrap_or(now);
                     self.running.push((element.path.clone(), since));
                 }
                 // What waits for its turn only is no news.
-                let hopeless = element.waits.contains("in sight");
-                if hopeless {
-                    self.hopeless = Some(format!("{}: {}", self.inner(&element.path), element.waits));
+                let hopeless = element.wait_reason.as_ref().filter(|reason| reason.needs_other_workers());
+                if let Some(reason) = hopeless {
+                    self.hopeless = Some(format!("{}: {}", self.inner(&element.path), reason));
                 }
-                let works = element.children.is_empty() && element.condition != "absent";
-                self.stuck &= hopeless || !works;
+                let works = element.children.is_empty() && element.condition() != v1::Condition::Absent;
+                self.stuck &= hopeless.is_some() || !works;
                 if let Some(why) = &element.failure {
                     self.failure = Some(format!("{}: {}", self.inner(&element.path), why.message));
                 }
@@ -117,9 +117,8 @@ impl Progress {
         let mut lines = vec![format!("{}  {state}  {}", self.status.process, time(now))];
         lines.extend(self.counted.as_ref().map(|counted| self.bar(counted, now, width)));
         lines.push(self.counts(now));
-        let trouble = Some(&self.status.trouble).filter(|trouble| !trouble.is_empty());
-        let last = match (trouble, &self.hopeless, &self.failure) {
-            (Some(trouble), ..) => Some(format!("does not go on: {trouble}")),
+        let last = match (&self.status.stalled, &self.hopeless, &self.failure) {
+            (Some(reason), ..) => Some(format!("stands still: {reason}")),
             (None, Some(hopeless), _) => Some(format!("waits: {hopeless}")),
             (None, None, Some(failure)) => Some(format!("last failure: {failure}")),
             (None, None, None) => None,
@@ -244,7 +243,7 @@ mod tests {
     }
 
     fn element(path: &str, tag: &str, children: Vec<v1::Element>) -> v1::Element {
-        let (path, tag, condition) = (path.to_owned(), tag.to_owned(), "running".to_owned());
+        let (path, tag, condition) = (path.to_owned(), tag.to_owned(), v1::Condition::Running.into());
         v1::Element { path, tag, condition, children, ..v1::Element::default() }
     }
 
@@ -313,7 +312,7 @@ mod tests {
         progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
         assert_eq!(progress.lines(SECOND, 80)[1], "0 completed, 2 running");
         let waiting = v1::Element {
-            condition: "waiting".into(),
+            condition: v1::Condition::Waiting.into(),
             failure: Some(v1::Failure { message: "no\x1b[2J luck\nat all".into(), ..v1::Failure::default() }),
             ..activity("w")
         };
@@ -324,12 +323,19 @@ mod tests {
         assert_eq!(lines.len(), MOST_LINES);
         progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
         assert_eq!(progress.lines(13 * SECOND, 80)[2..4], ["  all/c  12s", "  all/a  9s"]);
-        progress.on_status(v1::ProcessStatus { trouble: "no room".into(), ..status(1, 1) }, 14 * SECOND);
+        progress.on_status(
+            v1::ProcessStatus {
+                stalled: Some(v1::stall_reason::Kind::RepositoryUnavailable("no room".into()).into()),
+                ..status(1, 1)
+            },
+            14 * SECOND,
+        );
         progress.on_cancel();
         let lines = progress.lines(14 * SECOND, 80);
         assert_eq!((&*lines[0], &*lines[4]), ("Sweep-1  cancelling  14s", "does not go on: no room"));
-        let reason = "no worker in sight has an interpreter for \"R\"";
-        let hopeless = v1::Element { waits: reason.into(), ..activity("h") };
+        let reason = "no connected worker has an interpreter for \"R\"";
+        let unmet = v1::Requirement::from(v1::requirement::Kind::Interpreter("R".into()));
+        let hopeless = v1::Element { wait_reason: Some(v1::wait_reason::Kind::Unmet(unmet).into()), ..activity("h") };
         progress.on_status(status(1, 1), 15 * SECOND);
         progress.on_tree(&process(vec![hopeless]), 15 * SECOND);
         assert_eq!(progress.lines(15 * SECOND, 80).last(), Some(&format!("waits: all/h: {reason}")));

@@ -30,11 +30,7 @@ pub(crate) fn failure(failure: &v1::Failure) -> String {
 pub(crate) fn state(status: &v1::ProcessStatus) -> &'static str {
     match status.state() {
         v1::ProcessState::Running if status.paused => "paused",
-        v1::ProcessState::Running => "running",
-        v1::ProcessState::Completed => "completed",
-        v1::ProcessState::Failed => "failed",
-        v1::ProcessState::Cancelled => "cancelled",
-        v1::ProcessState::Unspecified => "unknown",
+        state => state.word(),
     }
 }
 
@@ -77,8 +73,8 @@ pub(crate) fn status_json(status: &v1::ProcessStatus) -> Json {
     if status.ended_ms > 0 {
         shown["ended_ms"] = json!(status.ended_ms);
     }
-    if !status.trouble.is_empty() {
-        shown["trouble"] = json!(status.trouble);
+    if let Some(reason) = &status.stalled {
+        shown["trouble"] = json!(reason.to_string());
     }
     if let Some(why) = &status.failure {
         shown["error"] = json!(failure(why));
@@ -104,7 +100,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Processes; how many activities used results again, and why processes do not go on, only if there are such.
 pub(crate) fn list(processes: &[v1::ProcessStatus]) -> String {
-    let troubled = processes.iter().any(|status| !status.trouble.is_empty());
+    let troubled = processes.iter().any(|status| status.stalled.is_some());
     let reused = processes.iter().any(|status| status.counts.unwrap_or_default().reused > 0);
     let mut head = vec!["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED"];
     head.extend(reused.then_some("REUSED"));
@@ -121,7 +117,7 @@ pub(crate) fn list(processes: &[v1::ProcessStatus]) -> String {
                 counts.failed.to_string(),
             ];
             row.extend(reused.then(|| counts.reused.to_string()));
-            row.extend(troubled.then(|| status.trouble.clone()));
+            row.extend(troubled.then(|| status.stalled.as_ref().map(ToString::to_string).unwrap_or_default()));
             row
         })
         .collect();
@@ -200,7 +196,7 @@ pub(crate) fn types(types: &[v1::TypeDescription]) -> String {
         .iter()
         .map(|it| {
             let digest = it.digest.chars().take(12).collect();
-            vec![it.name.clone(), it.kind.clone(), digest, it.document.clone()]
+            vec![it.name.clone(), it.kind().word().to_owned(), digest, it.document.clone()]
         })
         .collect();
     table(&["TYPE", "KIND", "DIGEST", "DOCUMENT"], &rows)
@@ -231,7 +227,7 @@ pub(crate) fn line(element: &v1::Element) -> String {
     let name = element.path.rsplit('/').next().unwrap_or_default();
     let kind =
         if element.r#type.is_empty() { element.tag.clone() } else { format!("{} {}", element.tag, element.r#type) };
-    let mut parts = vec![name.to_owned(), kind, element.condition.clone()];
+    let mut parts = vec![name.to_owned(), kind, element.condition().word().to_owned()];
     if element.paused {
         parts.push("paused".into());
     }
@@ -261,9 +257,7 @@ pub(crate) fn line(element: &v1::Element) -> String {
     if !element.worker.is_empty() {
         parts.push(format!("on {}", element.worker));
     }
-    if !element.waits.is_empty() {
-        parts.push(element.waits.clone());
-    }
+    parts.extend(waits(element));
     if element.attempts > 1 {
         parts.push(format!("attempt {}", element.attempts));
     }
@@ -271,6 +265,17 @@ pub(crate) fn line(element: &v1::Element) -> String {
         parts.push(why.message.clone());
     }
     parts.join("  ")
+}
+
+/// Why no worker runs an element, and what to do about it.
+fn waits(element: &v1::Element) -> Option<String> {
+    let reason = element.wait_reason.as_ref()?;
+    Some(match reason.kind {
+        Some(v1::wait_reason::Kind::CoordinatorSilentMs(_)) => {
+            format!("{reason}; if it is gone permanently: xavantes retry {} --elsewhere", element.path)
+        }
+        _ => reason.to_string(),
+    })
 }
 
 /// What `show` tells of one element, a line each.
@@ -283,9 +288,9 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
     };
     add("type", &element.r#type);
     let paused = if element.paused { ", paused" } else { "" };
-    add("state", &format!("{}{paused}", element.condition));
+    add("state", &format!("{}{paused}", element.condition().word()));
     add("worker", &element.worker);
-    add("waits", &element.waits);
+    add("waits", &waits(element).unwrap_or_default());
     if element.attempts > 0 {
         add("attempts", &element.attempts.to_string());
     }
@@ -377,7 +382,7 @@ fn took_json(took: &v1::Took) -> Json {
 
 /// An attempt of a program and what it took, in one line.
 fn record_text(record: &v1::AttemptRecord) -> String {
-    let mut parts = vec![format!("{} {}", record.attempt, record.state)];
+    let mut parts = vec![format!("{} {}", record.attempt, record.state().word())];
     if let Some(usage) = &record.usage {
         parts.push(format!("on {}", usage.node));
         parts.push(format!(
@@ -398,7 +403,7 @@ fn record_text(record: &v1::AttemptRecord) -> String {
 
 fn record_json(record: &v1::AttemptRecord) -> Json {
     let mut shown = json!({
-        "attempt": record.attempt, "state": record.state, "began_ms": record.began_ms,
+        "attempt": record.attempt, "state": record.state().word(), "began_ms": record.began_ms,
         "stdout_bytes": record.stdout_bytes, "stderr_bytes": record.stderr_bytes,
     });
     if record.ended_ms > 0 {
@@ -418,7 +423,7 @@ fn record_json(record: &v1::AttemptRecord) -> Json {
 
 pub(crate) fn element_json(element: &v1::Element) -> Json {
     let mut shown = json!({
-        "path": element.path, "element": element.tag, "state": element.condition, "paused": element.paused,
+        "path": element.path, "element": element.tag, "state": element.condition().word(), "paused": element.paused,
     });
     let mut add = |key: &str, value: Option<Json>| {
         if let Some(value) = value {
@@ -428,7 +433,7 @@ pub(crate) fn element_json(element: &v1::Element) -> Json {
     let text = |text: &String| (!text.is_empty()).then(|| json!(text));
     add("type", text(&element.r#type));
     add("worker", text(&element.worker));
-    add("waits", text(&element.waits));
+    add("waits", waits(element).map(|waits| json!(waits)));
     let records: Vec<Json> = element.records.iter().map(record_json).collect();
     add("records", (!records.is_empty()).then(|| json!(records)));
     add("attempts", (element.attempts > 0).then(|| json!(element.attempts)));

@@ -428,5 +428,5 @@ fn what_can_never_run_here_is_told_instead_of_waited_for() {
         r#"<ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="pyhton">1</CODE></ACTIVITY_TYPE></XAVANTES>"#,
     );
     let ended = xavantes(&["run", &folder.write("odd.xml", &text)], "");
-    complains(&ended, 1, &["a: no worker in sight has an interpreter for \"pyhton\"", "no other workers"]);
+    complains(&ended, 1, &["a: no connected worker has an interpreter for \"pyhton\"", "no other workers"]);
 }

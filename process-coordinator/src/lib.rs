@@ -16,27 +16,15 @@
 //! engine's words into those of the wire; `logs` finds what activities write, `outputs` has what they give for whoever
 //! follows a process, `explain` tells why results were used again or not; `service` is what others ask.
 
+pub mod attempt;
+pub mod cache;
 mod convert;
-mod dispatcher;
-pub mod driver;
-mod explain;
-mod follow;
-pub mod foster;
-pub mod history;
-mod holdings;
-pub mod journal;
-mod keeping;
-mod lifecycle;
-pub mod lineage;
-mod link;
-mod logs;
-mod outputs;
-mod parents;
-pub mod pool;
-mod process;
-mod programs;
-pub mod reuse;
-mod service;
-mod shelf;
+mod coordinator;
+pub mod data;
+mod definitions;
+pub mod process;
+mod rpc;
+pub mod subtrees;
+pub mod workers;
 
-pub use service::{Options, Printed, Service};
+pub use rpc::service::{Options, Printed, Service};

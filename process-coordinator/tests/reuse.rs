@@ -9,10 +9,11 @@ use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::driver::{Driver, Effect, Entry, Incoming, Wanted};
-use xavantes_process_coordinator::journal::{self, Head, Kept};
-use xavantes_process_coordinator::pool::{Key, Share};
-use xavantes_process_coordinator::reuse::{Earlier, Found, Held, Keep, Sought, Why};
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::cache::decide::{Earlier, Found, Held, Keep, Sought, Why};
+use xavantes_process_coordinator::process::driver::{Driver, Effect, Entry, Incoming, Wanted};
+use xavantes_process_coordinator::process::journal::{self, Head, Kept};
+use xavantes_process_coordinator::workers::pool::Share;
 use xavantes_proto::{v1, value};
 
 const TEXT: &str = r#"<XAVANTES VERSION="1">
@@ -86,7 +87,7 @@ impl Run {
     }
 
     /// What is being looked for.
-    fn looks(&self) -> Option<(Key, Sought)> {
+    fn looks(&self) -> Option<(AttemptKey, Sought)> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Look(key, sought) => Some((key.clone(), (**sought).clone())),
             _ => None,
@@ -94,14 +95,14 @@ impl Run {
     }
 
     /// What is handed out.
-    fn dispatched(&self) -> Option<Key> {
+    fn dispatched(&self) -> Option<AttemptKey> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Dispatch(task) => Some(task.key.clone()),
             _ => None,
         })
     }
 
-    fn answer(&mut self, key: Key, outcome: v1::answer::Outcome) {
+    fn answer(&mut self, key: AttemptKey, outcome: v1::answer::Outcome) {
         self.take(Incoming::Answered { key, outcome, besides: None, from: Some(()) });
     }
 
@@ -167,7 +168,7 @@ fn what_fails_is_remembered_and_tried_again() {
     run.answer(key, v1::answer::Outcome::Failed(failure));
     assert!(matches!(&run.keeps[..], [Keep::Result { card, results: None, .. }] if card.held == Held::Failed));
     let (again, _) = run.looks().expect("it is looked for once more");
-    assert_eq!(again.2, 2);
+    assert_eq!(again.attempt, 2);
     let own = Earlier { path: "P/one".into(), at_ms: 9 };
     run.take(Incoming::Sought(again.clone(), Err(Why::Failed(own))));
     assert_eq!((run.dispatched(), run.keeps.len()), (Some(again.clone()), 0), "what was decided first counts");
@@ -205,7 +206,7 @@ fn what_is_looked_for_takes_no_room() {
     let (begin, end) = (TEXT.find("<ACTIVITY ").expect("it has one"), TEXT.find("</BODY>").expect("it has one"));
     let text = format!("{}{all}<POST_CODE>sum = 0</POST_CODE>{}", &TEXT[..begin], &TEXT[end..]);
     let mut run = Run::of(&text, 1, false);
-    let keys: Vec<Key> = run
+    let keys: Vec<AttemptKey> = run
         .effects
         .iter()
         .filter_map(|it| match it {

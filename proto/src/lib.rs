@@ -1,10 +1,13 @@
 //! Messages and services, generated from `xavantes/v1/*.proto`, and their conversion to what the rest of the program
 //! works with. Messages come from strangers: converting them back checks everything.
 
+mod attempt;
 mod connect;
 mod convert;
 mod epochs;
 mod parts;
+mod reasons;
+mod words;
 
 /// Version 1 of the protocol.
 #[allow(missing_docs, clippy::all)] // Documented in the .proto files.
@@ -15,6 +18,7 @@ pub mod v1 {
 /// For the sizes of messages.
 pub use prost::Message;
 
+pub use attempt::AttemptKey;
 pub use connect::{connect, connect_bulk, question};
 pub use epochs::Epochs;
 pub use parts::{Assembler, Parted, pack, split};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xavantes_activity_manager::books;
-use xavantes_process_coordinator::pool::Key;
+use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_proto::v1::answer::Outcome;
 
 use crate::worker::Job;
@@ -185,8 +185,8 @@ impl Check {
     }
 
     /// A process takes an answer.
-    pub fn applied(&self, creation: u64, key: &Key) -> Option<String> {
-        let number = self.names.get(&(creation, key.1, key.2))?;
+    pub fn applied(&self, creation: u64, key: &AttemptKey) -> Option<String> {
+        let number = self.names.get(&(creation, key.element, key.attempt))?;
         let execution = &self.executions[number];
         // A subtree that is begun anew has the attempts of the former one, and workers may still have answers to those.
         let former = self.was_asked(&execution.path);
@@ -194,8 +194,8 @@ impl Check {
     }
 
     /// It is in the journal that an attempt was answered.
-    pub fn recorded(&mut self, creation: u64, key: &Key) {
-        let name = (creation, key.1, key.2);
+    pub fn recorded(&mut self, creation: u64, key: &AttemptKey) {
+        let name = (creation, key.element, key.attempt);
         self.recorded.insert(name);
         if let Some(execution) = self.names.get(&name).and_then(|number| self.executions.get_mut(number)) {
             // One that was taken for lost may have been stopped, and its coordinator have died before it could note the loss.
@@ -204,8 +204,8 @@ impl Check {
     }
 
     /// A process is recovered, and this attempt is out.
-    pub fn recovered(&self, creation: u64, key: &Key) -> Option<String> {
-        let lost = self.recorded.contains(&(creation, key.1, key.2));
+    pub fn recovered(&self, creation: u64, key: &AttemptKey) -> Option<String> {
+        let lost = self.recorded.contains(&(creation, key.element, key.attempt));
         lost.then(|| format!("a recorded answer was lost: {key:?}"))
     }
 

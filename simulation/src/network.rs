@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use xavantes_activity_manager::books;
-use xavantes_process_coordinator::foster::Caller;
-use xavantes_process_coordinator::pool::Order;
+use xavantes_process_coordinator::subtrees::hosted::Caller;
+use xavantes_process_coordinator::workers::pool::Order;
 use xavantes_proto::v1;
 
 use crate::world::{Event, Task, Who, World};
@@ -266,16 +266,15 @@ impl World<'_> {
 
 /// As the real link writes it.
 fn order_message(orders: Vec<Order>) -> v1::WorkOrder {
-    use xavantes_process_coordinator::pool::wire_id;
     let mut message = v1::WorkOrder::default();
     for order in orders {
         match order {
             Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
             Order::Job(job) => message.jobs.push(*job),
-            Order::Cancel(key) => message.cancels.push(wire_id(&key)),
-            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
+            Order::Cancel(key) => message.cancels.push(key.to_wire()),
+            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(key.to_wire()), paused }),
             Order::Reply(reply) => message.replies.push(reply),
-            Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
+            Order::Acknowledge(key) => message.acknowledged.push(key.to_wire()),
             Order::Claim(claims) => message.claims.extend(claims),
             Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
             Order::Recall => message.recall = true,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use xavantes_process_coordinator::journal::Placement;
-use xavantes_process_coordinator::pool::Key;
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::process::journal::Placement;
 
 /// Whoever does not renew for so long may lose what it has.
 pub const LEASE: u64 = 10_000;
@@ -53,7 +53,7 @@ pub struct Store {
     /// Epochs never come again.
     pub last_epoch: u64,
     /// Word of subtrees that have moved, for whoever has their parents; or that nobody waits for them.
-    pub moved: BTreeMap<Key, Option<Placement>>,
+    pub moved: BTreeMap<AttemptKey, Option<Placement>>,
 }
 
 /// What a coordinator believes to have: session, and the epoch of each process.

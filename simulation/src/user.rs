@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xavantes_engine::Action;
-use xavantes_process_coordinator::driver::Wanted;
-use xavantes_process_coordinator::journal::{self, Origin, Placement, Summary};
-use xavantes_process_coordinator::pool::Key;
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::process::driver::Wanted;
+use xavantes_process_coordinator::process::journal::{self, Origin, Placement, Summary};
 use xavantes_proto::v1;
 
 use crate::coordinator::Driving;
@@ -18,7 +18,7 @@ use crate::world::{Event, Task, Who, World};
 pub enum Request {
     Submit { id: Arc<str>, process_type: &'static str, n: i64 },
     Steer { path: Arc<str>, action: Wanted },
-    Moved(Key, Placement),
+    Moved(AttemptKey, Placement),
 }
 
 /// Where an answer goes.
@@ -27,7 +27,7 @@ pub enum ReplyTo {
     User(u64),
     Moved(Box<Moved>),
     /// Word of it is left in that store if nobody waits for the subtree.
-    Word(usize, Box<Key>),
+    Word(usize, Box<AttemptKey>),
 }
 
 /// A coordinator that tells a parent where a subtree is now.
@@ -330,7 +330,7 @@ impl World<'_> {
             _ => {}
         }
         if status.state() != v1::ProcessState::Completed {
-            return Some(format!("{id} ended {:?}: {}", status.state(), status.trouble));
+            return Some(format!("{id} ended {:?}: {}", status.state(), status.failure.unwrap_or_default().message));
         }
         let result = |name: &str| {
             let found = results.iter().find(|result| result.name == name);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use xavantes_activity_manager::Room;
-use xavantes_activity_manager::books::{Books, Deed, Key, Ready, Report as Told};
+use xavantes_activity_manager::books::{Books, Deed, Key as HeldKey, Ready, Report as Told};
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
@@ -16,7 +16,7 @@ use crate::world::{Ambush, Event, Machine, Task, Who, World};
 /// An activity that can run.
 #[derive(Debug)]
 pub struct Job {
-    pub key: Key,
+    pub key: HeldKey,
     pub path: String,
     number: i64,
     objects: [Option<v1::SharedReference>; 2],
@@ -36,8 +36,8 @@ struct Running {
 
 #[derive(Debug)]
 enum Record {
-    Answer(Key, Arc<str>, Arc<v1::Answer>),
-    Forgotten(Key),
+    Answer(HeldKey, Arc<str>, Arc<v1::Answer>),
+    Forgotten(HeldKey),
 }
 
 /// What ends with a life.
@@ -59,7 +59,7 @@ pub struct Worker {
     pub machine: Machine,
     pub slots: u32,
     queue: u32,
-    pub disk: BTreeMap<Key, (Arc<str>, Arc<v1::Answer>)>,
+    pub disk: BTreeMap<HeldKey, (Arc<str>, Arc<v1::Answer>)>,
     memory: Memory,
 }
 
@@ -261,7 +261,7 @@ impl World<'_> {
         self.write_soon(w);
     }
 
-    fn safe(&mut self, w: usize, key: &Key) -> Vec<Deed<Arc<Job>>> {
+    fn safe(&mut self, w: usize, key: &HeldKey) -> Vec<Deed<Arc<Job>>> {
         self.check.kept(key);
         self.ambush(Ambush::Kept, Who::Worker(w));
         self.workers[w].memory.books.kept(key)
@@ -377,9 +377,9 @@ fn failed(message: &str) -> Outcome {
     })
 }
 
-fn ready(key: &Key, job: &v1::Job, programs: &BTreeSet<String>) -> Result<Ready<Arc<Job>>, v1::Refusal> {
+fn ready(key: &HeldKey, job: &v1::Job, programs: &BTreeSet<String>) -> Result<Ready<Arc<Job>>, v1::Refusal> {
     if !programs.contains(&job.program) {
-        return Err(v1::Refusal { reason: "the program is not known here".into(), for_good: true });
+        return Err(v1::Refusal::permanent(v1::refusal_reason::Kind::UnknownProgram(v1::Nothing {})));
     }
     let kind = |at: usize| job.parameters.get(at).and_then(|value| value.kind.clone());
     let number = match kind(0) {

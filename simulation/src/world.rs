@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_process_coordinator::journal::Origin;
-use xavantes_process_coordinator::pool::Key;
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::process::journal::Origin;
 
 use crate::check::Check;
 use crate::coordinator::{Coordinator, Done};
@@ -82,7 +82,7 @@ pub enum Task {
     TakeOver,
     Renew,
     Connect(Arc<str>, u64),
-    FindPlace(Key),
+    FindPlace(AttemptKey),
     Wake(Arc<str>, u64),
     Record(Arc<str>, u64),
     Timer(Arc<str>, u64),

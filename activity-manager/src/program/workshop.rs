@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use xavantes_model::definition::{ActivityCode, ActivityType};
+use xavantes_proto::v1::{Nothing, requirement};
 
 use super::cgroups::Cgroups;
 use super::container::Engine;
@@ -133,14 +134,14 @@ impl Workshop {
     }
 
     /// Why an activity of that type cannot run here, whatever else runs.
-    pub fn lacks(&self, activity: &ActivityType) -> Option<String> {
+    pub fn lacks(&self, activity: &ActivityType) -> Option<requirement::Kind> {
         match &activity.code {
             ActivityCode::Lua { .. } => None,
             _ if activity.launch.image.is_some() => {
-                self.engine.is_none().then(|| "this node runs no containers".to_owned())
+                self.engine.is_none().then_some(requirement::Kind::Containers(Nothing {}))
             }
             ActivityCode::Interpreter { language, .. } if self.interpreters.command(language).is_none() => {
-                Some(format!("this node has no interpreter for {language:?}"))
+                Some(requirement::Kind::Interpreter(language.to_string()))
             }
             _ => None,
         }

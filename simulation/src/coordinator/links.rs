@@ -63,7 +63,7 @@ impl World<'_> {
                 pool::Moved::Noted => self.reply(reply, Answer::Noted),
                 pool::Moved::Known => self.reply(reply, Answer::Done),
                 pool::Moved::Unwanted => {
-                    let process = key.0.clone();
+                    let process = key.process.clone();
                     let asked = Incoming::Asked { key, verdict: reply.clone() };
                     if !self.mail(c, &process, Mail::Happened(asked)) {
                         self.reply(reply, Answer::Noted);
@@ -124,7 +124,7 @@ impl World<'_> {
             }
             pool::Effect::Tell(key, told) => {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
-                let process = key.0.clone();
+                let process = key.process.clone();
                 let incoming = match told {
                     Told::Answered(outcome) => Incoming::Answered { key, outcome, besides: None, from: None },
                     Told::Lost => Incoming::Lost(key),
@@ -141,7 +141,7 @@ impl World<'_> {
     }
 
     /// Somewhere a subtree can go.
-    pub fn find_place(&mut self, c: usize, key: Key) {
+    pub fn find_place(&mut self, c: usize, key: AttemptKey) {
         let others: Vec<usize> = (0..self.coordinators.len()).filter(|other| *other != c).collect();
         let refused = self.random.one_in(12);
         let place = self.random.pick(&others).filter(|_| !refused).map(|other| {
@@ -230,7 +230,7 @@ impl World<'_> {
         for mut answer in report.answers {
             let besides = Besides::take(&mut answer);
             let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
-            let key = key_of(&id);
+            let key = AttemptKey::from(&id);
             if let v1::answer::Outcome::Refused(refusal) = outcome {
                 self.pool_mail(c, PoolMail::Refused(name.clone(), key, refusal));
                 continue;
@@ -252,7 +252,7 @@ impl World<'_> {
             if early {
                 self.order(stream, Order::Acknowledge(key.clone()));
             }
-            let process = key.0.clone();
+            let process = key.process.clone();
             let answer = Incoming::Answered { key: key.clone(), outcome, besides, from: Some(stream) };
             if !self.mail(c, &process, Mail::Happened(answer)) {
                 match self.coordinators[c].memory.foreign.get_mut(&process) {

@@ -13,11 +13,12 @@ use bytes::Bytes;
 use xavantes_engine::{ElementId, Engine, Outcome, Output, Rejection, Root, Start, Time};
 use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::driver::{Batch, Besides, Driver, Effect, Entry, Incoming};
-use xavantes_process_coordinator::foster::{self, Arrival, Caller};
-use xavantes_process_coordinator::history::Past;
-use xavantes_process_coordinator::journal::{self, Head, Origin, Placement, Summary};
-use xavantes_process_coordinator::pool::{self, Key, Order, Peer, Pool, Share, Told, Whereabouts, key_of, wire_id};
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::process::driver::{Batch, Besides, Driver, Effect, Entry, Incoming};
+use xavantes_process_coordinator::process::history::Past;
+use xavantes_process_coordinator::process::journal::{self, Head, Origin, Placement, Summary};
+use xavantes_process_coordinator::subtrees::hosted::{self as foster, Arrival, Caller};
+use xavantes_process_coordinator::workers::pool::{self, Order, Peer, Pool, Share, Told, Whereabouts};
 use xavantes_proto::{v1, value};
 
 use crate::mutation::Mutation;
@@ -38,17 +39,17 @@ type Happened = Incoming<usize, ReplyTo>;
 pub enum PoolMail {
     Roster(v1::Roster),
     Do(Effect<usize, ReplyTo>),
-    Placed(Key, Option<v1::NodeDescription>),
-    Moved(Key, Placement, ReplyTo),
+    Placed(AttemptKey, Option<v1::NodeDescription>),
+    Moved(AttemptKey, Placement, ReplyTo),
     Began(Arc<str>, u64),
-    Recovered(Arc<str>, u64, Vec<xavantes_process_coordinator::driver::Recovered>),
+    Recovered(Arc<str>, u64, Vec<xavantes_process_coordinator::process::driver::Recovered>),
     Over(Arc<str>),
     Lost(Arc<str>),
     Connected(Arc<str>, v1::WorkerHello, usize),
     Known(Arc<str>, v1::Known),
     Disconnected(Arc<str>),
-    Answered(Arc<str>, Vec<Key>),
-    Refused(Arc<str>, Key, v1::Refusal),
+    Answered(Arc<str>, Vec<AttemptKey>),
+    Refused(Arc<str>, AttemptKey, v1::Refusal),
 }
 
 #[derive(Debug)]
@@ -76,13 +77,13 @@ struct Runner {
     head: Head,
     /// The engine's clock and the node's when it began to run here.
     began: (u64, Duration),
-    parent: Option<(Caller, Key)>,
+    parent: Option<(Caller, AttemptKey)>,
     mail: VecDeque<Mail>,
     awake: bool,
     share: bool,
     /// Answers that have been taken since the last record.
-    taken: Vec<Key>,
-    writing: Option<(Batch<usize, ReplyTo>, Vec<Key>)>,
+    taken: Vec<AttemptKey>,
+    writing: Option<(Batch<usize, ReplyTo>, Vec<AttemptKey>)>,
     ending: Option<Summary>,
     timer: u64,
 }
@@ -91,7 +92,7 @@ struct Runner {
 #[derive(Debug)]
 struct Pending {
     parent: Caller,
-    key: Key,
+    key: AttemptKey,
     call: v1::SharedCall,
     stream: usize,
     ticket: u64,
@@ -115,7 +116,7 @@ struct Memory {
     links: BTreeMap<Arc<str>, Link>,
     runners: BTreeMap<Arc<str>, Runner>,
     /// Processes of others, and answers that came for them.
-    foreign: BTreeMap<Arc<str>, Vec<(usize, Key)>>,
+    foreign: BTreeMap<Arc<str>, Vec<(usize, AttemptKey)>>,
     parents: Parents,
 }
 
@@ -143,7 +144,7 @@ pub struct Started {
     id: Arc<str>,
     driver: Driving,
     head: Head,
-    parent: Option<(Caller, Key, usize)>,
+    parent: Option<(Caller, AttemptKey, usize)>,
     reply: Option<ReplyTo>,
 }
 
@@ -159,12 +160,12 @@ pub struct Coordinator {
     memory: Memory,
 }
 
-fn element_of(key: &Key) -> ElementId {
-    ElementId { index: key.1 as u32, generation: (key.1 >> 32) as u32 }
+fn element_of(key: &AttemptKey) -> ElementId {
+    ElementId { index: key.element as u32, generation: (key.element >> 32) as u32 }
 }
 
-fn names(origin: &Origin) -> Option<(Caller, Key)> {
-    let key = (origin.process.as_str().into(), origin.element, origin.attempt);
+fn names(origin: &Origin) -> Option<(Caller, AttemptKey)> {
+    let key = AttemptKey::new(&*origin.process, origin.element, origin.attempt);
     Some((Caller::parse(&origin.coordinator)?, key))
 }
 
@@ -335,7 +336,7 @@ impl World<'_> {
         if let Some(origin) = head.parent.clone() {
             self.tell_parent(c, origin, stored.epoch);
         }
-        let lost: Vec<Key> = match self.mutation {
+        let lost: Vec<AttemptKey> = match self.mutation {
             Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
             _ => Vec::new(),
         };
@@ -385,10 +386,10 @@ impl World<'_> {
     fn hear_of_moves(&mut self, c: usize) {
         let store = self.coordinators[c].store;
         for (key, place) in self.stores[store].moved.clone() {
-            if !self.stores[store].runs(&key.0) {
+            if !self.stores[store].runs(&key.process) {
                 self.stores[store].moved.remove(&key);
             } else if let Some(place) = place
-                && self.coordinators[c].memory.runners.contains_key(&key.0)
+                && self.coordinators[c].memory.runners.contains_key(&key.process)
             {
                 self.stores[store].moved.remove(&key);
                 let reply = ReplyTo::Word(store, Box::new(key.clone()));
@@ -405,7 +406,7 @@ impl World<'_> {
         mut driver: Driving,
         head: Head,
         at_least: u64,
-        parent: Option<(Caller, Key)>,
+        parent: Option<(Caller, AttemptKey)>,
     ) {
         let number = self.count();
         let machine = &self.coordinators[c].machine;

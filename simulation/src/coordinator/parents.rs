@@ -35,13 +35,13 @@ impl World<'_> {
             }
             Request::Moved(key, place) => {
                 let it = &mut self.coordinators[c];
-                if it.memory.runners.contains_key(&key.0) {
+                if it.memory.runners.contains_key(&key.process) {
                     return self.pool_mail(c, PoolMail::Moved(key, place, reply));
                 }
                 let store = &mut self.stores[it.store];
                 let answer = if it.store_cut_until > self.now {
                     Answer::Rejected
-                } else if store.runs(&key.0) && store.moved.get(&key) != Some(&None) {
+                } else if store.runs(&key.process) && store.moved.get(&key) != Some(&None) {
                     store.moved.insert(key, Some(place));
                     Answer::Noted
                 } else {
@@ -59,7 +59,7 @@ impl World<'_> {
         c: usize,
         id: Arc<str>,
         start: Start,
-        parent: Option<(Caller, Key, usize, Origin)>,
+        parent: Option<(Caller, AttemptKey, usize, Origin)>,
         reply: Option<ReplyTo>,
     ) -> Result<(), Option<ReplyTo>> {
         let root = start.root;
@@ -112,7 +112,7 @@ impl World<'_> {
             }
             Err(refused) => {
                 if let Some((caller, key, _)) = &parent {
-                    self.refuse(c, caller, key, &format!("{refused:?}"));
+                    self.refuse(c, caller, key, format!("{refused:?}"));
                 }
                 let answer = if refused == Refused::Exists { Answer::Done } else { Answer::Rejected };
                 reply.into_iter().for_each(|reply| self.reply(reply, answer.clone()));
@@ -129,11 +129,11 @@ impl World<'_> {
         stream.into_iter().for_each(|stream| self.report(stream, report.clone()));
     }
 
-    pub(super) fn refuse(&mut self, c: usize, caller: &Caller, key: &Key, reason: &str) {
+    pub(super) fn refuse(&mut self, c: usize, caller: &Caller, key: &AttemptKey, reason: String) {
         self.coordinators[c].memory.parents.books.remove(caller, key);
-        let refusal = v1::Refusal { reason: reason.into(), for_good: true };
+        let refusal = v1::Refusal::permanent(v1::refusal_reason::Kind::InvalidJob(reason));
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        let answer = v1::Answer { id: Some(wire_id(key)), outcome, ..v1::Answer::default() };
+        let answer = v1::Answer { id: Some(key.to_wire()), outcome, ..v1::Answer::default() };
         self.tell(c, caller, Report::Answer(Arc::new(answer)));
     }
 
@@ -190,13 +190,13 @@ impl World<'_> {
                 }
                 Step::Acknowledged(ids) => {
                     let over: Vec<Arc<str>> =
-                        ids.iter().filter_map(|id| parents.books.acknowledge(&caller, &key_of(id))).collect();
+                        ids.iter().filter_map(|id| parents.books.acknowledge(&caller, &AttemptKey::from(id))).collect();
                     over.iter().for_each(|process| self.discard(c, process));
                 }
                 Step::Claims(claims) => {
                     let (processes, running, answers) = parents.books.claim(&caller, claims);
                     for pending in parents.calls.values_mut() {
-                        let claimed = processes.iter().any(|process| **process == *pending.key.0);
+                        let claimed = processes.iter().any(|process| **process == *pending.key.process);
                         if pending.parent.realm == caller.realm && claimed {
                             pending.parent = caller.clone();
                         }
@@ -215,13 +215,13 @@ impl World<'_> {
                     }
                 }
                 Step::Cancel(id) => {
-                    let process = parents.books.cancel(&caller, &key_of(&id));
+                    let process = parents.books.cancel(&caller, &AttemptKey::from(&id));
                     if let Some(process) = process {
                         self.mail(c, &process, Mail::Happened(Incoming::Stopped));
                     }
                 }
                 Step::Pause(pause) => {
-                    let process = parents.books.process(&caller, &key_of(&pause.id.unwrap_or_default()));
+                    let process = parents.books.process(&caller, &AttemptKey::from(&pause.id.unwrap_or_default()));
                     if let Some(process) = process {
                         self.mail(c, &process, Mail::Happened(Incoming::Paused(pause.paused)));
                     }
@@ -253,7 +253,7 @@ impl World<'_> {
         job: v1::Job,
     ) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
-        let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
+        let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
         let name = foster::name(caller, &key, &path);
         match self.coordinators[c].memory.parents.books.arrive(caller, &key, &name, job.epoch) {
             Arrival::New => {}
@@ -279,13 +279,19 @@ impl World<'_> {
     }
 
     /// A call of an object that lives further up.
-    pub(super) fn forward(&mut self, c: usize, (caller, key): (Caller, Key), mut call: v1::SharedCall, stream: usize) {
+    pub(super) fn forward(
+        &mut self,
+        c: usize,
+        (caller, key): (Caller, AttemptKey),
+        mut call: v1::SharedCall,
+        stream: usize,
+    ) {
         let ticket = call.ticket;
         let id = call.id.take().unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         (id.element, id.attempt, call.caller).hash(&mut hasher);
         call.caller = hasher.finish() | 1;
-        call.id = Some(wire_id(&key));
+        call.id = Some(key.to_wire());
         call.ticket = self.count();
         let parents = &mut self.coordinators[c].memory.parents;
         let parent = parents.books.caller(&caller, &key).unwrap_or(caller);

@@ -64,15 +64,15 @@ impl World<'_> {
         let clock = self.clock(c);
         let Some(runner) = self.coordinators[c].memory.runners.get_mut(id) else { return };
         let now = Time(runner.began.0 + clock.saturating_sub(runner.began.1).as_millis() as u64);
-        let out = |runner: &Runner, key: &Key| {
+        let out = |runner: &Runner, key: &AttemptKey| {
             let view = runner.driver.engine().view(element_of(key));
-            view.is_some_and(|view| view.out && view.attempts == key.2)
+            view.is_some_and(|view| view.out && view.attempts == key.attempt)
         };
         if let Incoming::Answered { key, .. } = &mut happened
             && self.mutation == Some(Mutation::ForgetAttemptNumber)
             && let Some(view) = runner.driver.engine().view(element_of(key))
         {
-            key.2 = view.attempts;
+            key.attempt = view.attempts;
         }
         if let (Incoming::Steered { .. }, Some(Mutation::LoseSteering), true) =
             (&happened, self.mutation, self.random.one_in(3))
@@ -325,7 +325,7 @@ impl World<'_> {
                         Err(_) if asked => Answer::Unwanted,
                         Ok(()) => Answer::Done,
                         Err(Rejection::Delegated { element, attempt }) => {
-                            let key = (id.clone(), element.bits(), attempt);
+                            let key = AttemptKey::new(id.clone(), element.bits(), attempt);
                             let place = self.coordinators[c].memory.pool.whereabouts(&[key]).pop().flatten();
                             match place {
                                 Some(Whereabouts::At { address, .. }) => Answer::There(address),
@@ -350,14 +350,14 @@ impl World<'_> {
             Outcome::Cancelled => v1::ProcessState::Cancelled,
             Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
         };
-        let why = match outcome {
-            Outcome::Failed(why) => why.message.clone(),
-            _ => String::new(),
+        let failure = match outcome {
+            Outcome::Failed(why) => Some(v1::Failure { message: why.message.to_string(), ..v1::Failure::default() }),
+            _ => None,
         };
         let status = v1::ProcessStatus {
             state: state.into(),
             counts: Some(runner.driver.counts()),
-            trouble: why,
+            failure,
             ..v1::ProcessStatus::default()
         };
         let parameters = results

@@ -133,5 +133,5 @@ fn work_in_containers_waits_for_a_worker_that_runs_them() {
         let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
         shown["waits"].is_string().then_some(shown)
     });
-    assert_eq!(shown["waits"], "no worker in sight runs containers", "{shown}");
+    assert_eq!(shown["waits"], "no connected worker runs containers", "{shown}");
 }

@@ -102,7 +102,7 @@ fn memory_and_gpus_are_shared_out_and_never_more_than_there_are() {
         let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
         shown["waits"].is_string().then_some(shown)
     });
-    assert_eq!(shown["waits"], "no worker in sight has 301.0 MiB of memory");
+    assert_eq!(shown["waits"], "no connected worker has 301.0 MiB of memory");
 }
 
 #[test]

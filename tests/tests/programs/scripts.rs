@@ -238,7 +238,7 @@ fn work_waits_for_a_worker_that_has_its_interpreter_and_lets_other_work_pass() {
         let shown = grid.cli(&address, &["show", &path]).json();
         shown["waits"].is_string().then_some(shown)
     });
-    assert_eq!(shown["waits"], "no worker in sight has an interpreter for \"rare\"", "{shown}");
+    assert_eq!(shown["waits"], "no connected worker has an interpreter for \"rare\"", "{shown}");
     let config = grid.write("worker.toml", "[interpreters]\nrare = [\"/bin/sh\", \"-u\"]\n");
     grid.worker("a/special", &address, &["--config", &config, "--slots", "1"]);
     let ended = grid.end(&address, &process);

@@ -9,8 +9,8 @@ use tonic::Status;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{Assembler, MAX_WHOLE, connect, v1};
 
-use crate::dispatcher::{PoolMail, PoolSender};
-use crate::process::Handle;
+use crate::process::runner::Handle;
+use crate::workers::dispatcher::{PoolMail, PoolSender};
 
 /// How often it is looked what runs elsewhere.
 const LOOK: Duration = Duration::from_millis(250);

@@ -12,9 +12,9 @@ use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1};
 
-use crate::dispatcher::PoolMail;
-use crate::lifecycle::Coordinator;
-use crate::pool::Vicinity;
+use crate::coordinator::Coordinator;
+use crate::workers::dispatcher::PoolMail;
+use crate::workers::pool::Vicinity;
 
 /// A question is passed on so often at most: subtrees may have been handed back and forth.
 pub(crate) const MOST_HOPS: u32 = 8;

@@ -355,11 +355,11 @@ fn join(path: &str, node: &Node) -> String {
     }
 }
 
-fn condition(tally: &Tally) -> &'static str {
+fn condition(tally: &Tally) -> v1::Condition {
     match (tally.completed > 0, tally.failed > 0, tally.cancelled > 0) {
-        (true, false, false) => "completed",
-        (false, true, false) => "failed",
-        (false, false, true) => "cancelled",
-        _ => "ended",
+        (true, false, false) => v1::Condition::Completed,
+        (false, true, false) => v1::Condition::Failed,
+        (false, false, true) => v1::Condition::Cancelled,
+        _ => v1::Condition::Ended,
     }
 }

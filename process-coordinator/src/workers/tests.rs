@@ -1,7 +1,15 @@
 //! Who gets what, and when it is given back.
 
-use super::choice::is_called;
-use super::*;
+use super::placement::is_called;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_model::digest::Digest;
+use xavantes_proto::v1;
+
+use super::pool::*;
+use crate::attempt::{AttemptKey, Needs, Task};
+use crate::data::locations::Need;
 
 fn digest(number: u8) -> Digest {
     Digest([number; 32])
@@ -26,8 +34,8 @@ fn pool(workers: &[(&str, u32, &[u8])]) -> Pool {
 
 fn task(element: u64, files: &[(u8, u64)]) -> Task {
     let need = |(number, size): &(u8, u64)| Need { digest: digest(*number), size: *size, holders: Vec::new() };
-    let key: Key = ("p".into(), element, 1);
-    let job = v1::Job { id: Some(wire_id(&key)), ..v1::Job::default() };
+    let key: AttemptKey = AttemptKey::new("p", element, 1);
+    let job = v1::Job { id: Some(key.to_wire()), ..v1::Job::default() };
     let files = files.iter().map(need).collect();
     Task { key, program: Arc::default(), needs: Needs { cpus: 1, ..Needs::default() }, files, avoid: None, job }
 }
@@ -89,7 +97,7 @@ fn no_slot_stays_free_for_the_sake_of_files() {
 #[test]
 fn fast_workers_get_more_ahead_and_slow_ones_give_it_back() {
     let ms = Duration::from_millis;
-    let key = |element: u64| -> Key { ("p".into(), element, 1) };
+    let key = |element: u64| -> AttemptKey { AttemptKey::new("p", element, 1) };
     let given = |pool: &mut Pool, now: Duration| {
         pool.place(now);
         let orders = pool.effects().into_iter();
@@ -142,7 +150,7 @@ fn fast_workers_get_more_ahead_and_slow_ones_give_it_back() {
 fn who_worked_with_a_file_has_it() {
     let mut pool = pool(&[("a", 1, &[]), ("b", 2, &[])]);
     assert_eq!(names(&placed(&mut pool, vec![task(1, &[(1, 10)])])), ["b"]);
-    pool.answered("b", &[("p".into(), 1, 1)], Duration::ZERO);
+    pool.answered("b", &[AttemptKey::new("p", 1, 1)], Duration::ZERO);
     pool.holds("a", vec![digest(2)]);
     assert_eq!((pool.holders(&digest(1)), pool.holders(&digest(2))), (vec!["b:1".into()], vec!["a:1".into()]));
     assert_eq!(names(&placed(&mut pool, vec![task(2, &[(2, 10)])])), ["a"]);

@@ -9,8 +9,8 @@ use xavantes_engine::{Event, State};
 use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 
-use crate::history::{Past, Took};
-use crate::lineage::{Lineage, Recipe};
+use crate::data::lineage::{Lineage, Recipe};
+use crate::process::history::{Past, Took};
 
 /// What is known of a process from its beginning, and never changes.
 #[derive(Debug, Clone, Serialize, Deserialize)]

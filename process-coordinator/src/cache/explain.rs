@@ -2,17 +2,19 @@
 //! coordinator that was handed that part of the process.
 
 use xavantes_engine::Root;
-use xavantes_model::definition::{ActivityType, Kind, NodeId, Program};
+use xavantes_model::definition::{self, ActivityType, NodeId, Program};
+use xavantes_model::digest::Digest;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_proto::v1::reuse_reason::Kind;
 use xavantes_proto::{connect, question, v1};
 
 use tonic::Status;
 
-use crate::foster;
-use crate::journal::{self, Head};
-use crate::lifecycle::{Coordinator, unavailable};
-use crate::logs::{MOST_HOPS, vicinity};
-use crate::reuse::{Earlier, Verdict, Why};
+use crate::cache::decide::{Earlier, Verdict, Why};
+use crate::coordinator::{Coordinator, unavailable};
+use crate::process::journal::{self, Head};
+use crate::rpc::logs::{MOST_HOPS, vicinity};
+use crate::subtrees::hosted as foster;
 
 /// Tells what is known of an activity.
 pub(crate) async fn explain(
@@ -30,7 +32,7 @@ pub(crate) async fn explain(
         return Ok(v1::ExplainResponse {
             path,
             r#type: type_name.clone(),
-            reason: "not-asked".into(),
+            reason: Some(Kind::NotCached(v1::Nothing {}).into()),
             ..v1::ExplainResponse::default()
         });
     }
@@ -39,7 +41,10 @@ pub(crate) async fn explain(
             let request = v1::ExplainRequest { path: path.clone(), hops: hops + 1 };
             if let Ok(channel) = connect(&address).await
                 && let Ok(answer) = question(ProcessCoordinatorClient::new(channel).explain(request)).await
-                && answer.reason != "unknown"
+                && !matches!(
+                    answer.reason.as_ref().and_then(|reason| reason.kind.as_ref()),
+                    None | Some(Kind::Unknown(_))
+                )
             {
                 return Ok(answer);
             }
@@ -49,7 +54,7 @@ pub(crate) async fn explain(
         Definition::Activity { type_name, .. } => Ok(v1::ExplainResponse {
             path,
             r#type: type_name,
-            reason: "unknown".into(),
+            reason: Some(Kind::Unknown(v1::Nothing {}).into()),
             ..v1::ExplainResponse::default()
         }),
         Definition::Other => Err(Status::invalid_argument(format!("{path} is no activity"))),
@@ -95,7 +100,7 @@ fn site<'a>(program: &'a Program, root: Root, path: &str) -> Option<&'a Activity
     let mut process = program.processes.get(root.process)?;
     let mut node = process.nodes.get(root.node.index())?;
     for name in path.split('/') {
-        if let Kind::Process { process: called } = node.kind {
+        if let definition::Kind::Process { process: called } = node.kind {
             process = program.processes.get(called)?;
             node = process.nodes.first()?;
         }
@@ -108,62 +113,58 @@ fn site<'a>(program: &'a Program, root: Root, path: &str) -> Option<&'a Activity
         })?;
     }
     match node.kind {
-        Kind::Activity { activity } => program.activities.get(activity),
+        definition::Kind::Activity { activity } => program.activities.get(activity),
         _ => None,
     }
 }
 
 fn response(at_ms: u64, verdict: Verdict) -> v1::ExplainResponse {
-    let mut answer = v1::ExplainResponse {
+    let code = verdict.code;
+    let reason = match verdict.outcome {
+        Ok(earlier) => Kind::Reused(activity(earlier)),
+        Err(why) => not_reused(why, &code),
+    };
+    v1::ExplainResponse {
         path: verdict.path,
         r#type: verdict.type_name.to_string(),
         decided_ms: at_ms,
-        ..v1::ExplainResponse::default()
-    };
-    let (reason, earlier) = match verdict.outcome {
-        Ok(earlier) => ("reused", Some(earlier)),
-        Err(Why::NotWanted) => ("not-wanted", None),
-        Err(Why::First) => ("first", None),
-        Err(Why::Changed { earlier, code, parameters }) => {
-            if let Some(before) = code {
-                (answer.code, answer.code_before) = (verdict.code.short(), before.short());
-            }
-            let changes = parameters.into_iter().map(|change| v1::ParameterChange {
+        reason: Some(reason.into()),
+    }
+}
+
+fn not_reused(why: Why, code: &Digest) -> Kind {
+    match why {
+        Why::NotWanted => Kind::Disabled(v1::Nothing {}),
+        Why::First => Kind::First(v1::Nothing {}),
+        Why::Changed { earlier, code: before, parameters } => {
+            let parameters = parameters.into_iter().map(|change| v1::ParameterChange {
                 name: change.name.to_string(),
                 before: change.before,
                 after: change.after,
             });
-            answer.changes = changes.collect();
-            ("changed", Some(earlier))
+            Kind::Changed(v1::ReuseChange {
+                nearest: Some(activity(earlier)),
+                code: before.map(|_| code.short()).unwrap_or_default(),
+                code_before: before.map(|before| before.short()).unwrap_or_default(),
+                parameters: parameters.collect(),
+            })
         }
-        Err(Why::Failed(earlier)) => ("failed", Some(earlier)),
-        Err(Why::TooLarge(earlier, size)) => {
-            answer.detail = format!("{size} bytes");
-            ("too-large", Some(earlier))
+        Why::Failed(earlier) => Kind::Failed(activity(earlier)),
+        Why::TooLarge(earlier, size_bytes) => {
+            Kind::TooLarge(v1::ReuseTooLarge { earlier: Some(activity(earlier)), size_bytes })
         }
-        Err(Why::Removed(earlier)) => ("removed", Some(earlier)),
-        Err(Why::Gone(earlier, file)) => {
-            answer.detail = file;
-            ("files-gone", Some(earlier))
+        Why::Removed(earlier) => Kind::Evicted(activity(earlier)),
+        Why::Gone(earlier, file) => Kind::FileGone(v1::ReuseFileGone { earlier: Some(activity(earlier)), file }),
+        Why::Outside(parameter, uri) => {
+            Kind::UnknownContent(v1::ReuseUnknownContent { parameter: parameter.to_string(), uri })
         }
-        Err(Why::Outside(parameter, uri)) => {
-            answer.detail = format!("the content of {parameter}, {uri}, is not known before a worker has read it");
-            ("undecided", None)
-        }
-        Err(Why::Shared(parameter)) => {
-            answer.detail = format!("{parameter} has a shared object in it");
-            ("undecided", None)
-        }
-        Err(Why::Unavailable(problem)) => {
-            answer.detail = problem;
-            ("unavailable", None)
-        }
-    };
-    answer.reason = reason.into();
-    if let Some(Earlier { path, at_ms }) = earlier {
-        (answer.earlier, answer.earlier_ms) = (path, at_ms);
+        Why::Shared(parameter) => Kind::SharedObject(parameter.to_string()),
+        Why::Unavailable(problem) => Kind::Unavailable(problem),
     }
-    answer
+}
+
+fn activity(Earlier { path, at_ms }: Earlier) -> v1::EarlierActivity {
+    v1::EarlierActivity { path, ended_ms: at_ms }
 }
 
 /// An activity that completed without being run, as it is shown.
@@ -173,7 +174,7 @@ pub(crate) async fn reused(coordinator: &Coordinator, path: String) -> Option<v1
         path,
         tag: "ACTIVITY".into(),
         r#type: verdict.type_name.to_string(),
-        condition: "reused".into(),
+        condition: v1::Condition::Reused.into(),
         ..v1::Element::default()
     })
 }

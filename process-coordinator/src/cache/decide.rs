@@ -17,7 +17,7 @@ use xavantes_model::identity::{self, Undecided};
 use xavantes_model::value::Value;
 use xavantes_proto::{Message, v1};
 
-use crate::pool::{Key, Task};
+use crate::attempt::{AttemptKey, Task};
 
 /// The results of one activity that are kept have at most so many bytes: what is larger belongs into files.
 pub const MOST_RESULT: usize = 4 << 20;
@@ -342,7 +342,7 @@ impl Reuse {
 
     /// Results are being looked for.
     pub fn begin(&mut self, task: Task, sought: Sought) {
-        self.looking.insert((task.key.1, task.key.2), (task, sought));
+        self.looking.insert((task.key.element, task.key.attempt), (task, sought));
     }
 
     /// For how many attempts.
@@ -351,8 +351,8 @@ impl Reuse {
     }
 
     /// They are not looked for any more; nothing if they were not.
-    pub fn end(&mut self, key: &Key) -> Option<(Task, Sought)> {
-        self.looking.remove(&(key.1, key.2))
+    pub fn end(&mut self, key: &AttemptKey) -> Option<(Task, Sought)> {
+        self.looking.remove(&(key.element, key.attempt))
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
+use super::pool::{Effect, LOST_AFTER, Order, Peer, Pool, STOOD_STILL, Told, Unsettled};
 use super::worker::{Ask, Lease, Out};
-use super::{Effect, Key, LOST_AFTER, Order, Peer, Pool, STOOD_STILL, Told, Unsettled, key_of};
-use crate::driver::Recovered;
-use crate::holdings::Holdings;
-use crate::journal::Placement;
+use crate::attempt::AttemptKey;
+use crate::data::locations::Holdings;
+use crate::process::driver::Recovered;
+use crate::process::journal::Placement;
 
 impl Pool {
     /// A process that was kept goes on, and these attempts of it were out.
@@ -48,7 +49,7 @@ impl Pool {
 
     /// A subtree is at a coordinator, as far as is known.
     pub(super) fn note(&mut self, name: &Arc<str>, mut out: Out, ask: Ask) {
-        let claim = self.claim(&out.task.key.0);
+        let claim = self.claim(&out.task.key.process);
         let Some(worker) = self.workers.get_mut(name) else { return };
         out.ask = ask;
         worker.owes = true;
@@ -96,8 +97,9 @@ impl Pool {
         worker.silent_since = None;
         worker.draining = false;
         worker.unfit.clear();
-        let running: Vec<Key> = hello.running.iter().map(key_of).collect();
-        let known: HashSet<Key> = running.iter().cloned().chain(hello.answered.iter().map(key_of)).collect();
+        let running: Vec<AttemptKey> = hello.running.iter().map(AttemptKey::from).collect();
+        let known: HashSet<AttemptKey> =
+            running.iter().cloned().chain(hello.answered.iter().map(AttemptKey::from)).collect();
         // A coordinator that began anew may take it for a former coordinator's: it is asked.
         if worker.peer == Peer::Coordinator {
             let (node, address) = (name.strip_suffix(&*format!("@{}", worker.address)), worker.address.clone());
@@ -112,7 +114,7 @@ impl Pool {
         worker.owes = !worker.has.is_empty() || !known.is_empty();
         // What it knows nothing of never arrived, or was lost with it.
         let lost = worker.has.iter().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No);
-        let lost: Vec<Key> = lost.map(|(key, _)| key.clone()).collect();
+        let lost: Vec<AttemptKey> = lost.map(|(key, _)| key.clone()).collect();
         let mut unsure = Vec::new();
         for key in lost {
             match worker.give_back(&key) {
@@ -133,7 +135,7 @@ impl Pool {
         self.stop_unwanted(name, running);
         for out in unsure {
             let others = self.workers.keys().filter(|other| *other != name).cloned();
-            let process = out.task.key.0.clone();
+            let process = out.task.key.process.clone();
             let unsettled = self.unsettled.entry(process).or_insert_with(|| Unsettled {
                 attempts: BTreeMap::new(),
                 heard: others.collect(),
@@ -146,7 +148,7 @@ impl Pool {
         let processes: BTreeSet<Arc<str>> = match worker.peer {
             Peer::Worker => self.recovered.clone(),
             Peer::Coordinator => {
-                worker.has.iter().filter(|(_, out)| out.ask == Ask::Yes).map(|(key, _)| key.0.clone()).collect()
+                worker.has.iter().filter(|(_, out)| out.ask == Ask::Yes).map(|(key, _)| key.process.clone()).collect()
             }
         };
         if !processes.is_empty() {
@@ -158,11 +160,11 @@ impl Pool {
 
     /// What a worker runs that was given up meanwhile is stopped. A subtree that has moved there is still noted where it
     /// was, and what another coordinator has out is for that one to stop.
-    pub(super) fn stop_unwanted(&mut self, name: &Arc<str>, running: Vec<Key>) {
+    pub(super) fn stop_unwanted(&mut self, name: &Arc<str>, running: Vec<AttemptKey>) {
         for key in running {
-            let wanted = self.foreign.contains(&key.0)
+            let wanted = self.foreign.contains(&key.process)
                 || self.workers.values().any(|worker| worker.has.contains_key(&key))
-                || self.unsettled.get(&key.0).is_some_and(|unsettled| unsettled.attempts.contains_key(&key));
+                || self.unsettled.get(&key.process).is_some_and(|unsettled| unsettled.attempts.contains_key(&key));
             if !wanted {
                 self.effects.push(Effect::Order(name.clone(), Order::Cancel(key)));
             }
@@ -172,14 +174,14 @@ impl Pool {
     /// A worker tells what it knows of processes whose attempts were claimed.
     pub fn known(&mut self, name: &Arc<str>, known: v1::Known) {
         let Some(worker) = self.workers.get_mut(name) else { return };
-        let running: Vec<Key> = known.running.iter().map(key_of).collect();
+        let running: Vec<AttemptKey> = known.running.iter().map(AttemptKey::from).collect();
         let mut lost = Vec::new();
-        let all = running.iter().cloned().chain(known.answered.iter().map(key_of));
+        let all = running.iter().cloned().chain(known.answered.iter().map(AttemptKey::from));
         worker.adopt(name, all, &mut self.unsettled, &mut self.effects);
         let asked: HashSet<&str> = known.processes.iter().map(String::as_str).collect();
-        let answered: HashSet<Key> = known.answered.iter().map(key_of).collect();
+        let answered: HashSet<AttemptKey> = known.answered.iter().map(AttemptKey::from).collect();
         for (key, out) in &mut worker.has {
-            if out.ask != Ask::Yes || !asked.contains(&*key.0) {
+            if out.ask != Ask::Yes || !asked.contains(&*key.process) {
                 continue;
             }
             out.ask = Ask::No;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use xavantes_model::value::MOST_HOLDERS;
 use xavantes_proto::v1;
 
+use super::pool::Peer;
 use super::worker::Worker;
-use super::{Peer, Task};
-use crate::holdings::Need;
+use crate::attempt::Task;
+use crate::data::locations::Need;
 
 /// So many other coordinators are asked at most to fetch files for a worker.
 const MOST_RELAYS: usize = 4;

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
+use xavantes_proto::v1::refusal_reason;
 use xavantes_proto::{Message, v1};
 
-use crate::foster::{Arrival, Books, Caller};
-use crate::link::Orders;
-use crate::pool::{Key, Order, key_of, wire_id};
+use crate::attempt::AttemptKey;
+use crate::subtrees::hosted::{Arrival, Books, Caller};
+use crate::workers::connection::Orders;
+use crate::workers::pool::Order;
 
 /// Something to tell a parent's coordinator.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ type Reports = mpsc::UnboundedSender<Report>;
 /// A call that went on to the parent, and who waits for its answer.
 struct Pending {
     parent: Caller,
-    key: Key,
+    key: AttemptKey,
     call: v1::SharedCall,
     orders: Orders,
     ticket: u64,
@@ -61,7 +63,7 @@ pub(crate) struct Parents {
 #[derive(Clone)]
 pub(crate) struct Parent {
     pub caller: Caller,
-    pub key: Key,
+    pub key: AttemptKey,
     pub parents: Arc<Parents>,
 }
 
@@ -106,7 +108,8 @@ impl Parents {
         let mut desk = self.desk();
         let (processes, running, answers) = desk.books.claim(caller, claims);
         for pending in desk.calls.values_mut() {
-            if pending.parent.realm == caller.realm && processes.iter().any(|process| **process == *pending.key.0) {
+            if pending.parent.realm == caller.realm && processes.iter().any(|process| **process == *pending.key.process)
+            {
                 pending.parent = caller.clone();
             }
         }
@@ -127,7 +130,7 @@ impl Parents {
 
     /// Notes a subtree that came by the stream with that number. False if it is known, in which case it was answered again
     /// if it is over; and if the coordinator has connected again, for then it was told that the subtree is not here.
-    pub fn arrive(&self, caller: &Caller, number: u64, key: &Key, process: &Arc<str>, epoch: u64) -> bool {
+    pub fn arrive(&self, caller: &Caller, number: u64, key: &AttemptKey, process: &Arc<str>, epoch: u64) -> bool {
         let mut desk = self.desk();
         if desk.streams.get(caller).is_none_or(|(newest, _)| *newest != number) {
             return false;
@@ -144,27 +147,27 @@ impl Parents {
 
     /// See [`Books::process`].
     pub fn process(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
-        self.desk().books.process(caller, &key_of(id))
+        self.desk().books.process(caller, &AttemptKey::from(id))
     }
 
     /// See [`Books::cancel`].
     pub fn cancel(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
-        self.desk().books.cancel(caller, &key_of(id))
+        self.desk().books.cancel(caller, &AttemptKey::from(id))
     }
 
     /// Refuses a subtree: it leaves no trace, and may come again.
-    pub fn refuse(&self, caller: &Caller, key: &Key, reason: &str) {
+    pub fn refuse(&self, caller: &Caller, key: &AttemptKey, reason: refusal_reason::Kind) {
         let mut desk = self.desk();
         desk.books.remove(caller, key);
-        let refusal = v1::Refusal { reason: reason.into(), for_good: true };
+        let refusal = v1::Refusal::permanent(reason);
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        let answer = v1::Answer { id: Some(wire_id(key)), outcome, ..v1::Answer::default() };
+        let answer = v1::Answer { id: Some(key.to_wire()), outcome, ..v1::Answer::default() };
         desk.tell(caller, Report::Answer(answer.into()));
     }
 
     /// The parent has an answer: gives the process, which nobody needs any more.
     pub fn acknowledge(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
-        self.desk().books.acknowledge(caller, &key_of(id))
+        self.desk().books.acknowledge(caller, &AttemptKey::from(id))
     }
 
     pub fn reply(&self, reply: v1::SharedReply) {
@@ -176,7 +179,7 @@ impl Parents {
 
 impl Parent {
     /// The attempt that it is.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &AttemptKey {
         &self.key
     }
 
@@ -227,7 +230,7 @@ impl Parent {
         let mut caller = [0; 8];
         caller.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         call.caller = u64::from_le_bytes(caller) | 1;
-        call.id = Some(wire_id(&self.key));
+        call.id = Some(self.key.to_wire());
         call.ticket = self.parents.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let mut desk = self.parents.desk();
         let parent = desk.books.caller(&self.caller, &self.key).unwrap_or_else(|| self.caller.clone());

@@ -18,11 +18,11 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
+use crate::cache::decide::{Card, Found, Held, Index, Keep, MOST_CARDS, Removal, Sought, Verdict, Why};
 use crate::convert::add_holders;
-use crate::journal;
-use crate::keeping::Keeping;
-use crate::process::unix_ms;
-use crate::reuse::{Card, Found, Held, Index, Keep, MOST_CARDS, Removal, Sought, Verdict, Why};
+use crate::data::pinning::Keeping;
+use crate::process::journal;
+use crate::process::runner::unix_ms;
 
 const CARDS: &str = "reuse-card";
 const RESULTS: &str = "reuse-result";

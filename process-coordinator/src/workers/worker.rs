@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use super::{Effect, Key, Needs, Order, Peer, Task, Unsettled};
-use crate::holdings::Holdings;
+use super::pool::{Effect, Order, Peer, Unsettled};
+use crate::attempt::{AttemptKey, Needs, Task};
+use crate::data::locations::Holdings;
 
 /// A worker has so much ahead as it does in this time.
 const AHEAD: Duration = Duration::from_millis(100);
@@ -105,7 +106,7 @@ pub struct Worker {
     pub interpreters: HashSet<String>,
     pub containers: bool,
     /// Attempts that it has.
-    pub has: BTreeMap<Key, Out>,
+    pub has: BTreeMap<AttemptKey, Out>,
     pub used: Used,
     pub pace: Pace,
     /// Activity types that it will never run.
@@ -145,7 +146,7 @@ impl Used {
     }
 }
 
-/// What a worker does not have. Those that are hardest to get come first.
+/// A requirement that a worker does not meet. The order is that of how hard it is to meet, hardest first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
     Interpreter(Arc<str>),
@@ -156,16 +157,18 @@ pub enum Lack {
     Slots(u32),
 }
 
-impl std::fmt::Display for Lack {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Interpreter(language) => write!(f, "has an interpreter for {language:?}"),
-            Self::Tag(tag) => write!(f, "is tagged {tag:?}"),
-            Self::Containers => write!(f, "runs containers"),
-            Self::Gpus(count) => write!(f, "has {count} GPUs"),
-            Self::Memory(bytes) => write!(f, "has {:.1} MiB of memory", *bytes as f64 / f64::from(1 << 20)),
-            Self::Slots(count) => write!(f, "has {count} slots"),
+impl From<Lack> for v1::Requirement {
+    fn from(lack: Lack) -> Self {
+        use v1::requirement::Kind;
+        match lack {
+            Lack::Interpreter(language) => Kind::Interpreter(language.to_string()),
+            Lack::Tag(tag) => Kind::Tag(tag.to_string()),
+            Lack::Containers => Kind::Containers(v1::Nothing {}),
+            Lack::Gpus(count) => Kind::Gpus(count),
+            Lack::Memory(bytes) => Kind::MemoryBytes(bytes),
+            Lack::Slots(count) => Kind::Slots(count),
         }
+        .into()
     }
 }
 
@@ -244,12 +247,12 @@ impl Worker {
     pub fn adopt(
         &mut self,
         name: &Arc<str>,
-        keys: impl Iterator<Item = Key>,
+        keys: impl Iterator<Item = AttemptKey>,
         unsettled: &mut BTreeMap<Arc<str>, Unsettled>,
         effects: &mut Vec<Effect>,
     ) {
         for key in keys {
-            let found = unsettled.get_mut(&key.0).and_then(|unsettled| unsettled.attempts.remove(&key));
+            let found = unsettled.get_mut(&key.process).and_then(|unsettled| unsettled.attempts.remove(&key));
             let Some(out) = found else { continue };
             if out.stop {
                 effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone())));
@@ -259,7 +262,7 @@ impl Worker {
         }
     }
 
-    pub fn give_back(&mut self, key: &Key) -> Option<Out> {
+    pub fn give_back(&mut self, key: &AttemptKey) -> Option<Out> {
         let out = self.has.remove(key)?;
         self.used.subtract(&out.task.needs);
         Some(out)

@@ -17,16 +17,18 @@ use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
 use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, connect, pack, question, v1};
 use xavantes_repository::{Entry, Error, Store};
 
-use crate::dispatcher::PoolMail;
-use crate::driver::{Incoming, Wanted};
-use crate::follow::follow;
-use crate::foster::Caller;
-use crate::journal::{self, Head, Placement, Summary};
-use crate::lifecycle::{Coordinator, unavailable};
-use crate::parents::Report;
-use crate::pool::{Moved, Whereabouts, key_of};
-use crate::process::{Handle, MOST_SHOWN, Mail};
-use crate::{explain, logs};
+use crate::attempt::AttemptKey;
+use crate::cache::explain;
+use crate::coordinator::{Coordinator, unavailable};
+use crate::process::driver::{Incoming, Wanted};
+use crate::process::journal::{self, Head, Placement, Summary};
+use crate::process::runner::{Handle, MOST_SHOWN, Mail};
+use crate::rpc::follow::follow;
+use crate::rpc::logs;
+use crate::subtrees::hosted::Caller;
+use crate::subtrees::parents::Report;
+use crate::workers::dispatcher::PoolMail;
+use crate::workers::pool::{Moved, Whereabouts};
 
 /// How a coordinator is set up.
 #[derive(Debug, Clone)]
@@ -159,7 +161,7 @@ impl Service {
     async fn ended_activity(&self, path: String) -> Option<v1::Element> {
         let records = logs::records(&self.coordinator, &path).await;
         let Some(last) = records.last() else { return explain::reused(&self.coordinator, path).await };
-        let (condition, attempts) = (last.state.clone(), last.attempt);
+        let (condition, attempts) = (condition(last.state()).into(), last.attempt);
         let worker = last.usage.as_ref().map_or_else(String::new, |usage| usage.node.clone());
         Some(v1::Element {
             path,
@@ -185,7 +187,7 @@ impl Service {
         let shown = past.element(&program, (root, &entry.process), path, (depth, MOST_SHOWN));
         let mut element = shown.map_err(Status::not_found)?;
         if element.path == entry.process {
-            element.condition = state_name(status.state()).into();
+            element.set_condition(ended_condition(status.state()));
             (element.runs, element.began_ms, element.ended_ms) = (1, status.submitted_ms, status.ended_ms);
             element.failure = status.failure;
         }
@@ -196,7 +198,7 @@ impl Service {
     async fn elsewhere(&self, process: Arc<str>, rejection: &Rejection) -> Option<String> {
         let Rejection::Delegated { element, attempt } = rejection else { return None };
         let (places, placed) = oneshot::channel();
-        let key = (process, element.bits(), *attempt);
+        let key = AttemptKey::new(process, element.bits(), *attempt);
         self.coordinator.pool.send(PoolMail::Where(vec![key], places)).ok()?;
         match placed.await.ok()?.pop()?? {
             Whereabouts::At { address, .. } => Some(address),
@@ -222,11 +224,21 @@ fn not_here(entry: &Entry) -> Status {
     Status::failed_precondition(format!("process {process:?} is not run by this coordinator, but by {owner:?}"))
 }
 
-fn state_name(state: v1::ProcessState) -> &'static str {
+fn ended_condition(state: v1::ProcessState) -> v1::Condition {
     match state {
-        v1::ProcessState::Completed => "completed",
-        v1::ProcessState::Cancelled => "cancelled",
-        _ => "failed",
+        v1::ProcessState::Completed => v1::Condition::Completed,
+        v1::ProcessState::Cancelled => v1::Condition::Cancelled,
+        _ => v1::Condition::Failed,
+    }
+}
+
+fn condition(state: v1::AttemptState) -> v1::Condition {
+    match state {
+        v1::AttemptState::Running => v1::Condition::Running,
+        v1::AttemptState::Completed => v1::Condition::Completed,
+        v1::AttemptState::Failed => v1::Condition::Failed,
+        v1::AttemptState::Cancelled => v1::Condition::Cancelled,
+        v1::AttemptState::Unspecified => v1::Condition::Unspecified,
     }
 }
 
@@ -417,16 +429,16 @@ impl ProcessCoordinator for Service {
     async fn list_types(&self, _: Request<v1::ListTypesRequest>) -> Result<Response<v1::ListTypesResponse>, Status> {
         let mut types = Vec::new();
         for (digest, program) in self.coordinator.programs.all() {
-            let describe = |name: &Arc<str>, kind: &str, source: usize| v1::TypeDescription {
+            let describe = |name: &Arc<str>, kind: v1::TypeKind, source: usize| v1::TypeDescription {
                 name: name.to_string(),
                 kind: kind.into(),
                 digest: digest.clone(),
                 document: program.sources.get(source).map_or_else(String::new, |name| name.to_string()),
             };
-            types.extend(program.processes.iter().map(|it| describe(&it.name, "process", it.source)));
-            types.extend(program.activities.iter().map(|it| describe(&it.name, "activity", it.source)));
+            types.extend(program.processes.iter().map(|it| describe(&it.name, v1::TypeKind::Process, it.source)));
+            types.extend(program.activities.iter().map(|it| describe(&it.name, v1::TypeKind::Activity, it.source)));
         }
-        types.sort_by(|a, b| (&a.kind, &a.name, &a.digest).cmp(&(&b.kind, &b.name, &b.digest)));
+        types.sort_by(|a, b| (b.kind, &a.name, &a.digest).cmp(&(a.kind, &b.name, &b.digest)));
         Ok(Response::new(v1::ListTypesResponse { types }))
     }
 
@@ -504,7 +516,7 @@ impl ProcessCoordinator for Service {
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {
         let v1::MovedRequest { attempt, node, address, epoch } = request.into_inner();
-        let key = key_of(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
+        let key = AttemptKey::from(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
         let place = Placement { node, address, epoch };
         let moved = self.coordinator.moved(key, place).await.map_err(|error| unavailable(&error))?;
         let (unwanted, settled) = (moved == Moved::Unwanted, moved == Moved::Known);

@@ -14,19 +14,20 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1, value};
 use xavantes_repository::{Error, Store};
 
+use crate::attempt::AttemptKey;
+use crate::cache::decide::{Keep, Sought};
+use crate::cache::store::{Call, Shelf, all};
 use crate::convert::{element_from, failure, references, release};
-use crate::dispatcher::{PoolMail, PoolSender};
-use crate::driver::{Batch, Driver, Effect, Entry, Incoming};
-use crate::foster;
-use crate::history::Past;
-use crate::journal::{self, Summary};
-use crate::keeping::Keeping;
-use crate::link::Orders;
-use crate::outputs::Outputs;
-use crate::parents::Parent;
-use crate::pool::{Key, Order, Share, Whereabouts};
-use crate::reuse::{Keep, Sought};
-use crate::shelf::{Call, Shelf, all};
+use crate::data::pinning::Keeping;
+use crate::process::driver::{Batch, Driver, Effect, Entry, Incoming};
+use crate::process::history::Past;
+use crate::process::journal::{self, Summary};
+use crate::process::outputs::Outputs;
+use crate::subtrees::hosted as foster;
+use crate::subtrees::parents::Parent;
+use crate::workers::connection::Orders;
+use crate::workers::dispatcher::{PoolMail, PoolSender};
+use crate::workers::pool::{Order, Share, Whereabouts};
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of whatever thread steps them.
@@ -96,7 +97,7 @@ struct Table {
     /// Subtrees by path, the newest of each last.
     paths: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Those that another coordinator has, or that cannot be read, and answers that came for them.
-    foreign: HashMap<Arc<str>, HashMap<Key, Orders>>,
+    foreign: HashMap<Arc<str>, HashMap<AttemptKey, Orders>>,
 }
 
 impl Table {
@@ -151,9 +152,9 @@ impl Processes {
     }
 
     /// Notes an answer to an attempt of a process that another coordinator has; false if none has.
-    pub fn note_answer(&self, orders: &Orders, key: &Key) -> bool {
+    pub fn note_answer(&self, orders: &Orders, key: &AttemptKey) -> bool {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let answers = table.foreign.get_mut(&key.0);
+        let answers = table.foreign.get_mut(&key.process);
         answers.map(|answers| answers.insert(key.clone(), orders.clone())).is_some()
     }
 
@@ -164,7 +165,7 @@ impl Processes {
     }
 
     /// It is over: gives the answers that came for it.
-    pub fn forget_foreign(&self, id: &str) -> HashMap<Key, Orders> {
+    pub fn forget_foreign(&self, id: &str) -> HashMap<AttemptKey, Orders> {
         self.0.write().unwrap_or_else(PoisonError::into_inner).foreign.remove(id).unwrap_or_default()
     }
 }
@@ -202,7 +203,7 @@ pub(crate) struct Runner {
     pub most: u64,
     pub mail: mpsc::Receiver<Mail>,
     pub status: watch::Sender<v1::ProcessStatus>,
-    pub printed: Option<crate::service::Printed>,
+    pub printed: Option<crate::rpc::service::Printed>,
 }
 
 pub(crate) fn mailbox() -> (mpsc::Sender<Mail>, mpsc::Receiver<Mail>) {
@@ -306,7 +307,7 @@ impl Runner {
                         (Err(Error::NotOwned(_) | Error::Unknown(_)), _) => return Stopped::Taken,
                         (Err(error), Some((_, again))) => {
                             warn!(process = %self.id, %error, "the process waits for its repository");
-                            self.tell(Some(error.to_string()));
+                            self.tell(Some(v1::stall_reason::Kind::RepositoryUnavailable(error.to_string()).into()));
                             if self.mail.is_closed() {
                                 return Stopped::Halted;
                             }
@@ -380,11 +381,11 @@ impl Runner {
     }
 
     /// Looks for results that were kept. Whoever wants to know is told by mail.
-    fn look(&self, key: Key, sought: Box<Sought>) {
+    fn look(&self, key: AttemptKey, sought: Box<Sought>) {
         let (shelf, processes) = (self.shelf.clone(), self.processes.clone());
         tokio::spawn(async move {
-            let found = shelf.look(&key.0, &sought).await;
-            if let Some(process) = processes.find(&key.0) {
+            let found = shelf.look(&key.process, &sought).await;
+            if let Some(process) = processes.find(&key.process) {
                 let _ = process.mail.send(Incoming::Sought(key, found).into()).await;
             }
         });
@@ -500,7 +501,7 @@ impl Runner {
                     if self.mail.is_closed() {
                         return;
                     }
-                    self.tell(Some(error.to_string()));
+                    self.tell(Some(v1::stall_reason::Kind::RepositoryUnavailable(error.to_string()).into()));
                     tokio::time::sleep(TRY_AGAIN).await;
                 }
             }
@@ -544,16 +545,15 @@ impl Runner {
     }
 
     /// Brings the status up to date for whoever watches. The end is told when it is kept.
-    fn tell(&self, trouble: Option<String>) {
-        if self.driver.engine().state().ended().is_some() && trouble.is_none() {
+    fn tell(&self, stalled: Option<v1::StallReason>) {
+        if self.driver.engine().state().ended().is_some() && stalled.is_none() {
             return;
         }
         self.status.send_if_modified(|status| {
             let counts = Some(self.driver.counts());
             let paused = self.driver.engine().state().counts().paused > 0;
-            let trouble = trouble.unwrap_or_default();
-            let changed = status.counts != counts || status.paused != paused || status.trouble != trouble;
-            (status.counts, status.paused, status.trouble) = (counts, paused, trouble);
+            let changed = status.counts != counts || status.paused != paused || status.stalled != stalled;
+            (status.counts, status.paused, status.stalled) = (counts, paused, stalled);
             changed
         });
     }
@@ -562,7 +562,7 @@ impl Runner {
         let state = self.driver.engine().state();
         status.counts = Some(self.driver.counts());
         status.paused = false;
-        status.trouble = String::new();
+        status.stalled = None;
         if let Some((outcome, _)) = state.ended() {
             status.state = match outcome {
                 Outcome::Completed => v1::ProcessState::Completed,
@@ -646,12 +646,12 @@ pub(crate) fn discard(repository: &Store, pool: &PoolSender, processes: &Process
     });
 }
 
-fn attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, Key)> {
+fn attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, AttemptKey)> {
     let mut found = Vec::new();
     let mut pending = vec![element];
     while let Some(element) = pending.pop() {
-        if (element.tag == "ACTIVITY" && element.condition != "ready") || element.delegated {
-            found.push((element.path.clone(), (process.clone(), element.element, element.attempts)));
+        if (element.tag == "ACTIVITY" && element.condition() != v1::Condition::Ready) || element.delegated {
+            found.push((element.path.clone(), AttemptKey::new(process.clone(), element.element, element.attempts)));
         }
         pending.extend(&element.children);
     }
@@ -663,17 +663,14 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
     let mut pending = vec![(element, depth)];
     while let Some((element, depth)) = pending.pop() {
         if let Some(Whereabouts::Waits(why)) = places.get(&element.path) {
-            element.waits.clone_from(why);
+            element.wait_reason = Some(why.clone());
         }
         if let Some(Whereabouts::At { name, address, silent }) = places.get(&element.path) {
             element.worker = name.to_string();
             let silent = silent.filter(|silent| element.delegated && *silent > LONG_SILENCE);
             if let Some(silent) = silent {
-                element.waits = format!(
-                    "it was not heard of for {} s; if it is gone for good: xavantes retry {} --elsewhere",
-                    silent.as_secs(),
-                    element.path
-                );
+                element.wait_reason =
+                    Some(v1::wait_reason::Kind::CoordinatorSilentMs(silent.as_millis() as u64).into());
             }
             if element.delegated
                 && silent.is_none()
@@ -701,12 +698,12 @@ async fn remote(address: &str, path: &str, depth: u32) -> Option<v1::Element> {
 
 fn describe(view: &View) -> v1::Element {
     let (condition, why) = match &view.condition {
-        Condition::Absent => ("absent", None),
-        Condition::Ready => ("ready", None),
-        Condition::Running => ("running", None),
-        Condition::Stopping => ("stopping", None),
-        Condition::Waiting(_, why) => ("waiting", Some(failure(why))),
-        Condition::Held(why) => ("held", Some(failure(why))),
+        Condition::Absent => (v1::Condition::Absent, None),
+        Condition::Ready => (v1::Condition::Ready, None),
+        Condition::Running => (v1::Condition::Running, None),
+        Condition::Stopping => (v1::Condition::Stopping, None),
+        Condition::Waiting(_, why) => (v1::Condition::Waiting, Some(failure(why))),
+        Condition::Held(why) => (v1::Condition::Held, Some(failure(why))),
     };
     v1::Element {
         path: view.path.clone(),

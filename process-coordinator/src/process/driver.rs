@@ -15,13 +15,14 @@ use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
+use crate::attempt::{AttemptKey, Needs, Task};
+use crate::cache::decide::{Found, Keep, Reuse, Sought, Why};
 use crate::convert::{answer_from, call_from, element_from, made, subtree};
-use crate::history::{Past, Took};
-use crate::holdings::{Need, needs as needed};
-use crate::journal::{self, Elsewhere, Kept, Note, Placement, Places};
-use crate::lineage::{Lineage, Recipe, Repairs, Step, digests, is_repair};
-use crate::pool::{Key, Needs, Share, Task};
-use crate::reuse::{Found, Keep, Reuse, Sought, Why};
+use crate::data::lineage::{Lineage, Recipe, Repairs, Step, digests, is_repair};
+use crate::data::locations::{Need, needs as needed};
+use crate::process::history::{Past, Took};
+use crate::process::journal::{self, Elsewhere, Kept, Note, Placement, Places};
+use crate::workers::pool::Share;
 
 /// A snapshot is worth its while when the journal since the last one is so large, and several times as large as it.
 const LARGE_JOURNAL: usize = 1 << 20;
@@ -37,7 +38,7 @@ pub enum Incoming<R, V> {
     /// An attempt was answered.
     Answered {
         /// Which.
-        key: Key,
+        key: AttemptKey,
         /// How.
         outcome: v1::answer::Outcome,
         /// What came with that, if anything did.
@@ -46,11 +47,11 @@ pub enum Incoming<R, V> {
         from: Option<R>,
     },
     /// Results that could be used again were looked for.
-    Sought(Key, Result<Box<Found>, Why>),
+    Sought(AttemptKey, Result<Box<Found>, Why>),
     /// Nobody has it any more.
-    Lost(Key),
+    Lost(AttemptKey),
     /// A delegated attempt has a place to go to.
-    Placed(Key, Placement),
+    Placed(AttemptKey, Placement),
     /// An attempt calls a shared object of this process.
     Called(v1::SharedCall, R),
     /// Somebody steers.
@@ -65,7 +66,7 @@ pub enum Incoming<R, V> {
     /// Is an attempt still waited for? That it is not is told when it is recorded why.
     Asked {
         /// Which.
-        key: Key,
+        key: AttemptKey,
         /// Who wants to know.
         verdict: V,
     },
@@ -118,21 +119,21 @@ pub enum Effect<R, V> {
     /// An activity for a worker.
     Dispatch(Task),
     /// Results that were kept are to be looked for, before an activity is handed out.
-    Look(Key, Box<Sought>),
+    Look(AttemptKey, Box<Sought>),
     /// Something completed, and gave this; whether that was kept from an earlier time.
     Tell(Product, bool),
     /// A subtree, for which a place is to be found.
     Delegate(Task),
     /// A subtree may go to the place that was found for it.
-    Hand(Key),
+    Hand(AttemptKey),
     /// An attempt is to be stopped.
-    Cancel(Key),
+    Cancel(AttemptKey),
     /// A subtree is to be paused, or to go on.
-    Pause(Key, bool),
+    Pause(AttemptKey, bool),
     /// An attempt is of no interest any more.
-    Abandon(Key),
+    Abandon(AttemptKey),
     /// An answer was recorded, or is not wanted.
-    Acknowledge(R, Key),
+    Acknowledge(R, AttemptKey),
     /// The answer to a call.
     Reply(R, v1::SharedReply),
     /// What became of steering.
@@ -257,7 +258,7 @@ impl<R, V> Driver<R, V> {
                 }
                 Command::Delegate(delegation) => {
                     let task = driver.subtree(&delegation);
-                    let place = driver.places.get(&(task.key.1, task.key.2)).cloned();
+                    let place = driver.places.get(&(task.key.element, task.key.attempt)).cloned();
                     // That it is to go on may not have reached it.
                     out.push(Recovered { task, place, stop: false, paused: Some(false) });
                 }
@@ -269,7 +270,7 @@ impl<R, V> Driver<R, V> {
         }
         // Places of attempts that are over.
         let live: std::collections::BTreeSet<(u64, u32)> =
-            out.iter().map(|it| (it.task.key.1, it.task.key.2)).collect();
+            out.iter().map(|it| (it.task.key.element, it.task.key.attempt)).collect();
         driver.places.retain(|place, _| live.contains(place));
         (driver, out)
     }
@@ -362,14 +363,16 @@ impl<R, V> Driver<R, V> {
     pub fn take(&mut self, sandbox: &mut Sandbox, incoming: Incoming<R, V>, now: Time) {
         self.now = self.now.max(now);
         match incoming {
-            Incoming::Answered { key, outcome, from, .. } if is_repair(key.1) => {
+            Incoming::Answered { key, outcome, from, .. } if is_repair(key.element) => {
                 let steps = match outcome {
                     v1::answer::Outcome::Completed(completed) => {
                         let made: Vec<Digest> = completed.results.iter().flat_map(made).collect();
-                        self.repairs.made(key.1, key.2, &made)
+                        self.repairs.made(key.element, key.attempt, &made)
                     }
-                    v1::answer::Outcome::Failed(failure) => self.repairs.failed(&self.lineage, key.1, key.2, &failure),
-                    _ => self.repairs.again(key.1).into_iter().collect(),
+                    v1::answer::Outcome::Failed(failure) => {
+                        self.repairs.failed(&self.lineage, key.element, key.attempt, &failure)
+                    }
+                    _ => self.repairs.again(key.element).into_iter().collect(),
                 };
                 self.repair(sandbox, steps);
                 self.effects.extend(from.map(|from| Effect::Acknowledge(from, key)));
@@ -383,11 +386,11 @@ impl<R, V> Driver<R, V> {
             }
             Incoming::Answered { key, outcome, besides, from } => {
                 let keep = self.keepable(&key, &outcome);
-                let activity = besides.as_ref().and_then(|_| self.engine.activity(element_from(key.1)));
+                let activity = besides.as_ref().and_then(|_| self.engine.activity(element_from(key.element)));
                 let activity = activity.map(|(number, _)| number as u32);
                 // Late or repeated answers are rejected, and acknowledged all the same: they are of no use to anyone.
                 if let Some(completed) = self.answer(sandbox, &key, outcome) {
-                    self.places.remove(&(key.1, key.2));
+                    self.places.remove(&(key.element, key.attempt));
                     let besides = besides.unwrap_or_default();
                     if let Some(elsewhere) = besides.elsewhere {
                         self.note(Note::Elsewhere(elsewhere));
@@ -403,7 +406,7 @@ impl<R, V> Driver<R, V> {
             Incoming::Sought(key, found) => self.on_sought(sandbox, &key, found),
             Incoming::Lost(key) => self.lose(sandbox, &key),
             Incoming::Placed(key, place) => {
-                self.note(Note::Placed(key.1, key.2, place));
+                self.note(Note::Placed(key.element, key.attempt, place));
                 self.effects.push(Effect::Hand(key));
             }
             Incoming::Called(call, from) => self.on_called(sandbox, call, from),
@@ -419,8 +422,8 @@ impl<R, V> Driver<R, V> {
                 self.effects.push(Effect::Decide(verdict, decided));
             }
             Incoming::Asked { key, verdict } => {
-                let view = self.engine.view(element_from(key.1));
-                let waits = view.is_some_and(|view| view.out && view.attempts == key.2);
+                let view = self.engine.view(element_from(key.element));
+                let waits = view.is_some_and(|view| view.out && view.attempts == key.attempt);
                 let decided = if waits { Ok(()) } else { Err(Rejection::Ended) };
                 self.effects.push(Effect::Decide(verdict, decided));
             }
@@ -448,7 +451,7 @@ impl<R, V> Driver<R, V> {
         let mut waited = Vec::new();
         let verdict = self.engine.step(sandbox, input, self.now, &mut self.output);
         for command in std::mem::take(&mut self.output.commands) {
-            let key = |element: ElementId, attempt| (self.id.clone(), element.bits(), attempt);
+            let key = |element: ElementId, attempt| AttemptKey::new(self.id.clone(), element.bits(), attempt);
             let effect = match command {
                 Command::Dispatch { element, attempt, activity, parameters, timeout } => {
                     let task = self.task(element, attempt, activity, &parameters, timeout);
@@ -484,7 +487,8 @@ impl<R, V> Driver<R, V> {
             self.repairs.leave(&key);
             let answer = Answer::Cancelled;
             let go_on = self.go_on;
-            let _ = self.step(sandbox, Input::Answered { element: element_from(key.1), attempt: key.2, answer });
+            let _ = self
+                .step(sandbox, Input::Answered { element: element_from(key.element), attempt: key.attempt, answer });
             self.go_on |= go_on;
         }
         self.fit_room();
@@ -492,7 +496,7 @@ impl<R, V> Driver<R, V> {
     }
 
     /// Takes the answer to an attempt; nothing if it is not out, otherwise whether it completed.
-    fn answer(&mut self, sandbox: &mut Sandbox, key: &Key, outcome: v1::answer::Outcome) -> Option<bool> {
+    fn answer(&mut self, sandbox: &mut Sandbox, key: &AttemptKey, outcome: v1::answer::Outcome) -> Option<bool> {
         // Before what follows from it: subtrees that begin now are told.
         if self.is_out(key)
             && let Some((recipe, made)) = self.recipe(key, &outcome)
@@ -504,14 +508,14 @@ impl<R, V> Driver<R, V> {
             _ => None,
         };
         match failed_at {
-            Some(worker) => drop(self.failed_at.insert(key.1, worker)),
-            None => drop(self.failed_at.remove(&key.1)),
+            Some(worker) => drop(self.failed_at.insert(key.element, worker)),
+            None => drop(self.failed_at.remove(&key.element)),
         }
-        let (element, before) = (element_from(key.1), self.output.events.len());
-        let input = Input::Answered { element, attempt: key.2, answer: answer_from(outcome) };
+        let (element, before) = (element_from(key.element), self.output.events.len());
+        let input = Input::Answered { element, attempt: key.attempt, answer: answer_from(outcome) };
         let taken = self.step(sandbox, input);
         if taken.is_err() || self.engine.view(element).is_none() {
-            self.failed_at.remove(&key.1);
+            self.failed_at.remove(&key.element);
         }
         taken.ok()?;
         let ended =
@@ -537,7 +541,7 @@ impl<R, V> Driver<R, V> {
         }
     }
 
-    fn on_sought(&mut self, sandbox: &mut Sandbox, key: &Key, found: Result<Box<Found>, Why>) {
+    fn on_sought(&mut self, sandbox: &mut Sandbox, key: &AttemptKey, found: Result<Box<Found>, Why>) {
         let Some((task, sought)) = self.reuse.end(key) else { return };
         match found {
             Ok(found) => {
@@ -556,7 +560,7 @@ impl<R, V> Driver<R, V> {
             }
             Err(why) => {
                 // What was decided for its first try counts.
-                let again = matches!(&why, Why::Failed(earlier) if earlier.path == sought.path && key.2 > 1);
+                let again = matches!(&why, Why::Failed(earlier) if earlier.path == sought.path && key.attempt > 1);
                 self.keeps.extend((!again).then(|| Keep::Verdict(Box::new(sought.verdict(Err(why))))));
                 self.effects.push(Effect::Dispatch(task));
                 self.fit_room();
@@ -565,8 +569,8 @@ impl<R, V> Driver<R, V> {
     }
 
     /// What is to be kept of an answer for other activities, if it is right: whether that means that it completed.
-    fn keepable(&mut self, key: &Key, outcome: &v1::answer::Outcome) -> Option<(Keep, bool)> {
-        let element = element_from(key.1);
+    fn keepable(&mut self, key: &AttemptKey, outcome: &v1::answer::Outcome) -> Option<(Keep, bool)> {
+        let element = element_from(key.element);
         let (number, parameters) = self.engine.activity(element)?;
         let activity = &self.engine.program().activities[number];
         let sought = self.reuse.seek(number, activity, parameters, || self.engine.path(element))?.ok()?;
@@ -578,18 +582,18 @@ impl<R, V> Driver<R, V> {
     }
 
     /// Is this the attempt that is out?
-    fn is_out(&self, key: &Key) -> bool {
-        self.engine.view(element_from(key.1)).is_some_and(|view| view.out && view.attempts == key.2)
+    fn is_out(&self, key: &AttemptKey) -> bool {
+        self.engine.view(element_from(key.element)).is_some_and(|view| view.out && view.attempts == key.attempt)
     }
 
     /// How files were made, if an attempt made some, and which.
-    fn recipe(&self, key: &Key, outcome: &v1::answer::Outcome) -> Option<(Arc<Recipe>, Vec<Digest>)> {
+    fn recipe(&self, key: &AttemptKey, outcome: &v1::answer::Outcome) -> Option<(Arc<Recipe>, Vec<Digest>)> {
         let v1::answer::Outcome::Completed(completed) = outcome else { return None };
         let made: Vec<Digest> = completed.results.iter().flat_map(made).collect();
         if made.is_empty() {
             return None;
         }
-        let element = element_from(key.1);
+        let element = element_from(key.element);
         let (activity, parameters) = self.engine.activity(element)?;
         let path = self.engine.path(element);
         Some((Arc::new(Recipe { activity: activity as u32, parameters: parameters.to_vec(), path }), made))
@@ -625,23 +629,25 @@ impl<R, V> Driver<R, V> {
                 Step::Fail(key, mut failure) => {
                     failure.gone.clear();
                     let answer = answer_from(v1::answer::Outcome::Failed(failure));
-                    let _ =
-                        self.step(sandbox, Input::Answered { element: element_from(key.1), attempt: key.2, answer });
+                    let _ = self.step(
+                        sandbox,
+                        Input::Answered { element: element_from(key.element), attempt: key.attempt, answer },
+                    );
                 }
             }
         }
     }
 
-    fn lose(&mut self, sandbox: &mut Sandbox, key: &Key) {
-        if is_repair(key.1) {
-            let again = self.repairs.again(key.1);
+    fn lose(&mut self, sandbox: &mut Sandbox, key: &AttemptKey) {
+        if is_repair(key.element) {
+            let again = self.repairs.again(key.element);
             return self.repair(sandbox, again.into_iter().collect());
         }
         self.repairs.leave(key);
         self.reuse.end(key);
-        let input = Input::Answered { element: element_from(key.1), attempt: key.2, answer: Answer::Lost };
+        let input = Input::Answered { element: element_from(key.element), attempt: key.attempt, answer: Answer::Lost };
         if self.step(sandbox, input).is_ok() {
-            self.places.remove(&(key.1, key.2));
+            self.places.remove(&(key.element, key.attempt));
         }
     }
 
@@ -652,7 +658,7 @@ impl<R, V> Driver<R, V> {
         if !view.out {
             return Err(nothing());
         }
-        let key = (self.id.clone(), element.bits(), view.attempts);
+        let key = AttemptKey::new(self.id.clone(), element.bits(), view.attempts);
         self.effects.push(Effect::Abandon(key.clone()));
         self.lose(sandbox, &key);
         Ok(())
@@ -741,12 +747,12 @@ impl<R, V> Driver<R, V> {
             timeout_ms: timeout.map(|timeout| timeout.as_millis().try_into().unwrap_or(u64::MAX)),
             ..self.job(element, attempt)
         };
-        let (key, program) = ((self.id.clone(), element.bits(), attempt), self.program.clone());
+        let (key, program) = (AttemptKey::new(self.id.clone(), element.bits(), attempt), self.program.clone());
         let files: Vec<Need> = parameters.iter().flat_map(needed).collect();
         if !files.is_empty() {
             job.relays.clone_from(&self.relays);
         }
-        let avoid = self.failed_at.get(&key.1).cloned();
+        let avoid = self.failed_at.get(&key.element).cloned();
         Task { key, program, needs, files, avoid, job }
     }
 
@@ -759,7 +765,7 @@ impl<R, V> Driver<R, V> {
             recipes: self.recipes(delegation.variables.iter().chain(delegation.captured.iter().map(|it| &it.1))),
             ..self.job(element, attempt)
         };
-        let key = (self.id.clone(), element.bits(), attempt);
+        let key = AttemptKey::new(self.id.clone(), element.bits(), attempt);
         Task { key, program: self.program.clone(), needs: Needs::default(), files: Vec::new(), avoid: None, job }
     }
 

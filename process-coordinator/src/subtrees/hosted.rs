@@ -9,9 +9,9 @@ use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::{Epochs, MAX_LARGE, Message, too_large, v1, value};
 
+use crate::attempt::AttemptKey;
 use crate::convert::failure;
-use crate::history::Past;
-use crate::pool::{Key, wire_id};
+use crate::process::history::Past;
 
 pub use crate::convert::start_from;
 
@@ -71,13 +71,13 @@ pub enum Arrival {
 /// All subtrees that run here for others, by realm and attempt.
 #[derive(Debug, Default)]
 pub struct Books {
-    children: BTreeMap<(Arc<str>, Key), Child>,
+    children: BTreeMap<(Arc<str>, AttemptKey), Child>,
     /// Of the parents' processes.
     epochs: Epochs,
 }
 
 /// What the process is called that runs a subtree: the path, for people, and what no other attempt has.
-pub fn name(caller: &Caller, (process, element, attempt): &Key, path: &str) -> Arc<str> {
+pub fn name(caller: &Caller, AttemptKey { process, element, attempt }: &AttemptKey, path: &str) -> Arc<str> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(caller.realm.as_bytes()).update(&[0]).update(process.as_bytes()).update(&[0]);
     hasher.update(&element.to_le_bytes()).update(&attempt.to_le_bytes());
@@ -89,7 +89,7 @@ pub(crate) fn path(process: &str, is_subtree: bool) -> &str {
     process.rsplit_once('@').filter(|_| is_subtree).map_or(process, |(path, _)| path)
 }
 
-fn place(caller: &Caller, key: &Key) -> (Arc<str>, Key) {
+fn place(caller: &Caller, key: &AttemptKey) -> (Arc<str>, AttemptKey) {
     (caller.realm.clone(), key.clone())
 }
 
@@ -108,8 +108,9 @@ impl Books {
     ) -> (Vec<String>, Vec<v1::AttemptId>, Vec<v1::Answer>) {
         let claims = claims.into_iter().filter(|it| self.epochs.claim(&caller.realm, &it.process, it.epoch));
         let processes: Vec<String> = claims.map(|claim| claim.process).collect();
-        let claimed =
-            |realm: &Arc<str>, key: &Key| *realm == caller.realm && processes.iter().any(|process| **process == *key.0);
+        let claimed = |realm: &Arc<str>, key: &AttemptKey| {
+            *realm == caller.realm && processes.iter().any(|process| **process == *key.process)
+        };
         for ((realm, key), child) in &mut self.children {
             if claimed(realm, key) {
                 child.caller = caller.clone();
@@ -119,11 +120,11 @@ impl Books {
         (processes, running, answers)
     }
 
-    fn known(&self, which: impl Fn(&Child, &(Arc<str>, Key)) -> bool) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+    fn known(&self, which: impl Fn(&Child, &(Arc<str>, AttemptKey)) -> bool) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
         let (mut running, mut answers) = (Vec::new(), Vec::new());
         for (place, child) in self.children.iter().filter(|(place, child)| which(child, place)) {
             match &child.state {
-                State::Running | State::Away => running.push(wire_id(&place.1)),
+                State::Running | State::Away => running.push(place.1.to_wire()),
                 State::Over(answer) => answers.push(v1::Answer::clone(answer)),
             }
         }
@@ -148,10 +149,10 @@ impl Books {
     }
 
     /// A subtree arrives, from a process in that epoch.
-    pub fn arrive(&mut self, caller: &Caller, key: &Key, process: &Arc<str>, epoch: u64) -> Arrival {
+    pub fn arrive(&mut self, caller: &Caller, key: &AttemptKey, process: &Arc<str>, epoch: u64) -> Arrival {
         match self.children.get(&place(caller, key)) {
             // Of a coordinator that has lost the parent.
-            None if !self.epochs.counts(&caller.realm, &key.0, epoch) => Arrival::Runs,
+            None if !self.epochs.counts(&caller.realm, &key.process, epoch) => Arrival::Runs,
             None => {
                 self.restore(caller, key, process);
                 Arrival::New
@@ -162,25 +163,25 @@ impl Books {
     }
 
     /// One that was kept, and goes on here.
-    pub fn restore(&mut self, caller: &Caller, key: &Key, process: &Arc<str>) {
+    pub fn restore(&mut self, caller: &Caller, key: &AttemptKey, process: &Arc<str>) {
         let child = Child { caller: caller.clone(), process: process.clone(), state: State::Running };
         self.children.insert(place(caller, key), child);
     }
 
     /// One that another coordinator has.
-    pub fn leave(&mut self, caller: &Caller, key: &Key, process: &Arc<str>) {
+    pub fn leave(&mut self, caller: &Caller, key: &AttemptKey, process: &Arc<str>) {
         let child = Child { caller: caller.clone(), process: process.clone(), state: State::Away };
         self.children.entry(place(caller, key)).or_insert(child).state = State::Away;
     }
 
     /// A parent wants something of the process that runs a subtree here, if it does.
-    pub fn process(&self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+    pub fn process(&self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         let child = self.children.get(&place(caller, key)).filter(|child| child.caller == *caller)?;
         matches!(child.state, State::Running).then(|| child.process.clone())
     }
 
     /// A parent wants a subtree to stop: gives the process, if it runs here.
-    pub fn cancel(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+    pub fn cancel(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         let found = self.process(caller, key);
         let place = place(caller, key);
         if self.children.get(&place).is_some_and(|it| it.caller == *caller && matches!(it.state, State::Away)) {
@@ -190,26 +191,26 @@ impl Books {
     }
 
     /// It is over: gives who is to hear of it, unless nobody wants the answer any more.
-    pub fn finish(&mut self, caller: &Caller, key: &Key, answer: v1::Answer) -> Option<Caller> {
+    pub fn finish(&mut self, caller: &Caller, key: &AttemptKey, answer: v1::Answer) -> Option<Caller> {
         let child = self.children.get_mut(&place(caller, key))?;
         child.state = State::Over(Box::new(answer));
         Some(child.caller.clone())
     }
 
     /// Who hears of it now, if it runs here, or is over and the answer was not acknowledged.
-    pub fn caller(&self, caller: &Caller, key: &Key) -> Option<Caller> {
+    pub fn caller(&self, caller: &Caller, key: &AttemptKey) -> Option<Caller> {
         let child = self.children.get(&place(caller, key))?;
         (!matches!(child.state, State::Away)).then(|| child.caller.clone())
     }
 
     /// It leaves no trace, and may come again. Gives the process that is over.
-    pub fn remove(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+    pub fn remove(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         let child = self.children.remove(&place(caller, key))?;
         matches!(child.state, State::Over(_)).then_some(child.process)
     }
 
     /// The parent has an answer: gives the process, which nobody needs any more.
-    pub fn acknowledge(&mut self, caller: &Caller, key: &Key) -> Option<Arc<str>> {
+    pub fn acknowledge(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         let child = self.children.get(&place(caller, key))?;
         if child.caller != *caller || !matches!(child.state, State::Over(_)) {
             return None;
@@ -245,7 +246,7 @@ pub fn answer(
 
 /// An answer that can be sent: one that is too large leaves out how files were made, or is a failure instead.
 pub fn sendable(
-    key: &Key,
+    key: &AttemptKey,
     process: &str,
     outcome: v1::answer::Outcome,
     counts: v1::Counts,
@@ -253,7 +254,7 @@ pub fn sendable(
     recipes: Vec<v1::Recipe>,
 ) -> v1::Answer {
     let mut answer = v1::Answer {
-        id: Some(wire_id(key)),
+        id: Some(key.to_wire()),
         outcome: Some(outcome),
         counts: Some(counts),
         history: Some(Box::new(past.to_wire())),

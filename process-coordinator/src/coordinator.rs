@@ -18,20 +18,21 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{connect, question, v1, value_from};
 use xavantes_repository::{Claimed, Entry, Error, Journal, Store};
 
+use crate::attempt::AttemptKey;
+use crate::cache::store::Shelf;
 use crate::convert::{add_holders, made, start_from};
-use crate::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
-use crate::driver::{Driver, Incoming};
-use crate::foster::{self, Caller};
-use crate::journal::{self, Head, Origin, Placement, Summary};
-use crate::keeping::Keeping;
-use crate::link::{Context, Orders, owner};
-use crate::outputs::Outputs;
-use crate::parents::{Parent, Parents};
-use crate::pool::{Key, Moved, Order, Share, key_of, wire_id};
-use crate::process::{Handle, Mail, Processes, Runner, Verdict, discard, mailbox, unix_ms};
-use crate::programs::{Loaded, Programs};
-use crate::service::Options;
-use crate::shelf::Shelf;
+use crate::data::pinning::Keeping;
+use crate::definitions::{Loaded, Programs};
+use crate::process::driver::{Driver, Incoming};
+use crate::process::journal::{self, Head, Origin, Placement, Summary};
+use crate::process::outputs::Outputs;
+use crate::process::runner::{Handle, Mail, Processes, Runner, Verdict, discard, mailbox, unix_ms};
+use crate::rpc::service::Options;
+use crate::subtrees::hosted::{self as foster, Caller};
+use crate::subtrees::parents::{Parent, Parents};
+use crate::workers::connection::{Context, Orders, owner};
+use crate::workers::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
+use crate::workers::pool::{Moved, Order, Share};
 
 /// How often processes of coordinators that died are looked for.
 const TAKE_OVER: Duration = Duration::from_secs(2);
@@ -240,7 +241,7 @@ impl Coordinator {
     /// the subtree, and crashed before it could say so.
     fn tell_parent(self: &Arc<Self>, parent: Parent, address: String, epoch: u64, mut told: bool) {
         let request = v1::MovedRequest {
-            attempt: Some(wire_id(parent.key())),
+            attempt: Some(parent.key().to_wire()),
             node: self.options.node.clone(),
             address: self.options.address.clone(),
             epoch,
@@ -284,26 +285,27 @@ impl Coordinator {
 
     /// A subtree is at another coordinator now. If its parent is not here, whoever has that finds word of it in the
     /// repository, and leaves word there if nobody waits for the subtree.
-    pub async fn moved(&self, key: Key, place: Placement) -> Result<Moved, Error> {
-        if let Some(process) = self.processes.find(&key.0) {
+    pub async fn moved(&self, key: AttemptKey, place: Placement) -> Result<Moved, Error> {
+        if let Some(process) = self.processes.find(&key.process) {
             return Ok(self.note_move(&process, key, place).await);
         }
-        if !self.is_kept_running(&key.0).await? {
+        if !self.is_kept_running(&key.process).await? {
             return Ok(Moved::Unwanted);
         }
-        let name = format!("{}/{}/{}", key.1, key.2, key.0);
+        let name = format!("{}/{}/{}", key.element, key.attempt, key.process);
         for (other, word) in self.repository.documents(MOVED).await? {
             if other == name && matches!(journal::read("word of a move", &word), Ok(Word { place: None, .. })) {
                 self.repository.remove(MOVED, &name).await?;
                 return Ok(Moved::Unwanted);
             }
         }
-        let word = Word { process: key.0.to_string(), element: key.1, attempt: key.2, place: Some(place) };
+        let word =
+            Word { process: key.process.to_string(), element: key.element, attempt: key.attempt, place: Some(place) };
         self.repository.put(MOVED, &name, journal::write(&word)).await?;
         Ok(Moved::Noted)
     }
 
-    async fn note_move(&self, parent: &Handle, key: Key, place: Placement) -> Moved {
+    async fn note_move(&self, parent: &Handle, key: AttemptKey, place: Placement) -> Moved {
         let (answer, answered) = oneshot::channel();
         let _ = self.pool.send(PoolMail::Moved(key.clone(), place, answer));
         let moved = answered.await.unwrap_or(Moved::Noted);
@@ -320,7 +322,7 @@ impl Coordinator {
     async fn hear_of_moves(&self) -> Result<(), Error> {
         for (name, word) in self.repository.documents(MOVED).await? {
             if let Ok(Word { process, element, attempt, place }) = journal::read("word of a move", &word) {
-                let key: Key = (process.as_str().into(), element, attempt);
+                let key: AttemptKey = AttemptKey::new(&*process, element, attempt);
                 match (self.processes.find(&process), place) {
                     (Some(parent), Some(place)) => {
                         if self.note_move(&parent, key, place).await == Moved::Unwanted {
@@ -506,9 +508,10 @@ impl Coordinator {
 
     /// A subtree of another coordinator's process arrives.
     pub async fn foster(self: &Arc<Self>, caller: &Caller, stream: u64, hello: &v1::CoordinatorHello, job: v1::Job) {
+        use v1::refusal_reason::Kind as Reason;
         let parents = &self.parents;
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
-        let (key, path): (_, Arc<str>) = (key_of(&id), job.path.into());
+        let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
         let name = foster::name(caller, &key, &path);
         if !parents.arrive(caller, stream, &key, &name, job.epoch) {
             return;
@@ -516,17 +519,17 @@ impl Coordinator {
         let allowed = &self.options.foreign_groups;
         let own = hello.group == self.options.group;
         if !own && !allowed.is_empty() && !allowed.contains(&hello.group) {
-            return parents.refuse(caller, &key, "this group takes no work of yours");
+            return parents.refuse(caller, &key, Reason::GroupNotAccepted(v1::Nothing {}));
         }
         let Some(loaded) = self.programs.find(&job.program) else {
-            return parents.refuse(caller, &key, "the program is not known here");
+            return parents.refuse(caller, &key, Reason::UnknownProgram(v1::Nothing {}));
         };
         let (no_reuse, recipes) = (subtree.no_reuse, job.recipes);
         let relays = job.relays.into_iter().take(MOST_RELAYS).collect();
         let wish = Wish { no_reuse, recipes, relays, ..Wish::default() };
         let start = match start_from(&loaded.0, path, job.parameters, subtree) {
             Ok(start) => start,
-            Err(unfit) => return parents.refuse(caller, &key, unfit.0),
+            Err(unfit) => return parents.refuse(caller, &key, Reason::InvalidJob(unfit.0.to_owned())),
         };
         let origin = Origin {
             coordinator: caller.to_string(),
@@ -539,9 +542,9 @@ impl Coordinator {
         let (address, asking) = (origin.address.clone(), parent.clone());
         match self.start(name, loaded, start, wish, Some((origin, parent))).await {
             Ok(epoch) => self.tell_parent(asking, address, epoch, true),
-            Err(Unstarted::Taken) => parents.refuse(caller, &key, "another coordinator has it"),
-            Err(Unstarted::Bad(problems)) => parents.refuse(caller, &key, &problems),
-            Err(Unstarted::NotKept(error)) => parents.refuse(caller, &key, &error.to_string()),
+            Err(Unstarted::Taken) => parents.refuse(caller, &key, Reason::TakenElsewhere(v1::Nothing {})),
+            Err(Unstarted::Bad(problems)) => parents.refuse(caller, &key, Reason::InvalidJob(problems)),
+            Err(Unstarted::NotKept(error)) => parents.refuse(caller, &key, Reason::NotRecorded(error.to_string())),
         }
     }
 
@@ -568,16 +571,14 @@ impl Coordinator {
         let status = match &entry.summary {
             Some(summary) => journal::read("summary", summary).and_then(|summary: Summary| summary.status()),
             None => journal::read("head", &entry.head).map(|head| v1::ProcessStatus {
-                trouble: match entry.owner == self.options.node {
-                    true => "it cannot be continued: see the log of its coordinator".into(),
-                    false => String::new(),
-                },
+                stalled: (entry.owner == self.options.node)
+                    .then(|| v1::stall_reason::Kind::NotRecovered("the log of its coordinator says why".into()).into()),
                 ..self.status(&entry.process, &head, &entry.owner)
             }),
         };
         status.unwrap_or_else(|error| v1::ProcessStatus {
             process: entry.process.clone(),
-            trouble: error.to_string(),
+            stalled: Some(v1::stall_reason::Kind::Unreadable(error.to_string()).into()),
             ..v1::ProcessStatus::default()
         })
     }
@@ -675,8 +676,8 @@ enum Unstarted {
 
 impl Origin {
     /// The parent's coordinator, and the attempt there.
-    fn names(&self) -> Option<(Caller, Key)> {
-        let key = (self.process.as_str().into(), self.element, self.attempt);
+    fn names(&self) -> Option<(Caller, AttemptKey)> {
+        let key = AttemptKey::new(&*self.process, self.element, self.attempt);
         Some((Caller::parse(&self.coordinator)?, key))
     }
 }

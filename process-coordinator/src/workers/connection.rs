@@ -15,12 +15,13 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, Message, connect, pack, question, too_large, v1};
 use xavantes_repository::Store;
 
+use crate::attempt::AttemptKey;
 use crate::convert::{made, release};
-use crate::dispatcher::{PoolMail, PoolSender};
-use crate::driver::{Besides, Incoming};
-use crate::journal::{self, Summary};
-use crate::pool::{Key, Order, Peer, key_of, wire_id};
-use crate::process::{Mail, Processes};
+use crate::process::driver::{Besides, Incoming};
+use crate::process::journal::{self, Summary};
+use crate::process::runner::{Mail, Processes};
+use crate::workers::dispatcher::{PoolMail, PoolSender};
+use crate::workers::pool::{Order, Peer};
 
 impl Order {
     /// How much room it takes in a message.
@@ -29,7 +30,7 @@ impl Order {
             Self::Program(program) => program.encoded_len(),
             Self::Job(job) => job.encoded_len(),
             Self::Reply(reply) => reply.encoded_len(),
-            Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.0.len() + 32,
+            Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.process.len() + 32,
             Self::Claim(claims) => claims.iter().map(|claim| claim.encoded_len() + 4).sum(),
             Self::Release(release) => release.encoded_len(),
             Self::Recall => 2,
@@ -174,10 +175,10 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
         match order {
             Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
             Order::Job(job) => message.jobs.push(*job),
-            Order::Cancel(key) => message.cancels.push(wire_id(&key)),
-            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(wire_id(&key)), paused }),
+            Order::Cancel(key) => message.cancels.push(key.to_wire()),
+            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(key.to_wire()), paused }),
             Order::Reply(reply) => message.replies.push(sendable(reply)),
-            Order::Acknowledge(key) => message.acknowledged.push(wire_id(&key)),
+            Order::Acknowledge(key) => message.acknowledged.push(key.to_wire()),
             Order::Claim(claims) => message.claims.extend(claims),
             Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
             Order::Recall => message.recall = true,
@@ -226,16 +227,16 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             let _ = process.mail.send(Mail::Printed(id.element, printed.line)).await;
         }
     }
-    let mut answered: Vec<Key> = Vec::with_capacity(report.answers.len());
-    let mut mail: Vec<(Arc<str>, Vec<crate::process::Happened>)> = Vec::new();
+    let mut answered: Vec<AttemptKey> = Vec::with_capacity(report.answers.len());
+    let mut mail: Vec<(Arc<str>, Vec<crate::process::runner::Happened>)> = Vec::new();
     let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();
     for mut answer in report.answers {
         let besides = Besides::take(&mut answer);
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
         let key = match answered.last() {
             // Mostly they are of one process.
-            Some(last) if *last.0 == *id.process => (last.0.clone(), id.element, id.attempt),
-            _ => key_of(&id),
+            Some(last) if *last.process == *id.process => AttemptKey::new(last.process.clone(), id.element, id.attempt),
+            _ => AttemptKey::from(&id),
         };
         if let v1::answer::Outcome::Refused(refusal) = outcome {
             let _ = context.pool.send(PoolMail::Refused(worker.clone(), key, refusal));
@@ -249,7 +250,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             _ => {}
         }
         answered.push(key.clone());
-        let process = key.0.clone();
+        let process = key.process.clone();
         let answer = Incoming::Answered { key, outcome, besides, from: Some(orders.clone()) };
         match mail.last_mut() {
             Some((last, answers)) if *last == process => answers.push(answer),

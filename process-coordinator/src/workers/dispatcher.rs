@@ -10,10 +10,11 @@ use tracing::{debug, info, warn};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::driver::{Incoming, Recovered};
-use crate::journal::Placement;
-use crate::link::{self, Context, Orders, owner};
-use crate::pool::{Effect, Key, Moved, Pool, Share, Task, Told, Vicinity, Whereabouts};
+use crate::attempt::{AttemptKey, Task};
+use crate::process::driver::{Incoming, Recovered};
+use crate::process::journal::Placement;
+use crate::workers::connection::{self as link, Context, Orders, owner};
+use crate::workers::pool::{Effect, Moved, Pool, Share, Told, Vicinity, Whereabouts};
 
 /// Documents under this kind are borrowed workers that may have something of ours.
 pub(crate) const BORROWED: &str = "borrowed";
@@ -26,15 +27,15 @@ pub(crate) enum PoolMail {
     Roster(v1::Roster),
     Dispatch(Vec<Task>),
     Delegate(Task),
-    Hand(Key),
-    Placed(Key, Option<v1::NodeDescription>),
-    Moved(Key, Placement, oneshot::Sender<Moved>),
+    Hand(AttemptKey),
+    Placed(AttemptKey, Option<v1::NodeDescription>),
+    Moved(AttemptKey, Placement, oneshot::Sender<Moved>),
     Borrowed(v1::PlaceResponse),
     Remembered(Arc<str>),
     Recall(Arc<str>, String),
-    Cancel(Key),
-    Pause(Key, bool),
-    Abandon(Key),
+    Cancel(AttemptKey),
+    Pause(AttemptKey, bool),
+    Abandon(AttemptKey),
     Began(Arc<str>, u64),
     Recovered(Arc<str>, u64, Vec<Recovered>),
     Over(Arc<str>),
@@ -43,8 +44,8 @@ pub(crate) enum PoolMail {
     Known(Arc<str>, v1::Known),
     Disconnected(Arc<str>),
     Draining(Arc<str>),
-    Answered(Arc<str>, Vec<Key>),
-    Refused(Arc<str>, Key, v1::Refusal),
+    Answered(Arc<str>, Vec<AttemptKey>),
+    Refused(Arc<str>, AttemptKey, v1::Refusal),
     Holds(Arc<str>, Vec<Digest>),
     Lacks(Arc<str>, Vec<Digest>),
     Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
@@ -54,7 +55,7 @@ pub(crate) enum PoolMail {
     Handed(Arc<str>, oneshot::Sender<Vec<(String, String)>>),
     /// Here, and if workers may have kept something, there too.
     Release(Arc<v1::Release>, bool),
-    Where(Vec<Key>, oneshot::Sender<Vec<Option<Whereabouts>>>),
+    Where(Vec<AttemptKey>, oneshot::Sender<Vec<Option<Whereabouts>>>),
     /// Where are the workers, and where the coordinators that have, or had, this part of a process?
     Vicinity(String, oneshot::Sender<Vicinity>),
 }
@@ -144,8 +145,8 @@ impl Dispatcher {
             PoolMail::Draining(name) => pool.draining(&name),
             PoolMail::Answered(name, keys) => pool.answered(&name, &keys, now),
             PoolMail::Refused(name, key, refusal) => {
-                if refusal.for_good {
-                    warn!(worker = %name, process = %key.0, reason = refusal.reason, "refused for good");
+                if refusal.permanent {
+                    warn!(worker = %name, process = %key.process, reason = %refusal.reason.clone().unwrap_or_default(), "attempt refused permanently");
                 }
                 pool.refused(&name, &key, refusal, now);
             }
@@ -191,7 +192,7 @@ impl Dispatcher {
                 }
             }
             Effect::Tell(key, told) => {
-                let Some(process) = self.context.processes.find(&key.0) else { return };
+                let Some(process) = self.context.processes.find(&key.process) else { return };
                 let incoming = match told {
                     Told::Answered(outcome) => Incoming::Answered { key, outcome, besides: None, from: None },
                     Told::Lost => Incoming::Lost(key),

@@ -16,7 +16,7 @@ use xavantes_model::digest::Digest;
 use xavantes_model::value::Value;
 use xavantes_proto::{Message, v1, value, value_from};
 
-use crate::pool::Key;
+use crate::attempt::AttemptKey;
 
 /// Recipes that go with the files of a subtree take so many bytes at most. If they took more none do: a part of them could
 /// lead to what is not there.
@@ -147,15 +147,15 @@ pub enum Step {
     /// Hand out this attempt, which follows a recipe.
     Follow(u64, u32, Arc<Recipe>),
     /// An attempt of the process that waited can be handed out anew.
-    GoOn(Key),
+    GoOn(AttemptKey),
     /// It failed: the file cannot be made again.
-    Fail(Key, v1::Failure),
+    Fail(AttemptKey, v1::Failure),
 }
 
 /// Who waits for files.
 #[derive(Debug, PartialEq)]
 enum Who {
-    Attempt(Key, v1::Failure),
+    Attempt(AttemptKey, v1::Failure),
     Repair(u64),
 }
 
@@ -196,9 +196,9 @@ pub fn is_repair(element: u64) -> bool {
 
 impl Repairs {
     /// An attempt failed for want of files. If all of them can be made again it waits for them.
-    pub fn lack(&mut self, lineage: &Lineage, key: Key, failure: v1::Failure) -> Vec<Step> {
+    pub fn lack(&mut self, lineage: &Lineage, key: AttemptKey, failure: v1::Failure) -> Vec<Step> {
         let needs = needs(&failure);
-        let times = self.lacked.entry(key.1).or_default();
+        let times = self.lacked.entry(key.element).or_default();
         *times += 1;
         if *times > MOST_TRIES {
             let why = format!("it was made again {MOST_TRIES} times, and could not be had");
@@ -237,12 +237,12 @@ impl Repairs {
     }
 
     /// Does this attempt wait for files?
-    pub fn waits(&self, key: &Key) -> bool {
+    pub fn waits(&self, key: &AttemptKey) -> bool {
         self.waiting.iter().any(|waiter| matches!(&waiter.who, Who::Attempt(waits, _) if waits == key))
     }
 
     /// An attempt does not wait any more.
-    pub fn leave(&mut self, key: &Key) {
+    pub fn leave(&mut self, key: &AttemptKey) {
         self.waiting.retain(|waiter| !matches!(&waiter.who, Who::Attempt(waits, _) if waits == key));
     }
 
@@ -360,8 +360,8 @@ mod tests {
         v1::Failure { message: "gone".into(), gone, ..v1::Failure::default() }
     }
 
-    fn key(element: u64) -> Key {
-        ("p".into(), element, 1)
+    fn key(element: u64) -> AttemptKey {
+        AttemptKey::new("p", element, 1)
     }
 
     fn follows(steps: &[Step]) -> Vec<(u64, u32, &str)> {
@@ -399,7 +399,7 @@ mod tests {
     fn what_cannot_be_made_again_is_told() {
         let (lineage, mut repairs) = (lineage(), Repairs::default());
         let told = |steps: Vec<Step>| match &steps[..] {
-            [Step::Fail(failed, failure)] => (failed.1, failure.message.clone()),
+            [Step::Fail(failed, failure)] => (failed.element, failure.message.clone()),
             other => panic!("{other:?}"),
         };
         let (element, message) = told(repairs.lack(&lineage, key(7), lacks(&[9])));

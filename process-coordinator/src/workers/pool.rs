@@ -10,90 +10,24 @@
 //! | `choice` | who gets a task |
 //! | `recovery` | attempts whose whereabouts are not known |
 
-mod choice;
-mod recovery;
-#[cfg(test)]
-mod tests;
-mod worker;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_model::definition::{ActivityCode, ActivityType, Requires};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::MOST_HOLDERS;
+use xavantes_proto::v1::refusal_reason::Kind as Refused;
 use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
 
-use crate::holdings::{Holdings, Need};
-use crate::journal::Placement;
-use choice::{holdings, next, relays};
-use worker::{Ask, Lease, Out, Pace, SLOW, Used, Worker};
-
-/// What an attempt is called: process, element, attempt.
-pub type Key = (Arc<str>, u64, u32);
-
-/// An attempt by its wire name.
-pub fn key_of(id: &v1::AttemptId) -> Key {
-    (id.process.as_str().into(), id.element, id.attempt)
-}
-
-/// The wire name of an attempt.
-pub fn wire_id((process, element, attempt): &Key) -> v1::AttemptId {
-    v1::AttemptId { process: process.to_string(), element: *element, attempt: *attempt }
-}
+use super::placement::{holdings, next, relays};
+use super::worker::{Ask, Lease, Out, Pace, SLOW, Used, Worker};
+use crate::attempt::{AttemptKey, Needs, Task};
+use crate::data::locations::Holdings;
+use crate::process::journal::Placement;
 
 /// What the pool calls another coordinator.
 fn peer_name(place: &Placement) -> Arc<str> {
     format!("{}@{}", place.node, place.address).into()
-}
-
-/// An attempt that wants a worker, or another coordinator.
-#[derive(Debug, Clone)]
-pub struct Task {
-    /// Its name.
-    pub key: Key,
-    /// The program that its activity is of.
-    pub program: Arc<v1::Program>,
-    /// What its worker must have.
-    pub needs: Needs,
-    /// Files that it needs.
-    pub files: Vec<Need>,
-    /// Another worker is better: it failed there.
-    pub avoid: Option<Arc<str>>,
-    /// What is sent.
-    pub job: v1::Job,
-}
-
-/// What a worker must have to run an activity. A subtree needs nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// Slots.
-    pub cpus: u32,
-    /// Bytes of memory.
-    pub memory: u64,
-    /// Graphics processors.
-    pub gpus: u32,
-    /// What it must be tagged with.
-    pub tags: Vec<Arc<str>>,
-    /// The language that it must have an interpreter for.
-    pub language: Option<Arc<str>>,
-    /// It must run containers.
-    pub container: bool,
-}
-
-impl Needs {
-    /// Of an activity of this type.
-    pub fn of(activity: &ActivityType) -> Self {
-        let Requires { cpus, memory, gpus, ref tags, .. } = activity.requires;
-        let container = activity.launch.image.is_some();
-        let language = match &activity.code {
-            // An image has its own.
-            ActivityCode::Interpreter { language, .. } if !container => Some(language.clone()),
-            _ => None,
-        };
-        Self { cpus, memory, gpus, tags: tags.clone(), language, container }
-    }
 }
 
 /// Who may know something of an element: addresses.
@@ -133,13 +67,13 @@ pub enum Order {
     /// An attempt.
     Job(Box<v1::Job>),
     /// Stop one.
-    Cancel(Key),
+    Cancel(AttemptKey),
     /// Pause a subtree, or let it go on.
-    Pause(Key, bool),
+    Pause(AttemptKey, bool),
     /// The answer to a call.
     Reply(v1::SharedReply),
     /// An answer was recorded.
-    Acknowledge(Key),
+    Acknowledge(AttemptKey),
     /// What is known of these processes?
     Claim(Vec<v1::Claim>),
     /// A process needs less of the files that are kept for it.
@@ -169,9 +103,9 @@ pub enum Effect {
     /// Send to a peer that is connected.
     Order(Arc<str>, Order),
     /// Tell a process.
-    Tell(Key, Told),
+    Tell(AttemptKey, Told),
     /// Ask which coordinator could take a subtree.
-    FindPlace(Key),
+    FindPlace(AttemptKey),
     /// Ask other groups for a worker, or to keep this one.
     Borrow(Option<Arc<str>>),
     /// Remember a borrowed worker, durably, before it gets anything; [`Pool::remembered`] follows.
@@ -204,13 +138,13 @@ pub enum Whereabouts {
         silent: Option<Duration>,
     },
     /// Nobody has it, for this reason.
-    Waits(String),
+    Waits(v1::WaitReason),
 }
 
 /// A worker that is silent for so long is taken for lost, and its attempts are handed out again.
 pub const LOST_AFTER: Duration = Duration::from_secs(10);
 /// Whoever does not look for so long has stood still.
-const STOOD_STILL: Duration = Duration::from_secs(1);
+pub(super) const STOOD_STILL: Duration = Duration::from_secs(1);
 /// A subtree waits so long for a connection to the coordinator that is to take it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that had no room is not asked again for so long.
@@ -228,41 +162,41 @@ const MOST_REMEMBERED: usize = 1024;
 
 /// Attempts of a process that was recovered: some worker may have them.
 #[derive(Debug)]
-struct Unsettled {
-    attempts: BTreeMap<Key, Out>,
+pub(super) struct Unsettled {
+    pub(super) attempts: BTreeMap<AttemptKey, Out>,
     /// The workers that told what they know.
-    heard: HashSet<Arc<str>>,
-    since: Duration,
+    pub(super) heard: HashSet<Arc<str>>,
+    pub(super) since: Duration,
 }
 
 /// The workers of a coordinator.
 #[derive(Debug, Default)]
 pub struct Pool {
-    workers: BTreeMap<Arc<str>, Worker>,
-    queues: HashMap<Arc<str>, VecDeque<Task>>,
+    pub(super) workers: BTreeMap<Arc<str>, Worker>,
+    pub(super) queues: HashMap<Arc<str>, VecDeque<Task>>,
     /// Subtrees for which a coordinator is looked for, or was found and is being recorded.
-    placing: HashMap<Key, (Out, Option<Placement>)>,
-    unsettled: BTreeMap<Arc<str>, Unsettled>,
+    pub(super) placing: HashMap<AttemptKey, (Out, Option<Placement>)>,
+    pub(super) unsettled: BTreeMap<Arc<str>, Unsettled>,
     /// Processes with something in their queue, in the order of their turns.
-    turns: VecDeque<Arc<str>>,
+    pub(super) turns: VecDeque<Arc<str>>,
     /// The processes that run here, and their epochs.
-    active: HashMap<Arc<str>, u64>,
+    pub(super) active: HashMap<Arc<str>, u64>,
     /// Those of them that were recovered: workers may have something of them that was handed out by others.
-    recovered: BTreeSet<Arc<str>>,
+    pub(super) recovered: BTreeSet<Arc<str>>,
     /// Those that another coordinator has.
-    foreign: HashSet<Arc<str>>,
-    roster: v1::Roster,
+    pub(super) foreign: HashSet<Arc<str>>,
+    pub(super) roster: v1::Roster,
     /// Since when the group is known.
-    grouped: Option<Duration>,
-    share: Share,
+    pub(super) grouped: Option<Duration>,
+    pub(super) share: Share,
     /// Since when work waits that nobody has room for.
-    waits_since: Option<Duration>,
-    looked: Duration,
-    effects: Vec<Effect>,
+    pub(super) waits_since: Option<Duration>,
+    pub(super) looked: Duration,
+    pub(super) effects: Vec<Effect>,
     /// Attempts that wait for a worker that is not there.
-    hopeless: u64,
+    pub(super) hopeless: u64,
     /// Subtrees that were handed over, by path, with where they went: the newest.
-    delegated: VecDeque<(String, String)>,
+    pub(super) delegated: VecDeque<(String, String)>,
 }
 
 impl Pool {
@@ -288,11 +222,11 @@ impl Pool {
         self.recovered.remove(process);
         self.queues.remove(process);
         self.unsettled.remove(process);
-        self.placing.retain(|key, _| *key.0 != *process);
+        self.placing.retain(|key, _| *key.process != *process);
         for worker in self.workers.values_mut() {
-            let keys: Vec<Key> = worker.has.keys().filter(|key| *key.0 == *process).cloned().collect();
+            let keys: Vec<AttemptKey> = worker.has.keys().filter(|key| *key.process == *process).cloned().collect();
             keys.iter().for_each(|key| drop(worker.give_back(key)));
-            worker.pending.retain(|(out, _)| *out.task.key.0 != *process);
+            worker.pending.retain(|(out, _)| *out.task.key.process != *process);
         }
     }
 
@@ -317,23 +251,23 @@ impl Pool {
         }
         let size = task.job.encoded_len();
         if size > MAX_LARGE {
-            return self.refuse(task.key, &too_large("its variables", size));
+            return self.refuse(task.key, Refused::TooLargeBytes(size as u64));
         }
         self.find_place(Out::new(task));
     }
 
-    fn find_place(&mut self, out: Out) {
+    pub(super) fn find_place(&mut self, out: Out) {
         let key = out.task.key.clone();
         self.effects.push(Effect::FindPlace(key.clone()));
         self.placing.insert(key, (out, None));
     }
 
     /// Which coordinator takes a subtree, if there is any. That is recorded before it goes there.
-    pub fn placed(&mut self, key: Key, node: Option<v1::NodeDescription>) {
+    pub fn placed(&mut self, key: AttemptKey, node: Option<v1::NodeDescription>) {
         let Some((_, place)) = self.placing.get_mut(&key) else { return };
         let Some(node) = node else {
             self.placing.remove(&key);
-            return self.refuse(key, "there is no other coordinator");
+            return self.refuse(key, Refused::NoCoordinator(v1::Nothing {}));
         };
         let found = Placement { node: node.name, address: node.address, epoch: 0 };
         *place = Some(found.clone());
@@ -342,7 +276,7 @@ impl Pool {
 
     /// It is recorded where a subtree goes: it goes there, at once or when the connection is there. One that is said to be
     /// there already is asked for.
-    pub fn hand(&mut self, key: &Key, now: Duration) {
+    pub fn hand(&mut self, key: &AttemptKey, now: Duration) {
         let Some((out, Some(place))) = self.placing.remove(key) else { return self.ask(key) };
         let name = self.coordinator(&place, now);
         self.remember(&out, &place);
@@ -352,15 +286,15 @@ impl Pool {
         self.begin_pending(&name);
     }
 
-    fn remember(&mut self, out: &Out, place: &Placement) {
+    pub(super) fn remember(&mut self, out: &Out, place: &Placement) {
         self.delegated.push_back((out.task.job.path.clone(), place.address.clone()));
         if self.delegated.len() > MOST_REMEMBERED {
             self.delegated.pop_front();
         }
     }
 
-    fn ask(&mut self, key: &Key) {
-        let claim = self.claim(&key.0);
+    fn ask(&mut self, key: &AttemptKey) {
+        let claim = self.claim(&key.process);
         for (name, worker) in &mut self.workers {
             if let Some(out) = worker.has.get_mut(key).filter(|out| out.ask == Ask::WhenRecorded) {
                 out.ask = Ask::Yes;
@@ -373,7 +307,7 @@ impl Pool {
 
     /// A subtree is somewhere else now. Where it was may be connected still, and not know yet that it has lost it. This is
     /// told again until the place is recorded.
-    pub fn moved(&mut self, key: &Key, place: &Placement, now: Duration) -> Moved {
+    pub fn moved(&mut self, key: &AttemptKey, place: &Placement, now: Duration) -> Moved {
         let there = peer_name(place);
         let Some((name, worker)) = self.workers.iter_mut().find(|(_, worker)| worker.has.contains_key(key)) else {
             return Moved::Unwanted;
@@ -391,13 +325,13 @@ impl Pool {
 
     /// The peer that a subtree goes to. A node may be both a worker and a coordinator; they are reached by different
     /// streams.
-    fn coordinator(&mut self, place: &Placement, now: Duration) -> Arc<str> {
+    pub(super) fn coordinator(&mut self, place: &Placement, now: Duration) -> Arc<str> {
         let name = peer_name(place);
         self.open(Peer::Coordinator, &name, place.address.clone(), now);
         name
     }
 
-    fn open(&mut self, peer: Peer, name: &Arc<str>, address: String, now: Duration) -> &mut Worker {
+    pub(super) fn open(&mut self, peer: Peer, name: &Arc<str>, address: String, now: Duration) -> &mut Worker {
         let effects = &mut self.effects;
         self.workers.entry(name.clone()).or_insert_with(|| {
             effects.push(Effect::Connect(name.clone(), peer, address.clone()));
@@ -428,12 +362,12 @@ impl Pool {
         })
     }
 
-    fn tell(&mut self, key: Key, told: Told) {
+    pub(super) fn tell(&mut self, key: AttemptKey, told: Told) {
         self.effects.push(Effect::Tell(key, told));
     }
 
-    fn refuse(&mut self, key: Key, reason: &str) {
-        let refusal = v1::Refusal { reason: reason.into(), for_good: false };
+    fn refuse(&mut self, key: AttemptKey, reason: Refused) {
+        let refusal = v1::Refusal::for_now(reason);
         self.tell(key, Told::Answered(v1::answer::Outcome::Refused(refusal)));
     }
 
@@ -512,9 +446,9 @@ impl Pool {
     }
 
     /// A worker answered these.
-    pub fn answered(&mut self, name: &str, keys: &[Key], now: Duration) {
+    pub fn answered(&mut self, name: &str, keys: &[AttemptKey], now: Duration) {
         for key in keys {
-            if let Some(unsettled) = self.unsettled.get_mut(&key.0) {
+            if let Some(unsettled) = self.unsettled.get_mut(&key.process) {
                 unsettled.attempts.remove(key);
             }
         }
@@ -558,7 +492,7 @@ impl Pool {
     pub fn handed(&self, process: &str) -> Vec<(String, String)> {
         let there = self.workers.values().filter(|worker| worker.peer == Peer::Coordinator);
         let parts = there.flat_map(|worker| worker.has.iter().map(move |(key, out)| (key, out, &worker.address)));
-        let of_it = parts.filter(|(key, ..)| *key.0 == *process);
+        let of_it = parts.filter(|(key, ..)| *key.process == *process);
         of_it.map(|(_, out, address)| (out.task.job.path.clone(), address.clone())).collect()
     }
 
@@ -570,13 +504,13 @@ impl Pool {
     }
 
     /// A worker does not take this one.
-    pub fn refused(&mut self, name: &Arc<str>, key: &Key, refusal: v1::Refusal, now: Duration) {
+    pub fn refused(&mut self, name: &Arc<str>, key: &AttemptKey, refusal: v1::Refusal, now: Duration) {
         let Some(worker) = self.workers.get_mut(name) else { return };
         let Some(out) = worker.give_back(key) else { return };
         if worker.peer == Peer::Coordinator {
             return self.tell(key.clone(), Told::Answered(v1::answer::Outcome::Refused(refusal)));
         }
-        if refusal.for_good {
+        if refusal.permanent {
             worker.unfit.insert((out.task.program.digest.clone(), out.task.job.activity));
         } else {
             worker.full_until = Some(now + FULL_FOR);
@@ -588,8 +522,8 @@ impl Pool {
     }
 
     /// An attempt is to be stopped.
-    pub fn cancel(&mut self, key: Key) {
-        let queued = self.queues.get_mut(&key.0).and_then(|queue| {
+    pub fn cancel(&mut self, key: AttemptKey) {
+        let queued = self.queues.get_mut(&key.process).and_then(|queue| {
             let at = queue.iter().position(|task| task.key == key)?;
             queue.remove(at)
         });
@@ -600,7 +534,7 @@ impl Pool {
         if queued.is_some() || pending.is_some() || self.placing.remove(&key).is_some() {
             return self.tell(key, Told::Answered(v1::answer::Outcome::Cancelled(v1::Nothing {})));
         }
-        let unsettled = self.unsettled.get_mut(&key.0).and_then(|unsettled| unsettled.attempts.get_mut(&key));
+        let unsettled = self.unsettled.get_mut(&key.process).and_then(|unsettled| unsettled.attempts.get_mut(&key));
         if let Some(out) = unsettled {
             out.stop = true;
             return;
@@ -617,7 +551,7 @@ impl Pool {
     }
 
     /// A subtree is to be paused, or to go on.
-    pub fn pause(&mut self, key: Key, paused: bool) {
+    pub fn pause(&mut self, key: AttemptKey, paused: bool) {
         if let Some((out, _)) = self.placing.get_mut(&key) {
             out.paused = Some(paused);
             return;
@@ -639,9 +573,9 @@ impl Pool {
     }
 
     /// An attempt is of no interest any more: whoever has it is to stop it, now or when it is back.
-    pub fn abandon(&mut self, key: &Key) {
+    pub fn abandon(&mut self, key: &AttemptKey) {
         self.placing.remove(key);
-        if let Some(unsettled) = self.unsettled.get_mut(&key.0) {
+        if let Some(unsettled) = self.unsettled.get_mut(&key.process) {
             unsettled.attempts.remove(key);
         }
         for (name, worker) in &mut self.workers {
@@ -653,31 +587,33 @@ impl Pool {
     }
 
     /// Where these attempts are, or why they are nowhere.
-    pub fn whereabouts(&self, keys: &[Key]) -> Vec<Option<Whereabouts>> {
-        let find = |key: &Key| {
+    pub fn whereabouts(&self, keys: &[AttemptKey]) -> Vec<Option<Whereabouts>> {
+        let find = |key: &AttemptKey| {
             let found = self.workers.iter().find(|(_, worker)| worker.has.contains_key(key));
             if let Some((name, worker)) = found {
                 let silent = worker.silent_since.map(|since| self.looked.saturating_sub(since));
                 return Some(Whereabouts::At { name: name.clone(), address: worker.address.clone(), silent });
             }
-            let task = self.queues.get(&key.0)?.iter().find(|task| task.key == *key)?;
+            let task = self.queues.get(&key.process)?.iter().find(|task| task.key == *key)?;
             Some(Whereabouts::Waits(self.why(&task.needs)))
         };
         keys.iter().map(find).collect()
     }
 
     /// Why nobody has an attempt yet.
-    fn why(&self, needs: &Needs) -> String {
+    fn why(&self, needs: &Needs) -> v1::WaitReason {
+        use v1::wait_reason::Kind;
         let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker && worker.connected);
         match up.map(|worker| worker.lacks(needs)).max_by_key(Option::is_none) {
-            None => "there is no worker in sight".into(),
-            Some(None) => "all workers that could run it are busy".into(),
+            None => Kind::NoWorker(v1::Nothing {}),
+            Some(None) => Kind::WorkersBusy(v1::Nothing {}),
             Some(Some(_)) => {
                 let up = self.workers.values().filter(|worker| worker.peer == Peer::Worker && worker.connected);
                 let least = up.filter_map(|worker| worker.lacks(needs)).max();
-                least.map_or_else(String::new, |lack| format!("no worker in sight {lack}"))
+                least.map_or(Kind::NoWorker(v1::Nothing {}), |lack| Kind::Unmet(lack.into()))
             }
         }
+        .into()
     }
 
     /// Who may know something of an element that is not out any more.
@@ -690,7 +626,7 @@ impl Pool {
     }
 
     fn enqueue(&mut self, task: Task, first: bool) {
-        let process = task.key.0.clone();
+        let process = task.key.process.clone();
         if !self.active.contains_key(&process) {
             return;
         }
@@ -747,13 +683,13 @@ impl Pool {
         waiting.take(MOST_HOPELESS).count() as u64
     }
 
-    fn begin_pending(&mut self, name: &Arc<str>) {
+    pub(super) fn begin_pending(&mut self, name: &Arc<str>) {
         let Some(worker) = self.workers.get_mut(name).filter(|worker| worker.connected) else { return };
         let (wait, begin): (Vec<_>, Vec<_>) =
             std::mem::take(&mut worker.pending).into_iter().partition(|(out, _)| out.paused == Some(true));
         worker.pending = wait;
         for (out, _) in begin {
-            let epoch = self.active.get(&out.task.key.0).copied().unwrap_or_default();
+            let epoch = self.active.get(&out.task.key.process).copied().unwrap_or_default();
             worker.begin(name, out, epoch, &mut self.effects);
         }
     }
@@ -774,7 +710,7 @@ impl Pool {
                 waits
             });
         }
-        refused.into_iter().for_each(|key| self.refuse(key, "the coordinator is not there"));
+        refused.into_iter().for_each(|key| self.refuse(key, Refused::CoordinatorUnreachable(v1::Nothing {})));
         // Workers that are silent for too long are lost. Other coordinators are not: cut off, they go on, and report when
         // they are back.
         for worker in self.workers.values_mut().filter(|worker| worker.peer == Peer::Worker) {

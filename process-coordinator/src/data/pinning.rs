@@ -14,8 +14,8 @@ use xavantes_proto::v1::files_client::FilesClient;
 use xavantes_proto::{connect, question, v1};
 
 use crate::convert::references;
-use crate::dispatcher::{PoolMail, PoolSender};
-use crate::link::owner;
+use crate::workers::connection::owner;
+use crate::workers::dispatcher::{PoolMail, PoolSender};
 
 /// A node that does not tell within so long whether it has files does not count.
 const PATIENCE: Duration = Duration::from_secs(5);

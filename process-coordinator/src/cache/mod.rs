@@ -1,0 +1,5 @@
+//! The result cache: results of activities that later processes use again.
+
+pub mod decide;
+pub(crate) mod explain;
+pub(crate) mod store;

@@ -1,0 +1,4 @@
+//! Subtrees that this coordinator runs for other coordinators.
+
+pub mod hosted;
+pub(crate) mod parents;

@@ -1,0 +1,161 @@
+//! Sentences for people, made from the typed reasons of the wire. Programs decide by the types, never by these texts.
+
+use std::fmt;
+
+use xavantes_model::digest::Digest;
+
+use crate::v1::{
+    FetchFailure, HolderFailure, RefusalReason, Requirement, ReuseReason, StallReason, WaitReason, holder_failure,
+    refusal_reason, requirement, reuse_reason, stall_reason, wait_reason,
+};
+use crate::{MAX_LARGE, v1};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// Builds the message of each kind of reason from the kind alone.
+macro_rules! from_kind {
+    ($($reason:ident, $kind:path;)*) => {
+        $(impl From<$kind> for $reason {
+            fn from(kind: $kind) -> Self {
+                Self { kind: Some(kind) }
+            }
+        })*
+    };
+}
+
+from_kind! {
+    Requirement, requirement::Kind;
+    WaitReason, wait_reason::Kind;
+    StallReason, stall_reason::Kind;
+    RefusalReason, refusal_reason::Kind;
+    ReuseReason, reuse_reason::Kind;
+}
+
+/// Completes "no connected worker …".
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use requirement::Kind;
+        match &self.kind {
+            Some(Kind::Interpreter(language)) => write!(f, "has an interpreter for {language:?}"),
+            Some(Kind::Tag(tag)) => write!(f, "is tagged {tag:?}"),
+            Some(Kind::Containers(_)) => write!(f, "runs containers"),
+            Some(Kind::Gpus(count)) => write!(f, "has {count} GPUs"),
+            Some(Kind::MemoryBytes(bytes)) => write!(f, "has {:.1} MiB of memory", *bytes as f64 / MIB),
+            Some(Kind::Slots(count)) => write!(f, "has {count} slots"),
+            None => write!(f, "meets a requirement that this version does not know"),
+        }
+    }
+}
+
+impl WaitReason {
+    /// No worker that is connected now could ever run it: somebody must add one.
+    pub fn needs_other_workers(&self) -> bool {
+        matches!(self.kind, Some(wait_reason::Kind::NoWorker(_) | wait_reason::Kind::Unmet(_)))
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use wait_reason::Kind;
+        match &self.kind {
+            Some(Kind::NoWorker(_)) => write!(f, "no worker is connected"),
+            Some(Kind::WorkersBusy(_)) => write!(f, "all workers that could run it are busy"),
+            Some(Kind::Unmet(requirement)) => write!(f, "no connected worker {requirement}"),
+            Some(Kind::CoordinatorSilentMs(ms)) => {
+                write!(f, "its coordinator has not been heard of for {} s", ms / 1000)
+            }
+            None => write!(f, "it waits for a reason that this version does not know"),
+        }
+    }
+}
+
+impl fmt::Display for StallReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use stall_reason::Kind;
+        match &self.kind {
+            Some(Kind::RepositoryUnavailable(error)) => write!(f, "the repository cannot write: {error}"),
+            Some(Kind::NotRecovered(error)) => write!(f, "the process cannot be continued: {error}"),
+            Some(Kind::Unreadable(error)) => write!(f, "the process cannot be read: {error}"),
+            None => write!(f, "the process stands still for a reason that this version does not know"),
+        }
+    }
+}
+
+impl fmt::Display for RefusalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use refusal_reason::Kind;
+        match &self.kind {
+            Some(Kind::NoRoom(_)) => write!(f, "all slots of the node are taken"),
+            Some(Kind::Draining(_)) => write!(f, "the node is draining"),
+            Some(Kind::Recalled(_)) => write!(f, "the coordinator recalled it"),
+            Some(Kind::StillStopping(_)) => write!(f, "the node is still stopping an earlier attempt of that name"),
+            Some(Kind::UnknownProgram(_)) => write!(f, "the node does not know the program"),
+            Some(Kind::InvalidJob(problem)) => write!(f, "the job is invalid: {problem}"),
+            Some(Kind::Unmet(requirement)) => write!(f, "it needs a worker that {requirement}"),
+            Some(Kind::GroupNotAccepted(_)) => write!(f, "the group takes no work from this group"),
+            Some(Kind::NoCoordinator(_)) => write!(f, "no other coordinator is known"),
+            Some(Kind::CoordinatorUnreachable(_)) => write!(f, "the other coordinator cannot be reached"),
+            Some(Kind::TakenElsewhere(_)) => write!(f, "another coordinator has it"),
+            Some(Kind::NotRecorded(error)) => write!(f, "the subtree could not be recorded: {error}"),
+            Some(Kind::TooLargeBytes(size)) => {
+                let (size, limit) = (*size as f64 / MIB, MAX_LARGE >> 20);
+                write!(f, "the variables of the subtree take {size:.1} MiB; at most {limit} MiB can be sent")
+            }
+            None => write!(f, "the node gave a reason that this version does not know"),
+        }
+    }
+}
+
+impl v1::Refusal {
+    /// The node may take the attempt later.
+    pub fn for_now(reason: refusal_reason::Kind) -> Self {
+        Self { reason: Some(reason.into()), permanent: false }
+    }
+
+    /// The node never takes the attempt.
+    pub fn permanent(reason: refusal_reason::Kind) -> Self {
+        Self { reason: Some(reason.into()), permanent: true }
+    }
+}
+
+impl fmt::Display for FetchFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Digest::from_bytes(&self.digest).map_or_else(|| "the file".into(), |digest| digest.short());
+        if self.holders.is_empty() {
+            return write!(f, "{name} cannot be fetched: no node is known to have it");
+        }
+        write!(f, "{name} cannot be fetched: ")?;
+        write_holders(f, &self.holders)
+    }
+}
+
+fn write_holders(f: &mut fmt::Formatter<'_>, holders: &[HolderFailure]) -> fmt::Result {
+    for (at, holder) in holders.iter().enumerate() {
+        if at > 0 {
+            write!(f, "; ")?;
+        }
+        write!(f, "{holder}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for HolderFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use holder_failure::Kind;
+        let through = if self.relay { "through " } else { "" };
+        match &self.kind {
+            Some(Kind::Missing(_)) => write!(f, "{through}{} does not have it", self.address),
+            Some(Kind::Damaged(_)) => write!(f, "{through}{}: its copy is damaged", self.address),
+            Some(Kind::Unreachable(_)) => write!(f, "{} cannot be reached", self.address),
+            Some(Kind::Relayed(failure)) if failure.holders.is_empty() => {
+                write!(f, "{through}{}: no node is known to have it", self.address)
+            }
+            Some(Kind::Relayed(failure)) => {
+                write!(f, "{through}{}: ", self.address)?;
+                write_holders(f, &failure.holders)
+            }
+            Some(Kind::Error(error)) => write!(f, "{through}{}: {error}", self.address),
+            None => write!(f, "{through}{} failed", self.address),
+        }
+    }
+}
