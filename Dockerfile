@@ -8,18 +8,24 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /source
 COPY . .
-# Downloaded and compiled dependencies stay in the builder's cache between builds. The sources get the time of now, lest
-# Cargo takes what another working copy has left in that cache for newer than they are.
+# The builder's cache keeps dependencies between builds. All sources get the current time: otherwise Cargo could take
+# artefacts of another working copy in that cache for newer than the sources.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target,sharing=locked \
     find . -path ./target -prune -o -type f -exec touch {} + \
-    && cargo build --release --locked --package xavantes \
-    && install -D target/release/xavantes /out/xavantes
-# The names of functions stay, for backtraces; their lines would be five sixths of the file.
-RUN strip --strip-debug /out/xavantes
+    && cargo build --profile dist --locked --package xavantes \
+    && install -D target/dist/xavantes /out/xavantes
+# The line tables go into a file of their own, to which the binary refers. Function names stay in the binary for backtraces.
+RUN cd /out \
+    && objcopy --only-keep-debug xavantes xavantes.debug \
+    && objcopy --strip-debug --add-gnu-debuglink=xavantes.debug xavantes
+
+# docker build --target debug --output . . writes xavantes.debug.
+FROM scratch AS debug
+COPY --from=build /out/xavantes.debug /
 
 FROM debian:bookworm-slim
-# Data sources on the web need certificates, even those without encryption.
+# The client for data sources on the web needs certificates, even for sources without encryption.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
@@ -31,21 +37,21 @@ COPY --from=build /out/xavantes /usr/local/bin/xavantes
 WORKDIR /xavantes
 USER xavantes
 
-# Reachable from outside the container; where others find it has to be told: XAVANTES_ADVERTISE=NAME:7433.
+# The node listens on all addresses of the container. XAVANTES_ADVERTISE=NAME:7433 is its address for other nodes.
 ENV XAVANTES_LISTEN=0.0.0.0:7433
 EXPOSE 7433
 
-# What must outlive the container.
+# The data directory outlives the container.
 ENV XAVANTES_DATA_DIR=/var/lib/xavantes
 VOLUME /var/lib/xavantes
 
-# Healthy is a node that serves, and that its group knows. A node that is no group manager asks one:
+# A node is healthy when it serves and its group knows it. A node without the role group-manager asks a manager:
 # XAVANTES_COORDINATOR=MANAGER:7433.
 HEALTHCHECK --interval=10s --timeout=8s --start-period=20s --retries=3 \
     CMD xavantes health --coordinator 127.0.0.1:7433 && xavantes nodes | grep -q "^${XAVANTES_NAME:-$(hostname)} "
 
-# Running activities get XAVANTES_DRAIN_SECONDS (30) to end, and programs XAVANTES_GRACE_SECONDS (5) more: stop with more
-# patience than that.
+# Running activities get XAVANTES_DRAIN_SECONDS (30) to end, and programs XAVANTES_GRACE_SECONDS (5) more. Stop with a longer
+# time-out than that.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["xavantes"]
 CMD ["node"]
