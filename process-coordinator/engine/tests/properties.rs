@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use xavantes_engine::{
     Action, Answer, Command, ElementId, Engine, Event, Failure, FailureKind, Input, Output, Rejection, SharedCall,
-    Start, State, Stop, Time,
+    Start, State, StopReason, Time,
 };
 use xavantes_model::definition::{Kind, NodeId, Program};
 use xavantes_model::diagnostic::Source;
@@ -279,7 +279,7 @@ impl Checker {
                 assert!(self.live.insert(*id, seen).is_none(), "an id was used twice");
             }
             Event::Sent { id, .. } => self.starts(*id, None, None),
-            Event::Stopping { id, stop: Stop::Cancelled } => {
+            Event::Stopping { id, stop: StopReason::Cancelled } => {
                 self.live.get_mut(id).expect("it lives").cancelled = true;
             }
             Event::Restarted { id, .. } => {

@@ -1,49 +1,23 @@
-//! Values: what an element gets when it begins, what code sees, and what becomes of what it assigns.
+//! Values: the parameters with which an element begins, the variables that code reads, and the assignments of code.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xavantes_model::definition::{Input, Kind, Node, NodeId, Program, Script, Summary, Target, Variable};
 use xavantes_model::script::{Argument, Code, Effects, Error, ErrorKind, Sandbox};
 use xavantes_model::value::Value;
 
-use crate::engine::{Engine, MAX_CALL_DEPTH, Root};
-use crate::event::{Outputs, Place};
+use crate::engine::Engine;
+use crate::event::{AssignmentTarget, ScriptOutputs};
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
-use crate::state::{Body, Phase};
+use crate::state::body::{Body, Range};
+use crate::state::instance::{Instance, Phase};
 
-/// The variables of a process from its parameters; everything that is wrong with them at once.
-pub(crate) fn bind_root(
-    program: &Program,
-    root: Root,
-    parameters: Vec<(String, Value)>,
-) -> Result<Vec<Value>, Vec<String>> {
-    let process = &program.processes[root.process];
-    let node = program.node(root.process, root.node);
-    let mut problems = Vec::new();
-    let mut given: BTreeMap<&str, &Value> = BTreeMap::new();
-    for (name, value) in &parameters {
-        let known = process.parameters().iter().any(|variable| variable.direction.is_in() && *variable.name == **name);
-        if !known {
-            problems.push(format!("{} has no IN parameter {name:?}", process.name));
-        } else if given.insert(name, value).is_some() {
-            problems.push(format!("parameter {name:?} is given twice"));
-        }
-    }
-    let mut variables = Vec::with_capacity(node.variables.len());
-    for variable in &node.variables {
-        let value = given.get(&*variable.name).map(|value| (*value).clone());
-        variables.push(check_in(variable, value.unwrap_or_default()).unwrap_or_else(|problem| {
-            problems.push(problem);
-            Value::Null
-        }));
-    }
-    if problems.is_empty() { Ok(variables) } else { Err(problems) }
-}
+/// Upper bound on the depth of calls of process types, which may call each other and themselves.
+pub const MAX_CALL_DEPTH: u32 = 200;
 
-/// The value with which a variable begins: what was given, or its default, of the right type.
-fn check_in(variable: &Variable, value: Value) -> Result<Value, String> {
+/// The value with which a variable begins: the given value or the default, converted to the type of the variable.
+pub(crate) fn initial_value(variable: &Variable, value: Value) -> Result<Value, String> {
     let value = match (value, &variable.default) {
         (Value::Null, Some(default)) => default.clone(),
         (value, _) => value,
@@ -62,7 +36,8 @@ fn check_in(variable: &Variable, value: Value) -> Result<Value, String> {
 }
 
 impl Engine {
-    /// The values with which an element begins, read off the scope around it.
+    /// The values with which an element begins, computed in the scope around it. A parameter that code set comes before
+    /// an attribute.
     pub(crate) fn bind(
         &mut self,
         sandbox: &mut Sandbox,
@@ -108,19 +83,19 @@ impl Engine {
         self.bind_locals(node, around, ordinal, &mut values);
         let bad = |problem| Box::new(Failure::new(FailureKind::Parameter, problem).at_line(node.line));
         for (variable, value) in signature.iter().zip(&mut values) {
-            *value = check_in(variable, std::mem::take(value)).map_err(bad)?;
+            *value = initial_value(variable, std::mem::take(value)).map_err(bad)?;
         }
-        // A called type's BODY may have variables of its own behind the parameters.
+        // The BODY of a called type may have variables of its own after the parameters.
         if let Some(process) = calls {
             for variable in &program.node(process, NodeId::BODY).variables[values.len()..] {
-                values.push(check_in(variable, Value::Null).map_err(bad)?);
+                values.push(initial_value(variable, Value::Null).map_err(bad)?);
             }
         }
         Ok(values)
     }
 
-    /// `counter`, `item` and the axes of an iteration; `error` of a `CATCH`.
-    fn bind_locals(&self, node: &Node, around: &crate::state::Instance, ordinal: u64, values: &mut [Value]) {
+    /// Sets `counter`, `item` and the axes of an iteration, or `error` of a `CATCH`.
+    fn bind_locals(&self, node: &Node, around: &Instance, ordinal: u64, values: &mut [Value]) {
         let locals = node.local_slots();
         if locals.is_empty() {
             return;
@@ -129,16 +104,16 @@ impl Engine {
             *slot = error.to_value();
             return;
         }
-        let Body::Loop(it) = &around.body else { return };
+        let Body::Loop(body) = &around.body else { return };
         let locals = &mut values[locals];
-        locals[0] = Value::Int(it.range.counter(ordinal));
-        match &it.range {
-            crate::state::Range::List(items) => {
+        locals[0] = Value::Int(body.range.counter(ordinal));
+        match &body.range {
+            Range::List(items) => {
                 if let (Some(slot), Some(item)) = (locals.get_mut(1), items.get(ordinal as usize)) {
                     *slot = item.clone();
                 }
             }
-            crate::state::Range::Grid(axes, _) => {
+            Range::Grid(axes, _) => {
                 let mut rest = ordinal;
                 for (slot, axis) in locals[1..].iter_mut().zip(axes).rev() {
                     let length = axis.len().max(1) as u64;
@@ -150,18 +125,18 @@ impl Engine {
         }
     }
 
-    /// Runs statements in the scope of `id` and says what they assign.
+    /// Runs statements in the scope of `id`. Returns their effects, without assignments that change nothing.
     pub(crate) fn execute(
         &mut self,
         sandbox: &mut Sandbox,
         id: ElementId,
         script: &Script,
-    ) -> Result<Outputs, Box<Failure>> {
+    ) -> Result<ScriptOutputs, Box<Failure>> {
         let (values, effects) = self.evaluate(sandbox, id, &script.code, &script.inputs)?;
         let program = self.program.clone();
         let mut sets = Vec::with_capacity(values.len());
         for (target, value) in script.outputs.iter().zip(values) {
-            let Some((place, variable)) = self.place(&program, id, *target) else { continue };
+            let Some((assigned, variable)) = self.resolve(&program, id, *target) else { continue };
             let value = match variable.ty {
                 Some(ty) if !value.is_null() => ty.accept(value).map_err(|problem| {
                     let message = format!("{}: {problem}", self.target_name(&program, id, *target));
@@ -169,30 +144,38 @@ impl Engine {
                 })?,
                 _ => value,
             };
-            if self.at(place) != Some(&value) && !(value.is_null() && self.at(place).is_none()) {
-                sets.push((place, value));
+            let before = self.assigned_value(assigned);
+            if before != Some(&value) && !(value.is_null() && before.is_none()) {
+                sets.push((assigned, value));
             }
         }
-        Ok(Outputs { sets, effects })
+        Ok(ScriptOutputs { sets, effects })
     }
 
-    fn place<'a>(&self, program: &'a Program, id: ElementId, target: Target) -> Option<(Place, &'a Variable)> {
+    /// Where an assignment in `id` stores its value, and the variable's definition.
+    fn resolve<'a>(
+        &self,
+        program: &'a Program,
+        id: ElementId,
+        target: Target,
+    ) -> Option<(AssignmentTarget, &'a Variable)> {
         let process = self.state.instances.get(id)?.process as usize;
         match target {
             Target::Variable { node, slot } => {
                 let owner = self.state.scope(id, node)?;
                 let variable = program.node(process, node).variables.get(slot as usize)?;
-                Some((Place::Variable { owner, slot }, variable))
+                Some((AssignmentTarget::Variable { owner, slot }, variable))
             }
             Target::Element { element, slot } => {
                 let variable = program.signature(program.node(process, element)).get(slot as usize)?;
-                Some((Place::Parameter { owner: id, element, slot }, variable))
+                Some((AssignmentTarget::Parameter { owner: id, element, slot }, variable))
             }
         }
     }
 
+    /// The name of an assignment's target, for messages.
     fn target_name(&self, program: &Program, id: ElementId, target: Target) -> String {
-        let Some((_, variable)) = self.place(program, id, target) else { return String::new() };
+        let Some((_, variable)) = self.resolve(program, id, target) else { return String::new() };
         match target {
             Target::Variable { .. } => variable.name.to_string(),
             Target::Element { element, .. } => {
@@ -202,14 +185,17 @@ impl Engine {
         }
     }
 
-    fn at(&self, place: Place) -> Option<&Value> {
-        match place {
-            Place::Variable { owner, slot } => self.state.instances.get(owner)?.variables.get(slot as usize),
-            Place::Parameter { owner, element, slot } => self.state.instances.get(owner)?.inputs.get(&(element, slot)),
+    /// The current value at the target of an assignment.
+    fn assigned_value(&self, target: AssignmentTarget) -> Option<&Value> {
+        match target {
+            AssignmentTarget::Variable { owner, slot } => self.state.instances.get(owner)?.variables.get(slot as usize),
+            AssignmentTarget::Parameter { owner, element, slot } => {
+                self.state.instances.get(owner)?.inputs.get(&(element, slot))
+            }
         }
     }
 
-    /// A condition: anything but `false` and nothing holds.
+    /// The value of a condition. It holds unless it is `false` or `nil`.
     pub(crate) fn holds(
         &mut self,
         sandbox: &mut Sandbox,
@@ -220,7 +206,7 @@ impl Engine {
         Ok(!matches!(value, Value::Null | Value::Bool(false)))
     }
 
-    /// The value of one expression, which changes nothing.
+    /// The value of one expression, which may not change shared objects.
     pub(crate) fn compute(
         &mut self,
         sandbox: &mut Sandbox,
@@ -235,6 +221,7 @@ impl Engine {
         Ok(values.pop().unwrap_or_default())
     }
 
+    /// Runs code in the scope of `id`. Returns the values of its outputs and its effects on shared objects.
     fn evaluate(
         &mut self,
         sandbox: &mut Sandbox,
@@ -243,15 +230,15 @@ impl Engine {
         inputs: &[Input],
     ) -> Result<(Vec<Value>, Effects), Box<Failure>> {
         let mut objects = std::mem::take(&mut self.state.objects);
-        let numbers: Vec<Value> = inputs.iter().map(|input| self.number(id, *input)).collect();
+        let numbers: Vec<Value> = inputs.iter().map(|input| self.summary_number(id, *input)).collect();
         let arguments = inputs.iter().zip(&numbers).map(|(input, number)| self.argument(id, *input, number));
         let outcome = sandbox.run(code, arguments, &mut objects);
         self.state.objects = objects;
         outcome.map_err(|error| Box::new(script_failure(&error)))
     }
 
-    /// The value of a summary that is a number; others have none.
-    fn number(&self, id: ElementId, input: Input) -> Value {
+    /// The value of an input that is a number of the summary of a controller; `Null` for every other input.
+    fn summary_number(&self, id: ElementId, input: Input) -> Value {
         let Input::Summary(summary) = input else { return Value::Null };
         let Some(instance) = self.state.instances.get(id) else { return Value::Null };
         let Some(join) = instance.body.join() else { return Value::Null };
@@ -261,13 +248,14 @@ impl Engine {
             Summary::Cancelled => join.cancelled as i64,
             Summary::Running => join.live.len() as i64,
             Summary::Counter => match &instance.body {
-                Body::Loop(it) => it.next as i64 + 1,
+                Body::Loop(body) => body.next as i64 + 1,
                 _ => 0,
             },
             Summary::Results => return Value::Null,
         })
     }
 
+    /// The argument for an input of code. `number` is its value if it is a number of a summary.
     fn argument<'a>(&'a self, id: ElementId, input: Input, number: &'a Value) -> Argument<'a> {
         static NOTHING: Value = Value::Null;
         if let Input::Summary(summary) = input {
@@ -275,7 +263,7 @@ impl Engine {
             return match (summary, instance.and_then(|instance| Some((instance, instance.body.join()?)))) {
                 (Summary::Results, Some((instance, join))) => {
                     let of =
-                        (self.unique, id.bits(), u64::from(instance.restarts) << 32 | u64::from(instance.attempts));
+                        (self.number, id.bits(), u64::from(instance.restarts) << 32 | u64::from(instance.attempts));
                     Argument::Growing { of, items: &join.results }
                 }
                 _ => Argument::Value(number),
@@ -284,7 +272,7 @@ impl Engine {
         Argument::Value(self.read(id, input).unwrap_or(&NOTHING))
     }
 
-    /// What a script in `id` finds under a name.
+    /// The value that code in `id` reads from a variable, or from a parameter or result of an element.
     pub(crate) fn read(&self, id: ElementId, input: Input) -> Option<&Value> {
         match input {
             Input::Variable { node, slot } => match self.state.scope(id, node) {
@@ -303,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// Is an `OUT` parameter of an element that is about to complete without a value?
+    /// The first `OUT` parameter without a value, of an element that is about to complete.
     pub(crate) fn missing_out(&self, node: &Node, variables: &[Value]) -> Option<Arc<str>> {
         node.variables
             .iter()
