@@ -1,5 +1,5 @@
-//! Random process trees in a random world: failures, losses, cancels, pauses, duplicates at any moment. What must
-//! always hold is checked at every step.
+//! Random processes under random inputs: failures, lost attempts, cancels, pauses, repeated answers and crashes at any
+//! moment. The checks of the invariants run at every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ enum Tree {
     Node { tag: &'static str, elements: Vec<Tree>, options: Options },
 }
 
-/// Attributes and parts of a random element.
+/// Attributes and handlers of a random element.
 #[derive(Debug, Clone)]
 struct Options {
     retries: u8,
@@ -180,7 +180,7 @@ fn children(tag: &str, elements: &[Tree], o: &Options, out: &mut String) {
     }
 }
 
-/// A small generator: the same seed, the same world.
+/// A generator of random numbers (SplitMix64). The same seed gives the same inputs.
 struct Random(u64);
 
 impl Random {
@@ -201,9 +201,9 @@ impl Random {
     }
 }
 
-/// What the checker knows of an element, from events alone.
+/// What the checker knows about a live element, from events alone.
 #[derive(Debug, Clone)]
-struct Seen {
+struct LiveElement {
     parent: Option<ElementId>,
     process: usize,
     node: NodeId,
@@ -214,22 +214,22 @@ struct Seen {
     ended: BTreeSet<u32>,
 }
 
-/// Reads events as a stranger would and complains when they break the rules.
+/// Checks the order of events without the engine's state.
 #[derive(Debug, Default)]
 struct Checker {
-    live: BTreeMap<ElementId, Seen>,
+    live: BTreeMap<ElementId, LiveElement>,
     finished: bool,
 }
 
 impl Checker {
-    fn see(&mut self, program: &Program, event: &Event) {
+    fn on_event(&mut self, program: &Program, event: &Event) {
         match event {
             Event::Started { root_process, root, .. } => {
                 let id = ElementId { index: 0, generation: 0 };
                 let (process, node) = (*root_process as usize, *root);
                 self.live.insert(
                     id,
-                    Seen {
+                    LiveElement {
                         parent: None,
                         process,
                         node,
@@ -242,7 +242,7 @@ impl Checker {
                 );
             }
             Event::Entered { id, parent, site, .. } => {
-                self.starts(*parent, Some(program), Some(*site));
+                self.on_start(*parent, Some(program), Some(*site));
                 let around = &self.live[parent];
                 let process = around.process;
                 let (controller, node) = (program.node(process, around.node), program.node(process, *site));
@@ -266,7 +266,7 @@ impl Checker {
                     Kind::Process { process } => (process, NodeId::BODY),
                     _ => (process, *site),
                 };
-                let seen = Seen {
+                let element = LiveElement {
                     parent: Some(*parent),
                     process: inner,
                     node: body,
@@ -276,23 +276,26 @@ impl Checker {
                     cancelled: false,
                     ended: BTreeSet::new(),
                 };
-                assert!(self.live.insert(*id, seen).is_none(), "an id was used twice");
+                assert!(self.live.insert(*id, element).is_none(), "an id was used twice");
             }
-            Event::Sent { id, .. } => self.starts(*id, None, None),
+            Event::Sent { id, .. } => self.on_start(*id, None, None),
             Event::Stopping { id, stop: StopReason::Cancelled } => {
-                self.live.get_mut(id).expect("it lives").cancelled = true;
+                self.live.get_mut(id).expect("the element is live").cancelled = true;
             }
             Event::Restarted { id, .. } => {
-                self.starts(*id, None, None);
-                self.live.get_mut(id).expect("it lives").ended.clear();
+                self.on_start(*id, None, None);
+                self.live.get_mut(id).expect("the element is live").ended.clear();
             }
             Event::Ended { id, .. } => {
-                assert!(!self.live.values().any(|other| other.parent == Some(*id)), "ended before its children");
-                let seen = self.live.remove(id).expect("it ended once");
-                match seen.parent {
-                    Some(parent) if !seen.handler => {
-                        let position = program.node(seen.site.0, seen.site.1).position;
-                        self.live.get_mut(&parent).expect("its parent lives").ended.insert(position);
+                assert!(
+                    !self.live.values().any(|other| other.parent == Some(*id)),
+                    "an element ended before its children"
+                );
+                let ended = self.live.remove(id).expect("the element is live");
+                match ended.parent {
+                    Some(parent) if !ended.handler => {
+                        let position = program.node(ended.site.0, ended.site.1).position;
+                        self.live.get_mut(&parent).expect("the parent is live").ended.insert(position);
                     }
                     Some(_) => {}
                     None => self.finished = true,
@@ -302,9 +305,9 @@ impl Checker {
         }
     }
 
-    /// Something starts in `id`: no scope around it may have been cancelled, except for what runs in `FINALLY`.
-    fn starts(&self, id: ElementId, program: Option<&Program>, site: Option<NodeId>) {
-        assert!(!self.finished, "something starts after the end");
+    /// Something starts in `id`. No scope around it may have been cancelled, unless it starts in a `FINALLY`.
+    fn on_start(&self, id: ElementId, program: Option<&Program>, site: Option<NodeId>) {
+        assert!(!self.finished, "an element starts after the end of the process");
         let mut in_handler = match (program, site) {
             (Some(program), Some(site)) => {
                 let around = &self.live[&id];
@@ -314,16 +317,16 @@ impl Checker {
         };
         let mut next = Some(id);
         while let Some(id) = next {
-            let seen = &self.live[&id];
-            assert!(!seen.cancelled || in_handler, "something starts in {id} after it was cancelled");
-            in_handler |= seen.finally;
-            next = seen.parent;
+            let element = &self.live[&id];
+            assert!(!element.cancelled || in_handler, "an element starts in {id} after its cancellation");
+            in_handler |= element.finally;
+            next = element.parent;
         }
     }
 }
 
-/// The world around an engine: attempts that are out, and everything that goes wrong.
-struct World {
+/// A driver that makes everything go wrong.
+struct Driver {
     program: Arc<Program>,
     engine: Engine,
     sandbox: Sandbox,
@@ -331,21 +334,25 @@ struct World {
     random: Random,
     now: Time,
     journal: Vec<Event>,
+    /// Serialised states, each with the length of the journal at that time.
     snapshots: Vec<(usize, Vec<u8>)>,
-    out: BTreeMap<(ElementId, u32), bool>,
+    /// Outstanding attempts, and whether each is delegated.
+    outstanding: BTreeMap<(ElementId, u32), bool>,
+    /// Answers that the engine has accepted.
     answered: Vec<Input>,
-    go_on: bool,
+    /// The engine has work left: the next step must be `Input::Continued`.
+    unfinished: bool,
 }
 
 const ID: &str = "Main-1";
 
-impl World {
+impl Driver {
     fn new(program: Program, seed: u64) -> Self {
         let program = Arc::new(program);
         let mut out = Output::default();
         let start = Start::new(ID, program.process("Main").unwrap(), Vec::new());
         let engine = Engine::start(program.clone(), start, Time(0), &mut out).unwrap();
-        let mut world = World {
+        let mut driver = Driver {
             program,
             engine,
             sandbox: Sandbox::new(Limits::CONTROL, false).unwrap(),
@@ -354,36 +361,42 @@ impl World {
             now: Time(0),
             journal: Vec::new(),
             snapshots: Vec::new(),
-            out: BTreeMap::new(),
+            outstanding: BTreeMap::new(),
             answered: Vec::new(),
-            go_on: true,
+            unfinished: true,
         };
-        world.take(out);
-        world
+        driver.on_output(out);
+        driver
     }
 
-    fn take(&mut self, output: Output) {
+    fn on_output(&mut self, output: Output) {
         for event in &output.events {
             if std::env::var_os("SHOW_EVENTS").is_some() {
                 eprintln!("{} {event:?}", self.now.0);
             }
-            self.checker.see(&self.program, event);
+            self.checker.on_event(&self.program, event);
         }
         self.journal.extend(output.events);
         for command in output.commands {
             match command {
                 Command::Dispatch { element, attempt, .. } => {
-                    assert!(self.out.insert((element, attempt), false).is_none(), "an attempt was handed out twice");
-                    let others = self.out.keys().filter(|(other, _)| *other == element).count();
-                    assert_eq!(others, 1, "two attempts of one element are out");
+                    assert!(
+                        self.outstanding.insert((element, attempt), false).is_none(),
+                        "an attempt was handed out twice"
+                    );
+                    let others = self.outstanding.keys().filter(|(other, _)| *other == element).count();
+                    assert_eq!(others, 1, "two attempts of one element are outstanding");
                 }
                 Command::Delegate(delegation) => {
-                    self.out.insert((delegation.element, delegation.attempt), true);
+                    self.outstanding.insert((delegation.element, delegation.attempt), true);
                 }
                 Command::Cancel { element, attempt } => {
-                    assert!(self.out.contains_key(&(element, attempt)), "cancel for nobody");
+                    assert!(
+                        self.outstanding.contains_key(&(element, attempt)),
+                        "a cancel without an outstanding attempt"
+                    );
                 }
-                Command::Continue => self.go_on = true,
+                Command::Continue => self.unfinished = true,
                 Command::Finish { .. } | Command::Pause { .. } | Command::Reply { .. } => {}
             }
         }
@@ -395,13 +408,13 @@ impl World {
             eprintln!("{} <- {input:?}", self.now.0);
         }
         let verdict = self.engine.step(&mut self.sandbox, input, self.now, &mut out);
-        self.take(out);
+        self.on_output(out);
         verdict
     }
 
-    fn answer(&mut self, chaos: bool) {
+    fn answer(&mut self, with_losses: bool) {
         let Some(((element, attempt), delegated)) = self.pick_attempt() else { return };
-        let answer = match self.random.below(if chaos { 12 } else { 6 }) {
+        let answer = match self.random.below(if with_losses { 12 } else { 6 }) {
             0 | 1 => Answer::Failed(Box::new(Failure::new(FailureKind::Code, "boom"))),
             2 if delegated => Answer::Refused,
             6..=8 => Answer::Lost,
@@ -409,34 +422,35 @@ impl World {
             _ if delegated => Answer::Refused,
             _ => Answer::Completed(vec![Value::Int(1)]),
         };
-        self.out.remove(&(element, attempt));
+        self.outstanding.remove(&(element, attempt));
         let input = Input::Answered { element, attempt, answer };
         self.answered.push(input.clone());
         assert_eq!(self.step(input), Ok(()));
     }
 
     fn pick_attempt(&mut self) -> Option<((ElementId, u32), bool)> {
-        let at = self.random.below(self.out.len());
-        self.out.iter().nth(at).map(|(key, delegated)| (*key, *delegated))
+        let at = self.random.below(self.outstanding.len());
+        self.outstanding.iter().nth(at).map(|(key, delegated)| (*key, *delegated))
     }
 
-    /// An answer again, long after: nothing may change.
-    fn repeat(&mut self) {
+    /// Repeats an earlier answer, which must change nothing.
+    fn repeat_answer(&mut self) {
         if self.answered.is_empty() {
             return;
         }
         let again = self.answered[self.random.below(self.answered.len())].clone();
         let before = self.engine.state().clone();
         let length = self.journal.len();
-        // Work that the last step left undone would be done by any input.
-        if !self.go_on {
+        // Any input also does the work that the last step left, so only check when none is left.
+        if !self.unfinished {
             let verdict = self.step(again);
             assert!(matches!(verdict, Err(Rejection::NotRunning { .. })), "{verdict:?}");
-            assert_eq!(self.journal.len(), length, "a repeated answer made facts");
+            assert_eq!(self.journal.len(), length, "a repeated answer emitted events");
             assert_eq!(*self.engine.state(), before);
         }
     }
 
+    /// Calls a shared object twice with the same number; the second call must change nothing.
     fn call(&mut self) {
         let Some(((element, attempt), false)) = self.pick_attempt() else { return };
         let object =
@@ -454,7 +468,7 @@ impl World {
         let _ = self.step(Input::Called(Box::new(call.clone())));
         let before = self.engine.state().clone();
         let length = self.journal.len();
-        if !self.go_on {
+        if !self.unfinished {
             let _ = self.step(Input::Called(Box::new(call)));
             assert_eq!(self.journal.len(), length, "a repeated call took effect twice");
             assert_eq!(*self.engine.state(), before);
@@ -465,7 +479,7 @@ impl World {
         let live: Vec<ElementId> = self.checker.live.keys().copied().collect();
         let Some(id) = live.get(self.random.below(live.len())) else { return };
         let path = self.engine.path(*id);
-        assert_eq!(self.engine.find(&path), Ok(Some(*id)), "{path} names another element");
+        assert_eq!(self.engine.find(&path), Ok(Some(*id)), "{path} finds another element");
         let set = |key: &str, value: &str| Action::Set { key: key.into(), value: value.into() };
         let action = match self.random.below(14) {
             0 if self.checker.live[id].parent.is_some() || self.random.one_in(6) => Action::Cancel,
@@ -478,32 +492,32 @@ impl World {
             _ => set("JOIN", "2"),
         };
         let before = self.engine.state().clone();
-        let undone = self.go_on;
-        if self.step(Input::Steered { path, action }).is_err() && !undone {
-            assert_eq!(*self.engine.state(), before, "a rejected action changed something");
+        let unfinished = self.unfinished;
+        if self.step(Input::Steered { path, action }).is_err() && !unfinished {
+            assert_eq!(*self.engine.state(), before, "a rejected action changed the state");
         }
     }
 
-    fn tick(&mut self) {
+    fn pass_time(&mut self) {
         let ahead = self.random.below(3000) as u64;
         self.now = Time(self.now.0 + ahead);
         let _ = self.step(Input::TimePassed);
     }
 
-    fn act(&mut self) {
-        if self.go_on {
-            self.go_on = false;
+    fn act_randomly(&mut self) {
+        if self.unfinished {
+            self.unfinished = false;
             let _ = self.step(Input::Continued);
         }
         match self.random.below(20) {
             0..=10 => self.answer(true),
-            11 | 12 => self.repeat(),
+            11 | 12 => self.repeat_answer(),
             13 => self.call(),
             14 | 15 => self.steer(),
-            16 | 17 => self.tick(),
+            16 | 17 => self.pass_time(),
             18 => {
                 self.engine.set_room(self.random.below(4) as u64);
-                self.go_on = true;
+                self.unfinished = true;
             }
             _ => self.crash(),
         }
@@ -513,7 +527,7 @@ impl World {
         }
     }
 
-    /// The coordinator dies and comes back with what the journal says.
+    /// Replaces the engine by one from the journal, as after a crash of the coordinator.
     fn crash(&mut self) {
         let before = self.engine.state().clone();
         self.engine = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
@@ -524,26 +538,30 @@ impl World {
         for command in self.engine.outstanding() {
             match command {
                 Command::Dispatch { element, attempt, .. } => drop(again.insert((element, attempt))),
-                Command::Delegate(it) => drop(again.insert((it.element, it.attempt))),
+                Command::Delegate(sent) => drop(again.insert((sent.element, sent.attempt))),
                 _ => {}
             }
         }
-        assert_eq!(again, self.out.keys().copied().collect(), "outstanding is not what is out");
-        self.go_on = true;
+        assert_eq!(
+            again,
+            self.outstanding.keys().copied().collect(),
+            "the commands of a new engine are not those of the outstanding attempts"
+        );
+        self.unfinished = true;
     }
 
-    /// No more chaos: everything is answered, decided and resumed. It must end.
+    /// Answers all attempts, resumes all pauses and cancels all held elements. The process must end.
     fn settle(&mut self) {
         self.engine.set_room(3);
         for _ in 0..20_000 {
             if self.checker.finished {
                 return;
             }
-            self.go_on = false;
+            self.unfinished = false;
             let _ = self.step(Input::Continued);
             self.now = Time(self.now.0 + 500);
             let _ = self.step(Input::TimePassed);
-            if !self.out.is_empty() {
+            if !self.outstanding.is_empty() {
                 self.answer(false);
                 continue;
             }
@@ -561,7 +579,7 @@ impl World {
         }
         let live: Vec<_> = self.checker.live.keys().filter_map(|id| self.engine.view(*id)).collect();
         let last = &self.journal[self.journal.len().saturating_sub(20)..];
-        panic!("it does not end: {live:#?}\nout: {:?}\nlast events: {last:#?}", self.out);
+        panic!("the process does not end: {live:#?}\noutstanding: {:?}\nlast events: {last:#?}", self.outstanding);
     }
 }
 
@@ -569,48 +587,48 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
     let text = document(trees);
     let program =
         load(&[Source::new("random.xml", text.as_str())]).unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"));
-    let mut world = World::new(program, seed);
-    world.engine.set_room(2);
-    world.engine.set_delegations(delegations);
+    let mut driver = Driver::new(program, seed);
+    driver.engine.set_room(2);
+    driver.engine.set_delegations(delegations);
     for _ in 0..120 {
-        if world.checker.finished {
+        if driver.checker.finished {
             break;
         }
-        world.act();
+        driver.act_randomly();
     }
-    world.settle();
-    let last = world.engine.state();
+    driver.settle();
+    let last = driver.engine.state();
     assert_eq!(last.live(), 0, "elements are left");
     assert_eq!(last.shared_objects(), 0, "shared objects are left");
     let counts = last.counts();
     assert_eq!((counts.out, counts.delegated, counts.resting, counts.paused), (0, 0, 0, 0));
-    // Every prefix replays, and a snapshot with the rest is as good as the whole.
+    // Every prefix replays. A snapshot with the events after it results in the same state as the whole journal.
     let mut state = State::default();
-    let mut snapshots = world.snapshots.iter().peekable();
-    for (length, event) in world.journal.iter().enumerate() {
+    let mut snapshots = driver.snapshots.iter().peekable();
+    for (length, event) in driver.journal.iter().enumerate() {
         while let Some((_, bytes)) = snapshots.next_if(|(at, _)| *at == length) {
             let snapshot: State = postcard::from_bytes(bytes).unwrap();
-            assert_eq!(snapshot, state, "the state after {length} events is not what they say");
-            let whole = Engine::replay(world.program.clone(), snapshot, &world.journal[length..]).unwrap();
+            assert_eq!(snapshot, state, "the snapshot after {length} events is not the replayed state");
+            let whole = Engine::replay(driver.program.clone(), snapshot, &driver.journal[length..]).unwrap();
             assert_eq!(whole.state(), last);
         }
-        state.apply(&world.program, event).unwrap();
+        state.apply(&driver.program, event).unwrap();
     }
     assert_eq!(state, *last);
-    // From the middle of a step, too, the process goes on to an end.
-    let cut = world.random.below(world.journal.len()).max(1);
-    let mut other = World::new(Program::clone(&world.program), seed);
+    // An engine that replays the journal up to the middle of a step also ends the process.
+    let cut = driver.random.below(driver.journal.len()).max(1);
+    let mut other = Driver::new(Program::clone(&driver.program), seed);
     other.journal.clear();
     other.checker = Checker::default();
-    other.out.clear();
-    other.journal.extend_from_slice(&world.journal[..cut]);
-    other.journal.iter().for_each(|event| other.checker.see(&world.program, event));
-    other.engine = Engine::replay(world.program.clone(), State::default(), &world.journal[..cut]).unwrap();
+    other.outstanding.clear();
+    other.journal.extend_from_slice(&driver.journal[..cut]);
+    other.journal.iter().for_each(|event| other.checker.on_event(&driver.program, event));
+    other.engine = Engine::replay(driver.program.clone(), State::default(), &driver.journal[..cut]).unwrap();
     other.engine.set_delegations(delegations);
     for command in other.engine.outstanding() {
         match command {
-            Command::Dispatch { element, attempt, .. } => drop(other.out.insert((element, attempt), false)),
-            Command::Delegate(it) => drop(other.out.insert((it.element, it.attempt), true)),
+            Command::Dispatch { element, attempt, .. } => drop(other.outstanding.insert((element, attempt), false)),
+            Command::Delegate(sent) => drop(other.outstanding.insert((sent.element, sent.attempt), true)),
             _ => {}
         }
     }
@@ -620,7 +638,7 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(2000), max_shrink_iters: 4000, ..ProptestConfig::default() })]
     #[test]
-    fn processes_keep_their_promises_whatever_happens(
+    fn random_processes_keep_their_invariants(
         trees in proptest::collection::vec(trees(), 1..4),
         seed in any::<u64>(),
         delegations in 0..3u64,

@@ -158,7 +158,7 @@ impl Engine {
             Outcome::Failed(error) if policy.on_failure == OnFailure::Hold => self.emit(out, Event::Held { id, error }),
             Outcome::Restart => {
                 // The agenda begins the new try, because that evaluates bindings, which needs the sandbox.
-                let error = Box::new(Failure::new(FailureKind::Cancelled, "to be tried again"));
+                let error = Box::new(Failure::new(FailureKind::Cancelled, "a user asked for a new try"));
                 self.emit(out, Event::Waiting { id, until: self.now, error });
                 self.agenda.push(AgendaItem::Advance(id));
             }

@@ -38,10 +38,10 @@ impl Engine {
             _ => (true, false),
         };
         if begun {
-            return Err(Rejection::not_possible(format!("{path} has begun: its parameters are set")));
+            return Err(Rejection::not_possible(format!("{path} has begun: its parameters can no longer be set")));
         }
         if never || !matches!(instance.phase, Phase::Entered | Phase::Prepared | Phase::Running) {
-            return Err(Rejection::not_possible(format!("{path} will not begin")));
+            return Err(Rejection::not_possible(format!("{path} will never begin")));
         }
         let signature = program.signature(node);
         let Some(slot) = signature.iter().position(|variable| *variable.name == *key && variable.direction.is_in())
@@ -73,7 +73,7 @@ impl Engine {
                 return Err(Rejection::Delegated { element: id, attempt: instance.attempts });
             }
             (_, Body::Leaf) => {
-                return Err(Rejection::not_possible(format!("{path} has begun: its parameters are set")));
+                return Err(Rejection::not_possible(format!("{path} has begun: its parameters can no longer be set")));
             }
             (Phase::Running, _) => {}
             _ => return Err(Rejection::not_possible(format!("{path} is not running"))),
@@ -94,7 +94,7 @@ impl Engine {
                         // Iterations that have begun stay.
                         ElementChange::Total(count_of(begin, whole()?, step).unwrap_or(0).max(body.next))
                     }
-                    _ => return Err(Rejection::not_possible(format!("{path} does not count to a number"))),
+                    _ => return Err(Rejection::not_possible(format!("{path} has no TO: it does not count"))),
                 },
                 _ => return Err(Rejection::not_possible(format!("{path} is not a loop"))),
             },

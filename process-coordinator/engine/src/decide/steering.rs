@@ -53,7 +53,7 @@ impl Engine {
         }
         let handlers: Vec<ElementId> = self.subtree(id).into_iter().filter_map(|id| self.finally_of(id)).collect();
         if handlers.is_empty() {
-            return Err(Rejection::not_possible(format!("{path} is being cancelled")));
+            return Err(Rejection::not_possible(format!("{path} is being cancelled already")));
         }
         handlers.into_iter().for_each(|handler| self.cancel(handler, out));
         Ok(())
@@ -69,7 +69,7 @@ impl Engine {
     fn on_pause(&mut self, id: ElementId, path: &str, out: &mut Output) -> Result<(), Rejection> {
         let Some(instance) = self.state.instances.get(id) else { return Err(Rejection::Ended) };
         if instance.paused.is_some() {
-            return Err(Rejection::not_possible(format!("{path} is paused")));
+            return Err(Rejection::not_possible(format!("{path} is paused already")));
         }
         let running: Vec<ElementId> = self.subtree(id).into_iter().filter(|id| !self.is_paused(*id)).collect();
         self.emit(out, Event::Paused { id, at: self.now });
@@ -146,9 +146,11 @@ impl Engine {
                 self.emit(out, Event::Stopping { id, stop: StopReason::Restart });
                 out.commands.push(Command::Cancel { element: id, attempt });
             }
-            Phase::Ready => return Err(Rejection::not_possible(format!("{path} waits to be handed out"))),
+            Phase::Ready => {
+                return Err(Rejection::not_possible(format!("{path} waits for a worker: there is no try to repeat")));
+            }
             Phase::Outstanding(_) | Phase::Stopping(_) | Phase::Finishing { .. } => {
-                return Err(Rejection::not_possible(format!("{path} is ending")));
+                return Err(Rejection::not_possible(format!("{path} is ending already")));
             }
             _ => self.stop(id, StopReason::Restart, out),
         }
