@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use xavantes_engine::{Answer, Command, Engine, Input, Output, Start, Time};
+use xavantes_engine::{Answer, Command, Engine, Input, Start, StepOutput, Time};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_model::script::{Limits, Sandbox};
@@ -16,11 +16,11 @@ const CAPACITY: u64 = 64;
 fn run(text: &str) -> (f64, u64) {
     let program = Arc::new(load(&[Source::new("bench.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}")));
     let mut sandbox = Sandbox::new(Limits::CONTROL, false).expect("a sandbox starts");
-    let mut out = Output::default();
+    let mut out = StepOutput::default();
     let began = Instant::now();
     let mut engine = Engine::start(program, Start::new("Bench-1", 0, Vec::new()), Time(0), &mut out)
         .expect("the process has no parameters");
-    engine.set_room(CAPACITY);
+    engine.set_capacity(CAPACITY);
     let mut inputs = vec![Input::Continued];
     while engine.state().ended().is_none() {
         for input in inputs.drain(..) {

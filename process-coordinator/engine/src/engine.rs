@@ -13,9 +13,9 @@ use crate::command::Command;
 use crate::event::Event;
 use crate::id::{ElementId, Time};
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::rejection::Rejection;
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::instance::{Instance, Phase};
 
 /// Upper bound on the events of one step, after which it yields [`Command::Continue`]: a loop without activities must not
@@ -41,7 +41,7 @@ pub(crate) enum AgendaItem {
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) program: Arc<Program>,
-    pub(crate) state: State,
+    pub(crate) state: EngineState,
     /// The number of this engine in its operating system process. It separates the growing lists of different engines
     /// in the caches of a sandbox.
     pub(crate) number: u64,
@@ -65,7 +65,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(program: Arc<Program>, state: State) -> Self {
+    pub(crate) fn new(program: Arc<Program>, state: EngineState) -> Self {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
         Self {
             program,
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// The state, which is also the snapshot.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &EngineState {
         &self.state
     }
 
@@ -102,30 +102,36 @@ impl Engine {
     }
 
     /// Sets how many activities may be outstanding at once. The next step creates elements for free capacity.
-    pub fn set_room(&mut self, capacity: u64) {
+    pub fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
     }
 
     /// Sets how many subtrees may be delegated at once, both with `DELEGATE="always"` and `"auto"`.
-    pub fn set_delegations(&mut self, delegations: u64) {
+    pub fn set_max_delegations(&mut self, delegations: u64) {
         self.max_delegations = delegations;
         self.max_auto_delegations = delegations;
     }
 
     /// Sets the number of delegated subtrees from which on `DELEGATE="auto"` delegates no more.
-    pub fn set_auto_delegations(&mut self, delegations: u64) {
+    pub fn set_max_auto_delegations(&mut self, delegations: u64) {
         self.max_auto_delegations = delegations.min(self.max_delegations);
     }
 
     /// Handles an input, then works through the agenda. A rejected input changes nothing.
-    pub fn step(&mut self, sandbox: &mut Sandbox, input: Input, now: Time, out: &mut Output) -> Result<(), Rejection> {
+    pub fn step(
+        &mut self,
+        sandbox: &mut Sandbox,
+        input: Input,
+        now: Time,
+        out: &mut StepOutput,
+    ) -> Result<(), Rejection> {
         self.now = now;
         let verdict = self.on_input(sandbox, input, out);
         self.work(sandbox, out);
         verdict
     }
 
-    fn on_input(&mut self, sandbox: &mut Sandbox, input: Input, out: &mut Output) -> Result<(), Rejection> {
+    fn on_input(&mut self, sandbox: &mut Sandbox, input: Input, out: &mut StepOutput) -> Result<(), Rejection> {
         match input {
             Input::Answered { element, attempt, answer } => self.on_answered(element, attempt, answer, out),
             Input::Called(call) => self.on_called(*call, out),
@@ -139,7 +145,7 @@ impl Engine {
     }
 
     /// Works through the agenda, then creates elements for free capacity.
-    fn work(&mut self, sandbox: &mut Sandbox, out: &mut Output) {
+    fn work(&mut self, sandbox: &mut Sandbox, out: &mut StepOutput) {
         let limit = out.events.len() + MAX_EVENTS_PER_STEP;
         loop {
             self.cancel_stopping(out);
@@ -170,7 +176,7 @@ impl Engine {
     }
 
     /// Carries a cancellation down to all elements at once, so that nothing starts in a cancelled scope.
-    fn cancel_stopping(&mut self, out: &mut Output) {
+    fn cancel_stopping(&mut self, out: &mut StepOutput) {
         while let Some(id) = self.stops.pop() {
             self.cancel_children(id, out);
         }
@@ -178,14 +184,14 @@ impl Engine {
 
     /// There is capacity for one more outstanding activity.
     pub(crate) fn has_capacity(&self) -> bool {
-        self.state.counts.out < self.capacity
+        self.state.counts.outstanding < self.capacity
     }
 
     /// There is capacity for one more element, besides the activities in `ready`. A controller in which something may be
     /// delegated (`spreads`) may also use the capacity for delegations.
     pub(crate) fn has_capacity_to_create(&self, spreads: bool) -> bool {
         let counts = &self.state.counts;
-        let used = counts.out + counts.delegated + self.ready.len() as u64;
+        let used = counts.outstanding + counts.delegated + self.ready.len() as u64;
         let remote = if spreads { self.max_delegations } else { 0 };
         used + counts.resting.saturating_sub(FREE_RESTING_ELEMENTS) < self.capacity.saturating_add(remote)
     }
@@ -204,7 +210,7 @@ impl Engine {
     }
 
     /// Applies an event and adds it to the output.
-    pub(crate) fn emit(&mut self, out: &mut Output, event: Event) {
+    pub(crate) fn emit(&mut self, out: &mut StepOutput, event: Event) {
         if self.state.history.is_clock_late(self.now) {
             self.emit_now(out, Event::Clock { at: self.now });
         }
@@ -212,7 +218,7 @@ impl Engine {
     }
 
     /// Applies an event and adds it to the output, without setting the clock of the history.
-    fn emit_now(&mut self, out: &mut Output, event: Event) {
+    fn emit_now(&mut self, out: &mut StepOutput, event: Event) {
         let element = event.element();
         let before = element.and_then(|id| self.state.instances.get(id)).and_then(Instance::timer);
         let applied = self.state.apply(&self.program, &event);
@@ -227,7 +233,7 @@ impl Engine {
     }
 
     /// Records in the history that a user intervened, and what the user asked for.
-    pub fn note_steered(&mut self, path: String, what: String, out: &mut Output) {
+    pub fn record_intervention(&mut self, path: String, what: String, out: &mut StepOutput) {
         self.emit_now(out, Event::Clock { at: self.now });
         self.emit_now(out, Event::Steered { path, what });
     }

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 use crate::id::Time;
 
 /// Upper bound on the failures in a history, which records the first ones.
-pub const MOST_FAILURES: usize = 32;
+pub const MAX_RECORDED_FAILURES: usize = 32;
 /// Upper bound on the interventions in a history, which records the last ones.
-pub const MOST_STEERED: usize = 100;
+pub const MAX_RECORDED_INTERVENTIONS: usize = 100;
 /// Upper bound on each text of a recorded failure.
 const MAX_TEXT_BYTES: usize = 2048;
 /// How much the clock of a history may lag behind the time. Each update of the clock is an event in the journal.
@@ -55,7 +55,7 @@ impl Tally {
 
 /// An intervention of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Steered {
+pub struct Intervention {
     /// When.
     pub at: Time,
     /// The path of the element.
@@ -72,7 +72,7 @@ pub struct History {
     /// Counts by process type and node.
     tallies: Vec<Vec<Tally>>,
     failures: Vec<(Time, Failure)>,
-    steered: VecDeque<Steered>,
+    interventions: VecDeque<Intervention>,
 }
 
 impl History {
@@ -91,8 +91,8 @@ impl History {
     }
 
     /// The last interventions of users.
-    pub fn steered(&self) -> impl Iterator<Item = &Steered> {
-        self.steered.iter()
+    pub fn interventions(&self) -> impl Iterator<Item = &Intervention> {
+        self.interventions.iter()
     }
 
     /// The clock lags too far behind for an event that happens now.
@@ -134,7 +134,7 @@ impl History {
     }
 
     pub(crate) fn has_space_for_failures(&self) -> bool {
-        self.failures.len() < MOST_FAILURES
+        self.failures.len() < MAX_RECORDED_FAILURES
     }
 
     pub(crate) fn on_failed(&mut self, failure: &Failure) {
@@ -149,9 +149,9 @@ impl History {
     }
 
     pub(crate) fn on_steered(&mut self, path: &str, what: &str) {
-        if self.steered.len() == MOST_STEERED {
-            self.steered.pop_front();
+        if self.interventions.len() == MAX_RECORDED_INTERVENTIONS {
+            self.interventions.pop_front();
         }
-        self.steered.push_back(Steered { at: self.clock, path: path.to_owned(), what: what.to_owned() });
+        self.interventions.push_back(Intervention { at: self.clock, path: path.to_owned(), what: what.to_owned() });
     }
 }

@@ -9,7 +9,7 @@ use crate::event::Event;
 
 /// What steps yield. A driver may let several steps append to one output, and store their events together.
 #[derive(Debug, Default, PartialEq)]
-pub struct Output {
+pub struct StepOutput {
     /// Events to journal, in order, before the driver carries out any of the commands.
     pub events: Vec<Event>,
     /// Effects to carry out.

@@ -11,8 +11,8 @@ use crate::decide::values::initial_value;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::id::{ElementId, Time};
-use crate::output::Output;
-use crate::state::State;
+use crate::output::StepOutput;
+use crate::state::EngineState;
 
 /// The node of the program that a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +51,12 @@ impl Start {
 impl Engine {
     /// Starts a process. The first step does the first work. If parameters are wrong, the process does not start, and
     /// the error lists everything that is wrong.
-    pub fn start(program: Arc<Program>, start: Start, now: Time, out: &mut Output) -> Result<Self, Vec<String>> {
+    pub fn start(program: Arc<Program>, start: Start, now: Time, out: &mut StepOutput) -> Result<Self, Vec<String>> {
         let variables = match start.variables {
             Some(variables) => variables,
             None => bind_root(&program, start.root, start.parameters)?,
         };
-        let mut engine = Self::new(program, State::default());
+        let mut engine = Self::new(program, EngineState::default());
         engine.now = now;
         let event = Event::Started {
             process: start.id,
@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// Continues from a snapshot.
-    pub fn restore(program: Arc<Program>, state: State) -> Self {
+    pub fn restore(program: Arc<Program>, state: EngineState) -> Self {
         let mut engine = Self::new(program, state);
         let ids: Vec<ElementId> = engine.state.instances.ids().collect();
         for id in &ids {
@@ -86,7 +86,7 @@ impl Engine {
     /// Continues from a journal: all events from the beginning, or those since the snapshot `state`.
     pub fn replay<'a>(
         program: Arc<Program>,
-        mut state: State,
+        mut state: EngineState,
         events: impl IntoIterator<Item = &'a Event>,
     ) -> Result<Self, ApplyError> {
         for event in events {

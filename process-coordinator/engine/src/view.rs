@@ -47,15 +47,26 @@ pub struct View {
     /// The element runs on another coordinator.
     pub delegated: bool,
     /// An attempt is outstanding.
-    pub out: bool,
+    pub outstanding: bool,
     /// The number of the last attempt.
     pub attempts: u32,
-    /// Ended elements of a loop or parallel controller: how many completed, failed, were cancelled.
-    pub ended: Option<(u64, u64, u64)>,
+    /// The ended elements of a loop or parallel controller.
+    pub ended: Option<EndedCounts>,
     /// The number of iterations of a loop, if something other than a condition bounds it.
     pub total: Option<u64>,
     /// The live elements directly in the element.
     pub children: Vec<ElementId>,
+}
+
+/// How many elements of a loop or parallel controller ended in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedCounts {
+    /// Elements that completed.
+    pub completed: u64,
+    /// Elements that failed permanently.
+    pub failed: u64,
+    /// Elements that were cancelled.
+    pub cancelled: u64,
 }
 
 impl Engine {
@@ -121,9 +132,13 @@ impl Engine {
             },
             paused: self.is_paused(id),
             delegated: instance.delegated,
-            out: matches!(instance.phase, Phase::Outstanding(_)),
+            outstanding: matches!(instance.phase, Phase::Outstanding(_)),
             attempts: instance.attempts,
-            ended: join.map(|join| (join.completed, join.failed, join.cancelled)),
+            ended: join.map(|join| EndedCounts {
+                completed: join.completed,
+                failed: join.failed,
+                cancelled: join.cancelled,
+            }),
             total: match &instance.body {
                 Body::Loop(body) if body.range.total() != u64::MAX => Some(body.range.total()),
                 _ => None,

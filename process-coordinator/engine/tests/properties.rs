@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use xavantes_engine::{
-    Action, Answer, Command, ElementId, Engine, Event, Failure, FailureKind, Input, Output, Rejection, SharedCall,
-    Start, State, StopReason, Time,
+    Action, Answer, Command, ElementId, Engine, EngineState, Event, Failure, FailureKind, Input, Rejection, SharedCall,
+    Start, StepOutput, StopReason, Time,
 };
 use xavantes_model::definition::{Kind, NodeId, Program};
 use xavantes_model::diagnostic::Source;
@@ -349,7 +349,7 @@ const ID: &str = "Main-1";
 impl Driver {
     fn new(program: Program, seed: u64) -> Self {
         let program = Arc::new(program);
-        let mut out = Output::default();
+        let mut out = StepOutput::default();
         let start = Start::new(ID, program.process("Main").unwrap(), Vec::new());
         let engine = Engine::start(program.clone(), start, Time(0), &mut out).unwrap();
         let mut driver = Driver {
@@ -369,7 +369,7 @@ impl Driver {
         driver
     }
 
-    fn on_output(&mut self, output: Output) {
+    fn on_output(&mut self, output: StepOutput) {
         for event in &output.events {
             if std::env::var_os("SHOW_EVENTS").is_some() {
                 eprintln!("{} {event:?}", self.now.0);
@@ -403,7 +403,7 @@ impl Driver {
     }
 
     fn step(&mut self, input: Input) -> Result<(), Rejection> {
-        let mut out = Output::default();
+        let mut out = StepOutput::default();
         if std::env::var_os("SHOW_EVENTS").is_some() {
             eprintln!("{} <- {input:?}", self.now.0);
         }
@@ -516,7 +516,7 @@ impl Driver {
             14 | 15 => self.steer(),
             16 | 17 => self.pass_time(),
             18 => {
-                self.engine.set_room(self.random.below(4) as u64);
+                self.engine.set_capacity(self.random.below(4) as u64);
                 self.unfinished = true;
             }
             _ => self.crash(),
@@ -530,10 +530,10 @@ impl Driver {
     /// Replaces the engine by one from the journal, as after a crash of the coordinator.
     fn crash(&mut self) {
         let before = self.engine.state().clone();
-        self.engine = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
+        self.engine = Engine::replay(self.program.clone(), EngineState::default(), &self.journal).unwrap();
         assert_eq!(*self.engine.state(), before);
-        self.engine.set_room(self.random.below(5) as u64);
-        self.engine.set_delegations(2);
+        self.engine.set_capacity(self.random.below(5) as u64);
+        self.engine.set_max_delegations(2);
         let mut again = BTreeSet::new();
         for command in self.engine.outstanding() {
             match command {
@@ -552,7 +552,7 @@ impl Driver {
 
     /// Answers all attempts, resumes all pauses and cancels all held elements. The process must end.
     fn settle(&mut self) {
-        self.engine.set_room(3);
+        self.engine.set_capacity(3);
         for _ in 0..20_000 {
             if self.checker.finished {
                 return;
@@ -588,8 +588,8 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
     let program =
         load(&[Source::new("random.xml", text.as_str())]).unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"));
     let mut driver = Driver::new(program, seed);
-    driver.engine.set_room(2);
-    driver.engine.set_delegations(delegations);
+    driver.engine.set_capacity(2);
+    driver.engine.set_max_delegations(delegations);
     for _ in 0..120 {
         if driver.checker.finished {
             break;
@@ -601,13 +601,13 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
     assert_eq!(last.live(), 0, "elements are left");
     assert_eq!(last.shared_objects(), 0, "shared objects are left");
     let counts = last.counts();
-    assert_eq!((counts.out, counts.delegated, counts.resting, counts.paused), (0, 0, 0, 0));
+    assert_eq!((counts.outstanding, counts.delegated, counts.resting, counts.paused), (0, 0, 0, 0));
     // Every prefix replays. A snapshot with the events after it results in the same state as the whole journal.
-    let mut state = State::default();
+    let mut state = EngineState::default();
     let mut snapshots = driver.snapshots.iter().peekable();
     for (length, event) in driver.journal.iter().enumerate() {
         while let Some((_, bytes)) = snapshots.next_if(|(at, _)| *at == length) {
-            let snapshot: State = postcard::from_bytes(bytes).unwrap();
+            let snapshot: EngineState = postcard::from_bytes(bytes).unwrap();
             assert_eq!(snapshot, state, "the snapshot after {length} events is not the replayed state");
             let whole = Engine::replay(driver.program.clone(), snapshot, &driver.journal[length..]).unwrap();
             assert_eq!(whole.state(), last);
@@ -623,8 +623,8 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
     other.outstanding.clear();
     other.journal.extend_from_slice(&driver.journal[..cut]);
     other.journal.iter().for_each(|event| other.checker.on_event(&driver.program, event));
-    other.engine = Engine::replay(driver.program.clone(), State::default(), &driver.journal[..cut]).unwrap();
-    other.engine.set_delegations(delegations);
+    other.engine = Engine::replay(driver.program.clone(), EngineState::default(), &driver.journal[..cut]).unwrap();
+    other.engine.set_max_delegations(delegations);
     for command in other.engine.outstanding() {
         match command {
             Command::Dispatch { element, attempt, .. } => drop(other.outstanding.insert((element, attempt), false)),

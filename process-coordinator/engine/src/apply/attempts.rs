@@ -7,11 +7,11 @@ use xavantes_model::value::Value;
 use crate::apply::ApplyError;
 use crate::failure::Failure;
 use crate::id::{ElementId, Time};
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Phase, first_phase};
 
-impl State {
+impl EngineState {
     pub(super) fn on_sent(&mut self, id: ElementId, attempt: u32, deadline: Option<Time>) -> Result<(), ApplyError> {
         let instance = self.instance(id)?;
         if instance.phase != Phase::Ready {
@@ -23,7 +23,7 @@ impl State {
         if instance.delegated {
             self.counts.delegated += 1;
         } else {
-            self.counts.out += 1;
+            self.counts.outstanding += 1;
             self.counts.attempts += 1;
         }
         Ok(())

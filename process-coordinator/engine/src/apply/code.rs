@@ -5,9 +5,9 @@ use xavantes_model::value::Value;
 use crate::apply::ApplyError;
 use crate::event::{AssignmentTarget, ScriptOutputs};
 use crate::id::ElementId;
-use crate::state::State;
+use crate::state::EngineState;
 
-impl State {
+impl EngineState {
     /// Applies the effects of code that ran in `id`. A shared object belongs to the scope that created it, until an
     /// assignment stores it in a variable of another scope: then it belongs to that scope.
     pub(super) fn apply_outputs(&mut self, id: ElementId, outputs: &ScriptOutputs) -> Result<(), ApplyError> {

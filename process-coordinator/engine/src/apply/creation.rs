@@ -9,11 +9,11 @@ use xavantes_model::value::Value;
 use crate::apply::{ApplyError, node_of};
 use crate::event::Bounds;
 use crate::id::{ElementId, Time};
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Instance, NodeAddress, Phase, first_phase};
 
-impl State {
+impl EngineState {
     #[allow(clippy::too_many_arguments)] // The fields of one event.
     pub(super) fn on_started(
         &mut self,

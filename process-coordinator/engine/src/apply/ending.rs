@@ -11,11 +11,11 @@ use crate::failure::{Failure, FailureKind};
 use crate::history::Tally;
 use crate::id::ElementId;
 use crate::outcome::Outcome;
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::Instance;
 
-impl State {
+impl EngineState {
     pub(super) fn on_ended(
         &mut self,
         program: &Program,

@@ -20,7 +20,7 @@ use xavantes_model::definition::{Node, NodeId, Program};
 use crate::event::Event;
 use crate::id::ElementId;
 use crate::outcome::{Outcome, StopReason};
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Instance, Phase, has_bounds};
 
@@ -39,7 +39,7 @@ impl ApplyError {
     }
 }
 
-impl State {
+impl EngineState {
     /// Applies an event.
     pub fn apply(&mut self, program: &Program, event: &Event) -> Result<(), ApplyError> {
         match event {
@@ -124,7 +124,7 @@ impl State {
         let instance = self.instance(id)?;
         match instance.phase {
             Phase::Outstanding(_) if instance.delegated => self.counts.delegated -= 1,
-            Phase::Outstanding(_) => self.counts.out -= 1,
+            Phase::Outstanding(_) => self.counts.outstanding -= 1,
             Phase::Waiting { .. } | Phase::Held(_) => self.counts.resting -= 1,
             _ => {}
         }

@@ -3,10 +3,10 @@
 use crate::apply::ApplyError;
 use crate::event::ElementChange;
 use crate::id::{ElementId, Time};
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::body::{Body, Range};
 
-impl State {
+impl EngineState {
     pub(super) fn on_resumed(&mut self, id: ElementId, shift: u64) -> Result<(), ApplyError> {
         let since = self.instance(id)?.paused.take().ok_or_else(|| ApplyError::new("resumed but not paused"))?;
         self.counts.paused -= 1;

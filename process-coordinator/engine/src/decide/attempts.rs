@@ -10,13 +10,13 @@ use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
 use crate::input::Answer;
 use crate::outcome::{Outcome, StopReason};
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::instance::{Instance, OutstandingAttempt, Phase};
 
 impl Engine {
     /// Hands out an attempt of a leaf; an activity waits until there is capacity.
-    pub(crate) fn send(&mut self, id: ElementId, out: &mut Output) {
+    pub(crate) fn send(&mut self, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         if !instance.delegated && !self.has_capacity() {
             return self.ready.push_back(id);
@@ -109,7 +109,7 @@ impl Engine {
         id: ElementId,
         attempt: u32,
         answer: Answer,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) -> Result<(), Rejection> {
         let (instance, attempt) = self.attempt_of(id, attempt)?;
         let delegated = instance.delegated;

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
 use crate::outcome::{Outcome, StopReason};
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::state::body::Body;
 use crate::state::instance::Phase;
 
@@ -32,7 +32,7 @@ enum Next {
 
 impl Engine {
     /// Lets an element go on to its next phase, if it does not have to wait.
-    pub(crate) fn advance(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn advance(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         if self.is_paused(id) {
             return;
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// Runs `PRE_CODE`.
-    fn prepare(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    fn prepare(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         let Some(script) = &self.state.node(&program, instance).pre_code else { return };
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Evaluates the bounds.
-    fn begin(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    fn begin(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         let node = self.state.node(&program, instance);
@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// An element of the controller ended: checks the exit condition, then lets the controller go on.
-    pub(crate) fn on_child_ended(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn on_child_ended(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         if let (Phase::Running, None, Some(join)) = (&instance.phase, &instance.pending_failure, instance.body.join())
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// Lets the body go on.
-    fn run(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    fn run(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         if let Some(failure) = &instance.pending_failure {
@@ -208,7 +208,7 @@ impl Engine {
         parent: ElementId,
         site: NodeId,
         ordinal: u64,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) {
         let program = self.program.clone();
         let Some(around) = self.state.instances.get(parent) else { return };

@@ -18,13 +18,13 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
 use crate::outcome::Outcome;
-use crate::output::{Output, Product};
+use crate::output::{Product, StepOutput};
 use crate::state::body::Body;
 use crate::state::instance::{Instance, Phase};
 
 impl Engine {
     /// The body is done: runs `POST_CODE`, then completes the element.
-    pub(crate) fn post(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn post(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         let Some(script) = &self.state.node(&program, instance).post_code else {
@@ -43,7 +43,7 @@ impl Engine {
     }
 
     /// Everything but `FINALLY` is done: checks the results and evaluates the value that the loop collects.
-    pub(crate) fn complete(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn complete(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         let node = self.state.node(&program, instance);
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// The element failed and nothing runs in it: begins `CATCH`, unless the failure happened in `CATCH`.
-    pub(crate) fn on_body_failed(&mut self, id: ElementId, failure: Box<Failure>, out: &mut Output) {
+    pub(crate) fn on_body_failed(&mut self, id: ElementId, failure: Box<Failure>, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         if let Phase::Catching(before) = &instance.phase {
             let failure = failure.while_handling(before.clone());
@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Runs `CATCH`, then goes on according to how it ended.
-    pub(crate) fn catch(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn catch(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let Phase::Catching(error) = &instance.phase else { return };
         if instance.handler.is_some() {
@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// The outcome of the try is known: begins `FINALLY`, if there is one.
-    pub(crate) fn finish(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut Output) {
+    pub(crate) fn finish(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         if self.state.node(&self.program, instance).finally.is_some() {
             self.emit(out, Event::Finishing { id, outcome, collected });
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// Runs `FINALLY`, then concludes the try.
-    pub(crate) fn finalise(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn finalise(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let Phase::Finishing { outcome, collected } = &instance.phase else { return };
         if instance.handler.is_some() {
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// A try ended: begins another one, holds the element, or ends it.
-    pub(crate) fn conclude(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut Output) {
+    pub(crate) fn conclude(&mut self, id: ElementId, outcome: Outcome, collected: Option<Value>, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let policy = self.policy(instance);
         match outcome {
@@ -173,7 +173,7 @@ impl Engine {
         outcome: Outcome,
         results: Vec<Value>,
         collected: Option<Value>,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) {
         let parent = self.state.instances.get(id).and_then(|instance| instance.parent);
         if self.followed && outcome == Outcome::Completed {
@@ -210,7 +210,7 @@ impl Engine {
     }
 
     /// Begins a new try, with parameters from the current values of the scope around.
-    pub(crate) fn restart(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn restart(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let (site, ordinal, leaf) = (instance.site, instance.ordinal, matches!(instance.body, Body::Leaf));
         let policy = self.policy(instance);

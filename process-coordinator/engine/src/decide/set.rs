@@ -10,7 +10,7 @@ use xavantes_model::value::{Type, Value};
 use crate::engine::{AgendaItem, Engine};
 use crate::event::{ElementChange, Event};
 use crate::id::ElementId;
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::body::{Body, Par, Range, count_of};
 use crate::state::instance::Phase;
@@ -24,7 +24,7 @@ impl Engine {
         path: &str,
         key: &str,
         text: &str,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) -> Result<(), Rejection> {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(scope) else { return Err(Rejection::Ended) };
@@ -65,7 +65,7 @@ impl Engine {
         path: &str,
         key: &str,
         text: &str,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) -> Result<(), Rejection> {
         let Some(instance) = self.state.instances.get(id) else { return Err(Rejection::Ended) };
         match (&instance.phase, &instance.body) {

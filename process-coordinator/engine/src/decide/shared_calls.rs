@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::input::SharedCall;
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::instance::CallWindow;
 
@@ -15,7 +15,7 @@ use crate::state::instance::CallWindow;
 const MAX_UNACKNOWLEDGED_ANSWERS: usize = 1024;
 
 impl Engine {
-    pub(crate) fn on_called(&mut self, call: SharedCall, out: &mut Output) -> Result<(), Rejection> {
+    pub(crate) fn on_called(&mut self, call: SharedCall, out: &mut StepOutput) -> Result<(), Rejection> {
         let SharedCall { element, attempt, caller, sequence, acknowledged, object, method, arguments } = call;
         let (_, running) = self.attempt_of(element, attempt)?;
         let mut reply = |result| {

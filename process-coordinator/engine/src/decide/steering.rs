@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::id::ElementId;
 use crate::input::Action;
 use crate::outcome::StopReason;
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::instance::Phase;
 use crate::state::path::PathTarget;
@@ -19,7 +19,7 @@ impl Engine {
         sandbox: &mut Sandbox,
         path: &str,
         action: Action,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) -> Result<(), Rejection> {
         if self.state.ended.is_some() {
             return Err(Rejection::Ended);
@@ -39,7 +39,7 @@ impl Engine {
     }
 
     /// Cancels an element. A second cancel also cancels every `FINALLY` that runs in it.
-    fn on_cancel(&mut self, id: ElementId, path: &str, out: &mut Output) -> Result<(), Rejection> {
+    fn on_cancel(&mut self, id: ElementId, path: &str, out: &mut StepOutput) -> Result<(), Rejection> {
         let Some(instance) = self.state.instances.get(id) else { return Err(Rejection::Ended) };
         let asked = instance.is_cancelled()
             || matches!(&instance.phase, Phase::Outstanding(attempt) if attempt.stop == Some(StopReason::Cancelled));
@@ -66,7 +66,7 @@ impl Engine {
         self.state.instances.get(handler).filter(|handler| !handler.is_cancelled()).map(|_| handler)
     }
 
-    fn on_pause(&mut self, id: ElementId, path: &str, out: &mut Output) -> Result<(), Rejection> {
+    fn on_pause(&mut self, id: ElementId, path: &str, out: &mut StepOutput) -> Result<(), Rejection> {
         let Some(instance) = self.state.instances.get(id) else { return Err(Rejection::Ended) };
         if instance.paused.is_some() {
             return Err(Rejection::not_possible(format!("{path} is paused already")));
@@ -77,7 +77,7 @@ impl Engine {
         Ok(())
     }
 
-    fn on_resume(&mut self, id: ElementId, path: &str, out: &mut Output) -> Result<(), Rejection> {
+    fn on_resume(&mut self, id: ElementId, path: &str, out: &mut StepOutput) -> Result<(), Rejection> {
         let since = self.state.instances.get(id).and_then(|instance| instance.paused);
         let Some(since) = since else { return Err(Rejection::not_possible(format!("{path} is not paused"))) };
         // The resume of an outer pause adds the time that both pauses cover.
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Lets everything in an element go on after a pause, except what another pause still stops.
-    pub(crate) fn wake(&mut self, id: ElementId, out: &mut Output) {
+    pub(crate) fn wake(&mut self, id: ElementId, out: &mut StepOutput) {
         let awake: Vec<ElementId> = self.subtree(id).into_iter().filter(|id| !self.is_paused(*id)).collect();
         self.pause_delegated(&awake, false, out);
         for id in awake {
@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// Pauses or resumes the delegated ones of some elements.
-    fn pause_delegated(&self, elements: &[ElementId], paused: bool, out: &mut Output) {
+    fn pause_delegated(&self, elements: &[ElementId], paused: bool, out: &mut StepOutput) {
         for id in elements {
             if let Some(instance) = self.state.instances.get(*id)
                 && instance.delegated
@@ -133,7 +133,7 @@ impl Engine {
         sandbox: &mut Sandbox,
         id: ElementId,
         path: &str,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) -> Result<(), Rejection> {
         if self.is_paused(id) {
             return Err(Rejection::not_possible(format!("{path} is paused: resume it first")));

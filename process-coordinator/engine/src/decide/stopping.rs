@@ -9,12 +9,12 @@ use crate::event::Event;
 use crate::failure::Failure;
 use crate::id::ElementId;
 use crate::outcome::{Outcome, StopReason};
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::state::instance::Phase;
 
 impl Engine {
     /// Fails an element, after the elements in it have been cancelled.
-    pub(crate) fn fail(&mut self, id: ElementId, failure: Box<Failure>, out: &mut Output) {
+    pub(crate) fn fail(&mut self, id: ElementId, failure: Box<Failure>, out: &mut StepOutput) {
         let failure = self.with_path(id, failure);
         let Some(instance) = self.state.instances.get(id) else { return };
         if instance.has_children() {
@@ -25,14 +25,14 @@ impl Engine {
     }
 
     /// Begins to stop an element.
-    pub(crate) fn stop(&mut self, id: ElementId, stop: StopReason, out: &mut Output) {
+    pub(crate) fn stop(&mut self, id: ElementId, stop: StopReason, out: &mut StepOutput) {
         self.emit(out, Event::Stopping { id, stop });
         self.agenda.push(AgendaItem::Advance(id));
         self.stops.push(id);
     }
 
     /// Cancels the elements in a stopping element, unless a pause delays that.
-    pub(crate) fn cancel_children(&mut self, id: ElementId, out: &mut Output) {
+    pub(crate) fn cancel_children(&mut self, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         if !matches!(instance.phase, Phase::Stopping(_)) || (self.is_paused(id) && !instance.is_cancelled()) {
             return;
@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// Cancels an element, unless it is being cancelled already.
-    pub(crate) fn cancel(&mut self, id: ElementId, out: &mut Output) {
+    pub(crate) fn cancel(&mut self, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         match &instance.phase {
             Phase::Outstanding(attempt) => {
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Ends a stopping element, once no element in it is left.
-    pub(crate) fn finish_stopping(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    pub(crate) fn finish_stopping(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let Phase::Stopping(stop) = &instance.phase else { return };
         if instance.has_children() {

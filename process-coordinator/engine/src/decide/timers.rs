@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::id::{ElementId, Time};
 use crate::outcome::StopReason;
-use crate::output::Output;
+use crate::output::StepOutput;
 use crate::state::instance::{Instance, Phase};
 
 impl Engine {
@@ -17,7 +17,7 @@ impl Engine {
         self.timers.first().map(|(time, _)| *time)
     }
 
-    pub(crate) fn on_time_passed(&mut self, sandbox: &mut Sandbox, out: &mut Output) {
+    pub(crate) fn on_time_passed(&mut self, sandbox: &mut Sandbox, out: &mut StepOutput) {
         while let Some((time, id)) = self.timers.first().copied()
             && time <= self.now
         {
@@ -28,7 +28,7 @@ impl Engine {
     }
 
     /// The time of an element's timer was reached: its next try begins, or its current try times out.
-    fn on_deadline(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut Output) {
+    fn on_deadline(&mut self, sandbox: &mut Sandbox, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
         if let Phase::Waiting { .. } = instance.phase {
             return self.advance(sandbox, id, out);

@@ -31,7 +31,7 @@ use crate::state::instances::Instances;
 
 /// The whole state of a process. A snapshot is its serialised form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct EngineState {
     /// The id of the process.
     pub(crate) process: Arc<str>,
     pub(crate) instances: Instances,
@@ -51,7 +51,7 @@ pub struct State {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Activities with an outstanding attempt.
-    pub out: u64,
+    pub outstanding: u64,
     /// Delegated elements with an outstanding attempt.
     pub delegated: u64,
     /// Elements that wait for their next try, or are held.
@@ -66,7 +66,7 @@ pub struct Counts {
     pub attempts: u64,
 }
 
-impl State {
+impl EngineState {
     /// The number of live elements.
     pub fn live(&self) -> usize {
         self.instances.len()

@@ -5,7 +5,7 @@ use xavantes_model::diagnostic::did_you_mean;
 
 use crate::id::ElementId;
 use crate::rejection::Rejection;
-use crate::state::State;
+use crate::state::EngineState;
 use crate::state::body::Body;
 
 /// What a path names.
@@ -17,7 +17,7 @@ pub(crate) enum PathTarget {
     Absent { scope: ElementId, element: NodeId },
 }
 
-impl State {
+impl EngineState {
     /// The path of a live element: `FindPrimes-7f3a/parfor/[12]/findPrimes`.
     pub fn path(&self, program: &Program, id: ElementId) -> String {
         let mut segments = Vec::new();

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use xavantes_engine::{
-    Action, Answer, Command, Delegation, ElementId, Engine, Event, Failure, FailureKind, Input, Outcome, Output,
-    Product, Rejection, Root, SharedCall, Start, State, Time, View,
+    Action, Answer, Command, Delegation, ElementId, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome,
+    Product, Rejection, Root, SharedCall, Start, StepOutput, Time, View,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
@@ -92,11 +92,12 @@ impl Setup {
     }
 
     pub fn refusal(self) -> Vec<String> {
-        Engine::start(self.program, self.start, Time(0), &mut Output::default()).expect_err("the parameters are wrong")
+        Engine::start(self.program, self.start, Time(0), &mut StepOutput::default())
+            .expect_err("the parameters are wrong")
     }
 
     pub fn run(self) -> Run {
-        let mut out = Output::default();
+        let mut out = StepOutput::default();
         let engine =
             Engine::start(self.program.clone(), self.start, Time(0), &mut out).expect("the parameters are right");
         let mut run = Run {
@@ -111,8 +112,8 @@ impl Setup {
             delegations: self.delegations,
         };
         run.engine.set_followed(true);
-        run.engine.set_room(run.capacity);
-        run.engine.set_delegations(run.delegations);
+        run.engine.set_capacity(run.capacity);
+        run.engine.set_max_delegations(run.delegations);
         run.step(Input::Continued).unwrap();
         run
     }
@@ -141,7 +142,7 @@ fn full(path: &str) -> String {
 
 impl Run {
     pub fn step(&mut self, input: Input) -> Result<(), Rejection> {
-        let mut out = Output::default();
+        let mut out = StepOutput::default();
         let before = self.engine.state().clone();
         let verdict = self.engine.step(&mut self.sandbox, input, self.now, &mut out);
         if verdict.is_err() {
@@ -151,22 +152,22 @@ impl Run {
         self.journal.extend(out.events);
         self.commands = out.commands;
         self.products.extend(out.products);
-        let replayed = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
+        let replayed = Engine::replay(self.program.clone(), EngineState::default(), &self.journal).unwrap();
         assert_eq!(replayed.state(), self.engine.state(), "the replayed journal results in another state");
         verdict
     }
 
     /// Replaces the engine by one from the journal, as after a crash of the coordinator.
     pub fn crash(&mut self) {
-        self.engine = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
-        self.engine.set_room(self.capacity);
-        self.engine.set_delegations(self.delegations);
+        self.engine = Engine::replay(self.program.clone(), EngineState::default(), &self.journal).unwrap();
+        self.engine.set_capacity(self.capacity);
+        self.engine.set_max_delegations(self.delegations);
         self.step(Input::Continued).unwrap();
     }
 
     pub fn capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
-        self.engine.set_room(capacity);
+        self.engine.set_capacity(capacity);
         self.step(Input::Continued).unwrap();
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::harness::{Run, run};
-use xavantes_engine::{Answer, MOST_FAILURES, Tally, Time};
+use xavantes_engine::{Answer, MAX_RECORDED_FAILURES, Tally, Time};
 use xavantes_model::definition::NodeId;
 
 /// The counts of the elements of each name.
@@ -48,7 +48,7 @@ fn the_first_failures_are_recorded_where_they_happened() {
     run.completed();
     let failures = run.engine.state().history().failures();
     let paths: Vec<&str> = failures.iter().map(|(_, failure)| &*failure.path).collect();
-    let expected: Vec<String> = (1..=MOST_FAILURES).map(|iteration| format!("P/f/[{iteration}]/a")).collect();
+    let expected: Vec<String> = (1..=MAX_RECORDED_FAILURES).map(|iteration| format!("P/f/[{iteration}]/a")).collect();
     assert_eq!(paths, expected);
     assert_eq!(tallies(&run)["a"].failed, 50);
 }

@@ -2,7 +2,8 @@
 
 use crate::harness::{Run, body, program, run, setup};
 use xavantes_engine::{
-    Answer, Command, Condition, Engine, Event, Failure, FailureKind, Input, Outcome, Output, Rejection, State, Time,
+    Answer, Command, Condition, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome, Rejection,
+    StepOutput, Time,
 };
 use xavantes_model::script::{Limits, Sandbox};
 
@@ -122,9 +123,15 @@ fn replay_rejects_an_event_that_does_not_fit() {
     twice.extend(run.journal.clone());
     let program = run.engine.program().clone();
     assert!(
-        Engine::replay(program.clone(), State::default(), &twice).unwrap_err().to_string().contains("started twice")
+        Engine::replay(program.clone(), EngineState::default(), &twice)
+            .unwrap_err()
+            .to_string()
+            .contains("started twice")
     );
-    assert!(Engine::replay(program, State::default(), &run.journal[1..]).is_err(), "a journal without its first event");
+    assert!(
+        Engine::replay(program, EngineState::default(), &run.journal[1..]).is_err(),
+        "a journal without its first event"
+    );
 }
 
 /// A process in which most kinds of events happen.
@@ -176,14 +183,14 @@ fn from_every_prefix_of_the_journal_the_process_goes_on_to_an_end() {
     let program = program(&body(EVENTFUL));
     let mut sandbox = Sandbox::new(Limits::CONTROL, false).unwrap();
     for length in 1..=journal.len() {
-        let mut engine = Engine::replay(program.clone(), State::default(), &journal[..length]).unwrap();
-        engine.set_room(10);
+        let mut engine = Engine::replay(program.clone(), EngineState::default(), &journal[..length]).unwrap();
+        engine.set_capacity(10);
         let mut now = Time(5000);
         let mut turns = 0;
         while engine.state().ended().is_none() {
             turns += 1;
             assert!(turns < 500, "from a journal of {length} events the process does not end");
-            let mut out = Output::default();
+            let mut out = StepOutput::default();
             let next = engine.outstanding().into_iter().find_map(|command| match command {
                 Command::Dispatch { element, attempt, .. } => Some((element, attempt)),
                 _ => None,
@@ -221,10 +228,10 @@ fn from_every_prefix_of_the_journal_the_process_goes_on_to_an_end() {
 fn a_snapshot_at_any_time_replaces_the_journal_before_it() {
     let run = eventful();
     let program = run.engine.program().clone();
-    let mut state = State::default();
+    let mut state = EngineState::default();
     for (length, event) in run.journal.iter().enumerate() {
         let bytes = postcard::to_stdvec(&state).unwrap();
-        let snapshot: State = postcard::from_bytes(&bytes).unwrap();
+        let snapshot: EngineState = postcard::from_bytes(&bytes).unwrap();
         let engine = Engine::replay(program.clone(), snapshot, &run.journal[length..]).unwrap();
         assert_eq!(engine.state(), run.engine.state());
         state.apply(&program, event).unwrap();
@@ -272,6 +279,6 @@ fn counts_cover_activities_and_their_attempts() {
     run.done("p/a");
     run.fail("p/b");
     let counts = run.engine.state().counts();
-    assert_eq!((counts.attempts, counts.completed, counts.failed, counts.out), (3, 1, 1, 0));
+    assert_eq!((counts.attempts, counts.completed, counts.failed, counts.outstanding), (3, 1, 1, 0));
     assert_eq!(run.count(|event| matches!(event, Event::Sent { .. })), 3);
 }
