@@ -36,7 +36,7 @@ mod view;
 
 pub use apply::ApplyError;
 pub use command::{Command, Delegation};
-pub use decide::values::MAX_CALL_DEPTH;
+pub use decide::parameters::MAX_CALL_DEPTH;
 pub use engine::Engine;
 pub use event::{AssignmentTarget, Bounds, ElementChange, Event, ScriptOutputs};
 pub use failure::{Failure, FailureKind};

@@ -7,7 +7,7 @@ use xavantes_model::definition::{Input as Captured, NodeId, Program};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
-use crate::decide::values::initial_value;
+use crate::decide::parameters::initial_value;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::id::{ElementId, Time};

@@ -1,9 +1,9 @@
 //! How elements end: `POST_CODE`, failure, `CATCH`, `FINALLY`, retries.
 //!
 //! ```text
-//! body ──done or exit──▶ POST_CODE ──▶ completed ────────┐
+//! body ──done or exit──▶ POST_CODE ──▶ completed ──────┐
 //!   └─failed──▶ its elements are cancelled ──▶ CATCH ──┼─▶ FINALLY ──▶ retry, hold, or end
-//!   └─cancelled──▶ its elements are cancelled ───────────┘
+//!   └─cancelled──▶ its elements are cancelled ─────────┘
 //! ```
 
 use std::sync::Arc;
@@ -231,7 +231,8 @@ impl Engine {
         }
     }
 
-    /// Retries, time-out and effect of a failure. The coordinator that delegated a root applies the root's policy.
+    /// Retries, time-out and effect of a failure. A root has none of its own: the coordinator that delegated it applies
+    /// its policy.
     pub(crate) fn policy(&self, instance: &Instance) -> Policy {
         match instance.parent {
             Some(_) => self.program.node(instance.site_process as usize, instance.site).policy,

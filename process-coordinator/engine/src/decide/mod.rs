@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `controllers` | the next element of a sequence, switch, loop or `PAR` |
 //! | `bounds` | the bounds of a controller: iterations, cases, `JOIN`, `MAX_PARALLEL` |
-//! | `values` | values of parameters, and the variables that code reads and assigns |
+//! | `parameters` | the values with which an element begins |
+//! | `scripts` | the variables that code reads, and the effects of code |
 //! | `attempts` | activities and delegated subtrees: attempts and their answers |
 //! | `shared_calls` | calls of shared objects by attempts |
 //! | `ending` | `POST_CODE`, failure, `CATCH`, `FINALLY`, retries, the end |
@@ -18,9 +19,10 @@ mod attempts;
 mod bounds;
 mod controllers;
 mod ending;
+pub(crate) mod parameters;
+mod scripts;
 mod set;
 mod shared_calls;
 mod steering;
 mod stopping;
 mod timers;
-pub(crate) mod values;
