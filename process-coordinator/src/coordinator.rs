@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
 use tracing::{error, info, warn};
-use xavantes_engine::{Engine, Output, Root, Start, Time};
+use xavantes_engine::{Engine, Root, Start, StepOutput, Time};
 use xavantes_model::definition::NodeId;
 use xavantes_model::digest::Digest;
 use xavantes_model::value::Value;
@@ -476,7 +476,7 @@ impl Coordinator {
     ) -> Result<u64, Unstarted> {
         let (root, given) = (start.root, start.parameters.clone());
         let process_type = program.processes[root.process].name.to_string();
-        let mut output = Output::default();
+        let mut output = StepOutput::default();
         let engine = Engine::start(program, start, Time(0), &mut output)
             .map_err(|problems| Unstarted::Bad(problems.join("\n")))?;
         self.programs.keep(&wire).await.map_err(Unstarted::NotKept)?;

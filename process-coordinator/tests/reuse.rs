@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use xavantes_engine::{Action, Engine, Output, Start, Time};
+use xavantes_engine::{Action, Engine, Start, StepOutput, Time};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
@@ -45,7 +45,7 @@ impl Run {
     fn of(text: &str, room: u64, refuse: bool) -> Self {
         let program = Arc::new(load(&[Source::new("a.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}")));
         let wire = Arc::new(v1::Program { digest: "d".into(), documents: Vec::new() });
-        let (start, mut output) = (Start::new("P", 0, Vec::new()), Output::default());
+        let (start, mut output) = (Start::new("P", 0, Vec::new()), StepOutput::default());
         let root = start.root;
         let engine = Engine::start(program.clone(), start, Time(0), &mut output).expect("it starts");
         let mut driver = Driver::new("P".into(), engine, root, wire, output);

@@ -239,7 +239,7 @@ impl World<'_> {
                 let engine = driver.engine();
                 let mut at = engine.root();
                 while let Some(view) = at.and_then(|at| engine.view(at)) {
-                    if view.out {
+                    if view.outstanding {
                         break;
                     }
                     at = random.pick(&view.children);

@@ -1,29 +1,32 @@
-//! How fast the engine alone is, on one core: activities are answered at once by a stub. Prints rates and ratios, and
-//! fails if growth is not linear or memory not flat. Run with `cargo bench -p xavantes-engine`.
+//! The speed of the engine alone, on one core. A stub answers every activity at once. The benchmark prints rates and
+//! ratios, and fails if the time is not linear or the memory not flat. Run with `cargo bench -p xavantes-engine`.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use xavantes_engine::{Answer, Command, Engine, Input, Output, Start, Time};
+use xavantes_engine::{Answer, Command, Engine, Input, Start, StepOutput, Time};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_model::script::{Limits, Sandbox};
 
-/// Answers every attempt until the process ends. Gives the seconds and the number of activities.
-fn run(text: &str, room: u64) -> (f64, u64) {
+/// Activities outstanding at once.
+const CAPACITY: u64 = 64;
+
+/// Runs a process and answers every attempt until it ends. Returns the seconds and the number of activities.
+fn run(text: &str) -> (f64, u64) {
     let program = Arc::new(load(&[Source::new("bench.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}")));
     let mut sandbox = Sandbox::new(Limits::CONTROL, false).expect("a sandbox starts");
-    let mut out = Output::default();
+    let mut out = StepOutput::default();
     let began = Instant::now();
     let mut engine = Engine::start(program, Start::new("Bench-1", 0, Vec::new()), Time(0), &mut out)
         .expect("the process has no parameters");
-    engine.set_room(room);
+    engine.set_capacity(CAPACITY);
     let mut inputs = vec![Input::Continued];
     while engine.state().ended().is_none() {
         for input in inputs.drain(..) {
-            engine.step(&mut sandbox, input, Time(0), &mut out).expect("the input is of a running attempt");
+            engine.step(&mut sandbox, input, Time(0), &mut out).expect("the attempt of the input is running");
         }
-        // What a driver would journal here.
+        // A driver would journal the events here.
         out.events.clear();
         for command in out.commands.drain(..) {
             match command {
@@ -65,7 +68,7 @@ fn linked(length: usize) -> String {
     document(&format!(r#"<PAR NAME="p">{}</PAR>"#, (0..length).map(one).collect::<String>()))
 }
 
-/// A loop in the innermost of so many blocks.
+/// A loop inside `depth` nested blocks.
 fn nested(depth: usize, count: u64) -> String {
     let open: String = (0..depth).map(|n| format!(r#"<BLOCK NAME="b{n}">"#)).collect();
     let inner = format!(
@@ -80,31 +83,29 @@ fn resident_mib() -> f64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }
 
-/// Activities a second of a process, and what one costs there against one in another process. Both run in turn and for as
-/// many activities, so that whoever else uses the machine disturbs both; of several such pairs the middle counts.
+/// Activities a second of a process, and the cost of one of its activities relative to one of another process. Both
+/// processes run in turn and for as many activities, so that other load on the machine slows both. The results are
+/// medians of several such pairs.
 fn compare(text: &str, other: &str) -> (f64, f64) {
     let (mut rates, mut ratios) = (Vec::new(), Vec::new());
     for _ in 0..7 {
-        let (seconds, count) = run(text, ROOM);
+        let (seconds, count) = run(text);
         let (mut other_seconds, mut other_count) = (0.0, 0);
         while other_count < count {
-            let (seconds, count) = run(other, ROOM);
+            let (seconds, count) = run(other);
             other_seconds += seconds;
             other_count += count;
         }
         rates.push(count as f64 / seconds);
         ratios.push(seconds / count as f64 / (other_seconds / other_count as f64));
     }
-    (middle(rates), middle(ratios))
+    (median(rates), median(ratios))
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
-
-/// Activities that are out at once.
-const ROOM: u64 = 64;
 
 fn main() {
     let mut failed = false;

@@ -1,4 +1,4 @@
-//! Facts about a process, in the order in which they became true. A journal is a list of these.
+//! Events: facts about a process, in the order in which they became true. A journal is a list of events.
 
 use std::sync::Arc;
 
@@ -10,199 +10,200 @@ use xavantes_model::value::Value;
 
 use crate::failure::Failure;
 use crate::id::{ElementId, Time};
-use crate::state::{Outcome, Range, Stop};
+use crate::outcome::{Outcome, StopReason};
+use crate::state::body::Range;
 
-/// A fact.
+/// A fact. The journal stores variants and fields by position, so their order is part of its format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// The process exists; its root element was entered.
     Started {
-        /// The id of the process, which begins every path.
+        /// The id of the process, with which every path begins.
         process: Arc<str>,
         /// The process type of the root.
         root_process: u32,
-        /// The root: a `BODY`, or the controller that was delegated to us.
+        /// The node of the root: a `BODY`, or a controller that another coordinator delegated.
         root: NodeId,
         /// The root's variables.
         variables: Vec<Value>,
-        /// What a delegated root reads from the scopes around it.
+        /// Values that a delegated root reads from the scopes around it.
         captured: Vec<(Input, Value)>,
-        /// How deep in calls of process types the root is.
+        /// The number of calls of process types around the root.
         call_depth: u32,
     },
     /// An element was created, with values for its parameters.
     Entered {
-        /// Its id.
+        /// The new element.
         id: ElementId,
         /// The element around it.
         parent: ElementId,
-        /// What it is, among the nodes of its parent's process type.
+        /// Its node in the parent's process type.
         site: NodeId,
-        /// Which iteration, from 0.
+        /// The number of its iteration, from 0.
         ordinal: u64,
-        /// Values of its variables; empty stands for all nothing.
+        /// Values of its variables. An empty list means that no variable has a value.
         variables: Vec<Value>,
-        /// Until when this try may take.
+        /// When this try times out.
         deadline: Option<Time>,
         /// It will run on another coordinator.
         delegated: bool,
     },
     /// `PRE_CODE` ran.
     Prepared {
-        /// Whose.
+        /// The element.
         id: ElementId,
-        /// What it did.
-        outputs: Outputs,
+        /// The effects of the code.
+        outputs: ScriptOutputs,
     },
-    /// A controller's bounds are known; it runs.
+    /// The engine evaluated the bounds of a controller; its body runs.
     Began {
-        /// Which.
+        /// The controller.
         id: ElementId,
         /// The bounds.
-        begin: Box<Begin>,
+        bounds: Box<Bounds>,
     },
-    /// A `PARWHILE`'s condition failed: it forks no more.
+    /// The condition of a `PARWHILE` was false: it begins no more iterations.
     Closed {
-        /// Which.
+        /// The loop.
         id: ElementId,
     },
     /// `POST_CODE` ran.
     Posted {
-        /// Whose.
+        /// The element.
         id: ElementId,
-        /// What it did.
-        outputs: Outputs,
+        /// The effects of the code.
+        outputs: ScriptOutputs,
     },
-    /// An attempt was handed out.
+    /// The engine handed out an attempt.
     Sent {
-        /// Of which element.
+        /// The element.
         id: ElementId,
-        /// Its number.
+        /// The number of the attempt.
         attempt: u32,
-        /// Until when it may take.
+        /// When the attempt times out.
         deadline: Option<Time>,
     },
-    /// An attempt called a method of a shared object that may change it.
+    /// An attempt called a method that may change a shared object.
     Called {
         /// The element.
         id: ElementId,
-        /// Who in it.
+        /// The caller in the attempt.
         caller: u64,
         /// The number of the call.
         sequence: u64,
-        /// Answers up to this number were received.
+        /// The caller has the answers up to this number.
         acknowledged: u64,
-        /// What was asked.
+        /// The call.
         call: Call,
     },
-    /// An attempt is lost without blame.
+    /// An attempt was lost with its worker or coordinator. This is not a failure of the element.
     Lost {
-        /// Of which element.
+        /// The element.
         id: ElementId,
     },
-    /// Nobody takes the delegated element: it runs here.
+    /// No coordinator accepts a delegated element: it runs here.
     Recalled {
-        /// Which.
+        /// The element.
         id: ElementId,
-        /// Until when this try may take.
+        /// When this try times out.
         deadline: Option<Time>,
     },
-    /// The element winds down: what runs in it is cancelled.
+    /// The element stops: the engine cancels the elements in it.
     Stopping {
-        /// Which.
+        /// The element.
         id: ElementId,
-        /// Why.
-        stop: Stop,
+        /// Why it stops.
+        stop: StopReason,
     },
-    /// `CATCH` takes over.
+    /// `CATCH` begins.
     Catching {
-        /// Of which controller.
+        /// The controller.
         id: ElementId,
-        /// What happened.
+        /// The failure that it handles.
         error: Box<Failure>,
     },
-    /// All but `FINALLY` is over.
+    /// Everything but `FINALLY` ended.
     Finishing {
-        /// Of which controller.
+        /// The controller.
         id: ElementId,
-        /// How it will have ended.
+        /// How it ends after `FINALLY`.
         outcome: Outcome,
-        /// What its loop collects of it.
+        /// The value that its loop collects.
         collected: Option<Value>,
     },
     /// A try failed; the next one begins later.
     Waiting {
-        /// Which element.
+        /// The element.
         id: ElementId,
-        /// When.
+        /// When the next try begins.
         until: Time,
-        /// Why it failed.
+        /// Why the try failed.
         error: Box<Failure>,
     },
-    /// It failed and waits for somebody to decide.
+    /// The element failed and waits until a user retries or cancels it.
     Held {
-        /// Which element.
+        /// The element.
         id: ElementId,
         /// Why it failed.
         error: Box<Failure>,
     },
-    /// A new try begins, from nothing.
+    /// A new try begins from the start.
     Restarted {
-        /// Which element.
+        /// The element.
         id: ElementId,
         /// Values of its variables.
         variables: Vec<Value>,
-        /// Until when this try may take.
+        /// When this try times out.
         deadline: Option<Time>,
     },
-    /// It is over.
+    /// The element ended.
     Ended {
-        /// Which element.
+        /// The element.
         id: ElementId,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
-        /// What an attempt answered: values of the `OUT` and `INOUT` parameters in order.
+        /// Values of the `OUT` and `INOUT` parameters in order, from the answer to an attempt.
         results: Vec<Value>,
-        /// What its loop collects of it.
+        /// The value that its loop collects.
         collected: Option<Value>,
     },
-    /// Somebody paused it.
+    /// A user paused the element.
     Paused {
-        /// Which element.
+        /// The element.
         id: ElementId,
         /// When.
         at: Time,
     },
-    /// Somebody resumed it.
+    /// A user resumed the element.
     Resumed {
-        /// Which element.
+        /// The element.
         id: ElementId,
-        /// How much later the time-outs in it are.
+        /// Milliseconds by which the time-outs in it move.
         shift: u64,
     },
-    /// Somebody changed it.
+    /// A user changed the element with `set`.
     Changed {
-        /// Which element.
+        /// The element.
         id: ElementId,
-        /// What.
-        change: Change,
+        /// The change.
+        change: ElementChange,
     },
-    /// The time, for the history of what follows.
+    /// The time, for the history of the events that follow.
     Clock {
         /// Now.
         at: Time,
     },
-    /// Somebody intervened, with the effects that other facts tell of.
+    /// A user intervened. Other events carry the effects.
     Steered {
-        /// Where.
+        /// The path of the element.
         path: String,
-        /// What was wanted.
+        /// What the user asked for.
         what: String,
     },
 }
 
 impl Event {
-    /// The element that it is about.
+    /// The element that the event is about.
     pub fn element(&self) -> Option<ElementId> {
         match self {
             Event::Started { .. } | Event::Clock { .. } | Event::Steered { .. } => None,
@@ -229,42 +230,42 @@ impl Event {
     }
 }
 
-/// What code assigned and did to shared objects.
+/// The effects of code: assignments, and operations on shared objects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Outputs {
+pub struct ScriptOutputs {
     /// Assignments.
-    pub sets: Vec<(Place, Value)>,
-    /// Shared objects.
+    pub sets: Vec<(AssignmentTarget, Value)>,
+    /// Shared objects that the code created and calls that changed them.
     pub effects: Effects,
 }
 
-/// Where a value is kept.
+/// Where an assignment stores its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum AssignmentTarget {
     /// A variable of a live element.
     Variable {
-        /// Whose.
-        owner: ElementId,
-        /// Which.
-        slot: u32,
-    },
-    /// A parameter of an element that will be created in a live one.
-    Parameter {
         /// The live element.
         owner: ElementId,
-        /// The element to be.
+        /// The position of the variable.
+        slot: u32,
+    },
+    /// A parameter of an element that has not begun.
+    Parameter {
+        /// The live element around it.
+        owner: ElementId,
+        /// The node of the element that has not begun.
         element: NodeId,
-        /// Which.
+        /// The position of the parameter.
         slot: u32,
     },
 }
 
 /// The bounds of a controller.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Begin {
-    /// What a loop counts through.
+pub struct Bounds {
+    /// The iterations of a loop.
     pub range: Option<Range>,
-    /// The cases of a `PARSWITCH` that hold.
+    /// The cases of a `PARSWITCH` whose conditions hold, by position.
     pub selected: Vec<u32>,
     /// `MAX_PARALLEL`.
     pub max: Option<u64>,
@@ -272,9 +273,9 @@ pub struct Begin {
     pub join: Option<u64>,
 }
 
-/// What can be changed in a live element.
+/// What `set` changes in a live element.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Change {
+pub enum ElementChange {
     /// `MAX_PARALLEL`.
     MaxParallel(u64),
     /// `JOIN`.
@@ -283,6 +284,6 @@ pub enum Change {
     Total(u64),
     /// `EXIT_CONDITION`.
     ExitCondition(Arc<str>),
-    /// A parameter of an element that has not begun.
+    /// A parameter of an element that has not begun: its node, the position of the parameter, the value.
     Parameter(NodeId, u32, Value),
 }

@@ -1,4 +1,4 @@
-//! Why an element failed, as its user is told.
+//! Failures: why an element failed, in the form that users and `CATCH` see.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xavantes_model::value::Value;
 
-/// What kind of failure.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// An error in code, or raised by it.
+    /// Code has an error or raised one.
     Code,
-    /// A program ended with a status that means failure.
+    /// An external program ended with a status that means failure.
     Exit,
     /// A try took longer than `TIMEOUT`.
     Timeout,
-    /// Somebody cancelled an element that others need.
+    /// A user cancelled an element that a sequence needs.
     Cancelled,
     /// A parameter is missing or of the wrong type.
     Parameter,
-    /// A limit was reached: steps, memory, depth of calls.
+    /// Code reached a limit on steps or memory, or calls of process types on their depth.
     Limit,
-    /// The worker could not run it.
+    /// The worker could not run the activity.
     Worker,
 }
 
 impl FailureKind {
-    /// The word for it, in code (`error.kind`) and output.
+    /// The name of the kind in code (`error.kind`) and output.
     pub fn name(self) -> &'static str {
         match self {
             FailureKind::Code => "code",
@@ -44,28 +44,28 @@ impl FailureKind {
 /// Why an element failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind.
+    /// The kind of the failure.
     pub kind: FailureKind,
     /// What happened, in one sentence.
     pub message: String,
-    /// The element in which it happened.
+    /// The path of the element in which it happened.
     pub path: String,
     /// The line in the definition.
     pub line: Option<u32>,
-    /// The activity manager that ran it.
+    /// The activity manager that ran the activity.
     pub worker: Option<String>,
-    /// The exit status of a program.
+    /// The exit status of the external program.
     pub exit_status: Option<i32>,
-    /// The last lines of its error output.
+    /// The last lines of the program's error output.
     pub stderr: Option<String>,
-    /// A failure during whose handling this one happened.
+    /// The failure that `CATCH` or `FINALLY` handled when this one happened.
     pub cause: Option<Box<Failure>>,
-    /// To try again would be of no use.
+    /// A retry would fail in the same way.
     pub permanent: bool,
 }
 
 impl Failure {
-    /// A failure of that kind; the engine fills in the path.
+    /// A failure of that kind. The engine adds the path.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -80,14 +80,14 @@ impl Failure {
         }
     }
 
-    /// The same with its line in the definition.
+    /// Sets the line in the definition.
     #[must_use]
     pub fn at_line(mut self, line: u32) -> Self {
         self.line = Some(line);
         self
     }
 
-    /// The same, happened while another one was handled.
+    /// Adds `before` as the first cause: this failure happened while `CATCH` or `FINALLY` handled it.
     #[must_use]
     pub(crate) fn while_handling(mut self: Box<Self>, before: Box<Failure>) -> Box<Self> {
         self.cause = Some(match self.cause.take() {
@@ -97,7 +97,7 @@ impl Failure {
         self
     }
 
-    /// What `CATCH` finds in `error`.
+    /// The value of `error` in `CATCH`.
     pub fn to_value(&self) -> Value {
         let text = |text: &str| Value::from(text);
         let mut map = BTreeMap::<Arc<str>, Value>::new();

@@ -1,5 +1,5 @@
-//! What has become of a process so far, in little room: numbers for each place of the definitions, the first failures,
-//! the last interventions.
+//! The history of a process in bounded space: counts for each node of the definitions, the first failures, and the last
+//! interventions of users.
 
 use std::collections::VecDeque;
 
@@ -9,38 +9,38 @@ use xavantes_model::definition::NodeId;
 use crate::failure::Failure;
 use crate::id::Time;
 
-/// Failures that are remembered: the first ones.
-pub const MOST_FAILURES: usize = 32;
-/// Interventions that are remembered: the last ones.
-pub const MOST_STEERED: usize = 100;
-/// Of the texts of a failure so many bytes are remembered.
-const LONGEST_TEXT: usize = 2048;
-/// How late the clock in which times are noted may be, in milliseconds.
-const COARSE: u64 = 1000;
+/// Upper bound on the failures in a history, which records the first ones.
+pub const MAX_RECORDED_FAILURES: usize = 32;
+/// Upper bound on the interventions in a history, which records the last ones.
+pub const MAX_RECORDED_INTERVENTIONS: usize = 100;
+/// Upper bound on each text of a recorded failure.
+const MAX_TEXT_BYTES: usize = 2048;
+/// How much the clock of a history may lag behind the time. Each update of the clock is an event in the journal.
+const MAX_CLOCK_LAG_MS: u64 = 1000;
 
-/// What has become of all elements at one place of the definitions.
+/// Counts of the elements at one node of the definitions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Elements that were created.
+    /// Elements that began.
     pub began: u64,
     /// Elements that completed.
     pub completed: u64,
-    /// Elements that failed for good.
+    /// Elements that failed permanently.
     pub failed: u64,
     /// Elements that were cancelled.
     pub cancelled: u64,
-    /// Tries after the first of an element.
+    /// Tries of an element after its first.
     pub retried: u64,
-    /// Attempts that were lost with whoever had them.
+    /// Attempts that were lost with their worker or coordinator.
     pub lost: u64,
-    /// When the first of them began.
+    /// When the first element began.
     pub first: Time,
-    /// When the last of them ended.
+    /// When the last element ended.
     pub last: Time,
 }
 
 impl Tally {
-    /// Adds what happened elsewhere.
+    /// Adds the counts of another coordinator.
     pub fn add(&mut self, other: &Tally) {
         self.first = if self.began == 0 { other.first } else { self.first.min(other.first) };
         self.last = self.last.max(other.last);
@@ -53,29 +53,30 @@ impl Tally {
     }
 }
 
-/// Somebody intervened.
+/// An intervention of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Steered {
+pub struct Intervention {
     /// When.
     pub at: Time,
-    /// Where.
+    /// The path of the element.
     pub path: String,
-    /// What was wanted.
+    /// What the user asked for.
     pub what: String,
 }
 
-/// The history of a process. As large as the definitions, however long it runs.
+/// The history of a process. Its size depends on the definitions, not on how long the process runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
+    /// The time of the last clock event.
     clock: Time,
-    /// By process type and node.
+    /// Counts by process type and node.
     tallies: Vec<Vec<Tally>>,
     failures: Vec<(Time, Failure)>,
-    steered: VecDeque<Steered>,
+    interventions: VecDeque<Intervention>,
 }
 
 impl History {
-    /// The places where there were elements, as process type and node.
+    /// The counts of every node that had elements, with its process type and number.
     pub fn tallies(&self) -> impl Iterator<Item = ((u32, u32), &Tally)> {
         let nodes = self.tallies.iter().enumerate();
         let all = nodes.flat_map(|(process, tallies)| {
@@ -84,43 +85,43 @@ impl History {
         all.filter(|(_, tally)| tally.began > 0)
     }
 
-    /// The first failures, each where it happened.
+    /// The first failures, each with its time. A failure is recorded only where it happened.
     pub fn failures(&self) -> &[(Time, Failure)] {
         &self.failures
     }
 
-    /// The last interventions.
-    pub fn steered(&self) -> impl Iterator<Item = &Steered> {
-        self.steered.iter()
+    /// The last interventions of users.
+    pub fn interventions(&self) -> impl Iterator<Item = &Intervention> {
+        self.interventions.iter()
     }
 
-    /// Is the clock too late for what happens now?
-    pub(crate) fn is_late(&self, now: Time) -> bool {
-        now.0 >= self.clock.0.saturating_add(COARSE)
+    /// The clock lags too far behind for an event that happens now.
+    pub(crate) fn is_clock_late(&self, now: Time) -> bool {
+        now.0 >= self.clock.0.saturating_add(MAX_CLOCK_LAG_MS)
     }
 
     pub(crate) fn set_clock(&mut self, at: Time) {
         self.clock = at;
     }
 
-    pub(crate) fn began(&mut self, process: u32, node: NodeId) {
+    pub(crate) fn on_entered(&mut self, process: u32, node: NodeId) {
         let clock = self.clock;
-        let tally = self.at(process, node);
+        let tally = self.tally_mut(process, node);
         if tally.began == 0 {
             tally.first = clock;
         }
         tally.began += 1;
     }
 
-    /// An element ended, after which `count` counts one more.
-    pub(crate) fn ended(&mut self, process: u32, node: NodeId, count: fn(&mut Tally) -> &mut u64) {
+    /// An element ended; `count` selects the counter of its outcome.
+    pub(crate) fn on_ended(&mut self, process: u32, node: NodeId, count: fn(&mut Tally) -> &mut u64) {
         let clock = self.clock;
-        let tally = self.at(process, node);
+        let tally = self.tally_mut(process, node);
         tally.last = clock;
         *count(tally) += 1;
     }
 
-    pub(crate) fn at(&mut self, process: u32, node: NodeId) -> &mut Tally {
+    pub(crate) fn tally_mut(&mut self, process: u32, node: NodeId) -> &mut Tally {
         let (process, node) = (process as usize, node.index());
         if self.tallies.len() <= process {
             self.tallies.resize(process + 1, Vec::new());
@@ -132,25 +133,25 @@ impl History {
         &mut tallies[node]
     }
 
-    pub(crate) fn wants_failures(&self) -> bool {
-        self.failures.len() < MOST_FAILURES
+    pub(crate) fn has_space_for_failures(&self) -> bool {
+        self.failures.len() < MAX_RECORDED_FAILURES
     }
 
-    pub(crate) fn failed(&mut self, failure: &Failure) {
-        let short = |text: &String| text[..text.floor_char_boundary(LONGEST_TEXT)].to_owned();
+    pub(crate) fn on_failed(&mut self, failure: &Failure) {
+        let shorten = |text: &String| text[..text.floor_char_boundary(MAX_TEXT_BYTES)].to_owned();
         let failure = Failure {
-            message: short(&failure.message),
-            stderr: failure.stderr.as_ref().map(short),
+            message: shorten(&failure.message),
+            stderr: failure.stderr.as_ref().map(shorten),
             cause: None,
             ..failure.clone()
         };
         self.failures.push((self.clock, failure));
     }
 
-    pub(crate) fn was_steered(&mut self, path: &str, what: &str) {
-        if self.steered.len() == MOST_STEERED {
-            self.steered.pop_front();
+    pub(crate) fn on_steered(&mut self, path: &str, what: &str) {
+        if self.interventions.len() == MAX_RECORDED_INTERVENTIONS {
+            self.interventions.pop_front();
         }
-        self.steered.push_back(Steered { at: self.clock, path: path.to_owned(), what: what.to_owned() });
+        self.interventions.push_back(Intervention { at: self.clock, path: path.to_owned(), what: what.to_owned() });
     }
 }

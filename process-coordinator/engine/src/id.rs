@@ -1,21 +1,22 @@
-//! Names of things in a running process, and time as it is handed in.
+//! The ids of elements, and time as the driver passes it in.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An element instance. Places are used again, but with another generation, so an id never comes to mean another element.
+/// The id of an element instance. The engine reuses an index with another generation, so an id never comes to mean
+/// another element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ElementId {
-    /// Its place in the state.
+    /// The element's index in the table of live elements.
     pub index: u32,
-    /// How often that place was used before.
+    /// The number of elements that had this index before.
     pub generation: u32,
 }
 
 impl ElementId {
-    /// Both parts in one number.
+    /// Generation and index in one number.
     pub fn bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -27,12 +28,12 @@ impl fmt::Display for ElementId {
     }
 }
 
-/// Milliseconds since some beginning that the driver chose.
+/// Milliseconds since an origin that the driver chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// So much later.
+    /// The time when `duration` has passed since this one.
     #[must_use]
     pub fn after(self, duration: Duration) -> Time {
         Time(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))

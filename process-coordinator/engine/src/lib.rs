@@ -1,43 +1,52 @@
 //! The interpreter of processes, without I/O, clock or threads.
 //!
-//! [`Engine::step`] takes an [`Input`] (what happened) and yields [`Event`]s (facts to be journaled) and [`Command`]s
-//! (effects wanted). The state changes through `apply(event)` alone, live and in replay, so that the journal and the
-//! state cannot disagree. What to do next is always read off the state, never remembered beside it: after any prefix of
-//! the journal the engine goes on from there.
+//! [`Engine::step`] takes an [`Input`] (what happened) and yields [`Event`]s (facts to journal) and [`Command`]s (effects
+//! wanted). The state changes through `apply(event)` alone, live and in replay, so the journal and the state cannot
+//! disagree. The engine decides from the state alone, so it can go on after any prefix of the journal.
 //!
-//! | file | is about |
+//! | module | is about |
 //! |---|---|
-//! | `state` | what is alive in a process |
-//! | `event`, `apply` | facts, and what each does to the state |
-//! | `engine` | the agenda: who has something to do, and room to do it |
-//! | `scope` | values: binding parameters, running scripts |
-//! | `flow` | controllers: what comes next in a sequence, switch, loop or `PAR` |
-//! | `ending` | failure, `CATCH`, `FINALLY`, retries, ends |
-//! | `attempt` | activities and delegated subtrees: attempts and their answers, calls of shared objects |
-//! | `history` | what has become of everything, in numbers |
-//! | `steer` | paths; cancel, pause, resume, retry and set |
-//! | `view` | what a monitor sees |
+//! | `engine` | the engine: steps, the agenda, capacity |
+//! | `start` | engines for new processes, from snapshots and from journals |
+//! | `input`, `rejection` | what happened, and why an input changed nothing |
+//! | `output`, `event`, `command` | what steps yield: facts and wanted effects |
+//! | `state` | the live elements of a process |
+//! | `decide` | what each element does next |
+//! | `apply` | the effect of each event on the state |
+//! | `outcome`, `failure` | how elements end, and why they fail |
+//! | `history` | counts, failures and interventions of the past |
+//! | `view` | live elements as monitoring sees them |
+//! | `id` | ids of elements, and time |
 
 mod apply;
-mod attempt;
-mod ending;
+mod command;
+mod decide;
 mod engine;
 mod event;
 mod failure;
-mod flow;
 mod history;
 mod id;
 mod input;
-mod scope;
+mod outcome;
+mod output;
+mod rejection;
+mod start;
 mod state;
-mod steer;
 mod view;
 
-pub use engine::{Engine, MAX_CALL_DEPTH, Output, Product, Root, Start};
-pub use event::{Begin, Change, Event, Outputs, Place};
+pub use apply::ApplyError;
+pub use command::{Command, Delegation};
+pub use decide::parameters::MAX_CALL_DEPTH;
+pub use engine::Engine;
+pub use event::{AssignmentTarget, Bounds, ElementChange, Event, ScriptOutputs};
 pub use failure::{Failure, FailureKind};
-pub use history::{History, MOST_FAILURES, MOST_STEERED, Steered, Tally};
+pub use history::{History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally};
 pub use id::{ElementId, Time};
-pub use input::{Action, Answer, Command, Delegation, Input, Rejection, SharedCall};
-pub use state::{Outcome, Range, State, Stop};
-pub use view::{Condition, View};
+pub use input::{Action, Answer, Input, SharedCall};
+pub use outcome::{Outcome, StopReason};
+pub use output::{Product, StepOutput};
+pub use rejection::Rejection;
+pub use start::{Root, Start};
+pub use state::body::Range;
+pub use state::{Counts, EngineState};
+pub use view::{Condition, EndedCounts, View};

@@ -1,4 +1,4 @@
-//! What a monitor sees of a live element.
+//! Live elements as monitoring sees them.
 
 use std::sync::Arc;
 
@@ -8,64 +8,77 @@ use xavantes_model::value::Value;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::id::{ElementId, Time};
-use crate::input::Rejection;
-use crate::state::{Body, Phase, Stop};
-use crate::steer::Found;
+use crate::outcome::StopReason;
+use crate::rejection::Rejection;
+use crate::state::body::Body;
+use crate::state::instance::Phase;
+use crate::state::path::PathTarget;
 
-/// How an element is.
+/// The condition of an element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Condition {
-    /// It was not created yet, or it ended and left nothing.
+    /// It has not begun, or has ended.
     Absent,
-    /// It waits for room.
+    /// It waits for capacity.
     Ready,
     /// It runs.
     Running,
-    /// It winds down.
+    /// It stops, or runs its `FINALLY`.
     Stopping,
-    /// A try failed and the next begins later.
+    /// A try failed; the next begins at that time.
     Waiting(Time, Box<Failure>),
-    /// It failed and waits for a decision.
+    /// It failed, and waits until a user retries or cancels it.
     Held(Box<Failure>),
 }
 
-/// A live element, seen from outside.
+/// A live element as monitoring sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
-    /// Its path.
+    /// The path of the element.
     pub path: String,
-    /// Its tag in the definition.
+    /// The tag in the definition.
     pub tag: &'static str,
-    /// The name of its type, for activities and subprocesses.
+    /// The name of the activity or process type, for activities and subprocesses.
     pub type_name: Option<String>,
-    /// How it is.
+    /// The condition.
     pub condition: Condition,
-    /// It or something around it is paused.
+    /// The element, or an element around it, is paused.
     pub paused: bool,
-    /// It runs on another coordinator.
+    /// The element runs on another coordinator.
     pub delegated: bool,
-    /// An attempt of it is out.
-    pub out: bool,
-    /// The number of its last attempt.
+    /// An attempt is outstanding.
+    pub outstanding: bool,
+    /// The number of the last attempt.
     pub attempts: u32,
-    /// Of a loop or parallel controller: how many of its elements completed, failed, were cancelled.
-    pub ended: Option<(u64, u64, u64)>,
-    /// Of a counted loop: how many iterations there will be.
+    /// The ended elements of a loop or parallel controller.
+    pub ended: Option<EndedCounts>,
+    /// The number of iterations of a loop, if something other than a condition bounds it.
     pub total: Option<u64>,
-    /// What is alive in it.
+    /// The live elements directly in the element.
     pub children: Vec<ElementId>,
 }
 
+/// How many elements of a loop or parallel controller ended in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedCounts {
+    /// Elements that completed.
+    pub completed: u64,
+    /// Elements that failed permanently.
+    pub failed: u64,
+    /// Elements that were cancelled.
+    pub cancelled: u64,
+}
+
 impl Engine {
-    /// The element at a path.
+    /// The live element at a path; `None` if that element has not begun or has ended.
     pub fn find(&self, path: &str) -> Result<Option<ElementId>, Rejection> {
         match self.state.find(&self.program, path)? {
-            Found::Live(id) => Ok(Some(id)),
-            Found::Absent { .. } => Ok(None),
+            PathTarget::Live(id) => Ok(Some(id)),
+            PathTarget::Absent { .. } => Ok(None),
         }
     }
 
-    /// The id that begins every path.
+    /// The id of the process, with which every path begins.
     pub fn id(&self) -> &Arc<str> {
         &self.state.process
     }
@@ -75,7 +88,7 @@ impl Engine {
         self.state.root.filter(|id| self.state.instances.get(*id).is_some())
     }
 
-    /// Was the whole process cancelled?
+    /// The whole process is being cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.root().and_then(|root| self.state.instances.get(root)).is_some_and(|root| root.is_cancelled())
     }
@@ -85,7 +98,7 @@ impl Engine {
         self.state.path(&self.program, id)
     }
 
-    /// The activity type and the parameters of an activity that was handed out.
+    /// The activity type and the parameters of a live activity.
     pub fn activity(&self, id: ElementId) -> Option<(usize, &[Value])> {
         let instance = self.state.instances.get(id)?;
         match self.program.node(instance.site_process as usize, instance.site).kind {
@@ -94,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// What is to be seen of a live element.
+    /// A live element as monitoring sees it.
     pub fn view(&self, id: ElementId) -> Option<View> {
         let instance = self.state.instances.get(id)?;
         let site = self.program.node(instance.site_process as usize, instance.site);
@@ -110,18 +123,24 @@ impl Engine {
             condition: match &instance.phase {
                 Phase::Ready => Condition::Ready,
                 Phase::Stopping(_) | Phase::Finishing { .. } => Condition::Stopping,
-                Phase::Out(out) if matches!(out.stop, Some(Stop::Cancelled)) => Condition::Stopping,
+                Phase::Outstanding(attempt) if matches!(attempt.stop, Some(StopReason::Cancelled)) => {
+                    Condition::Stopping
+                }
                 Phase::Waiting { until, error } => Condition::Waiting(*until, error.clone()),
                 Phase::Held(error) => Condition::Held(error.clone()),
                 _ => Condition::Running,
             },
             paused: self.is_paused(id),
             delegated: instance.delegated,
-            out: matches!(instance.phase, Phase::Out(_)),
+            outstanding: matches!(instance.phase, Phase::Outstanding(_)),
             attempts: instance.attempts,
-            ended: join.map(|join| (join.completed, join.failed, join.cancelled)),
+            ended: join.map(|join| EndedCounts {
+                completed: join.completed,
+                failed: join.failed,
+                cancelled: join.cancelled,
+            }),
             total: match &instance.body {
-                Body::Loop(it) if it.range.total() != u64::MAX => Some(it.range.total()),
+                Body::Loop(body) if body.range.total() != u64::MAX => Some(body.range.total()),
                 _ => None,
             },
             children: instance.children().collect(),

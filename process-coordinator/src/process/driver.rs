@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use xavantes_engine::{
-    Action, Answer, Command, Delegation, ElementId, Engine, Event, Input, Outcome, Output, Product, Rejection, Root,
-    Time,
+    Action, Answer, Command, Delegation, ElementId, Engine, Event, Input, Outcome, Product, Rejection, Root,
+    StepOutput, Time,
 };
 use xavantes_model::digest::Digest;
 use xavantes_model::script::Sandbox;
@@ -168,7 +168,7 @@ pub struct Driver<R, V> {
     engine: Engine,
     root: Root,
     program: Arc<v1::Program>,
-    output: Output,
+    output: StepOutput,
     notes: Vec<Note>,
     effects: Vec<Effect<R, V>>,
     places: Places,
@@ -201,7 +201,7 @@ pub struct Driver<R, V> {
 
 impl<R, V> Driver<R, V> {
     /// A process that begins; the output of its start is to be recorded with its head ([`Self::first`]).
-    pub fn new(id: Arc<str>, engine: Engine, root: Root, program: Arc<v1::Program>, output: Output) -> Self {
+    pub fn new(id: Arc<str>, engine: Engine, root: Root, program: Arc<v1::Program>, output: StepOutput) -> Self {
         Self {
             id,
             engine,
@@ -246,7 +246,7 @@ impl<R, V> Driver<R, V> {
         kept: Kept,
     ) -> (Self, Vec<Recovered>) {
         let engine = Engine::restore(program, kept.state);
-        let mut driver = Self::new(id, engine, root, wire, Output::default());
+        let mut driver = Self::new(id, engine, root, wire, StepOutput::default());
         (driver.places, driver.elsewhere, driver.now) = (kept.places, kept.elsewhere, Time(kept.at));
         (driver.lineage, driver.reused, driver.took) = (kept.lineage, kept.reused, kept.took);
         let mut out: Vec<Recovered> = Vec::new();
@@ -288,9 +288,9 @@ impl<R, V> Driver<R, V> {
     /// What may be out at once: its share, but not more activities than that.
     pub fn set_share(&mut self, share: Share, most: u64) {
         self.room = share.room.min(most);
-        self.engine.set_room(self.room.saturating_add(self.extra));
-        self.engine.set_delegations(share.delegations);
-        self.engine.set_auto_delegations(share.auto_delegations);
+        self.engine.set_capacity(self.room.saturating_add(self.extra));
+        self.engine.set_max_delegations(share.delegations);
+        self.engine.set_max_auto_delegations(share.auto_delegations);
     }
 
     /// Makes room for those for which results are looked for, or takes it back.
@@ -299,7 +299,7 @@ impl<R, V> Driver<R, V> {
         if extra != self.extra {
             self.go_on |= extra > self.extra;
             self.extra = extra;
-            self.engine.set_room(self.room.saturating_add(extra));
+            self.engine.set_capacity(self.room.saturating_add(extra));
         }
     }
 
@@ -346,7 +346,7 @@ impl<R, V> Driver<R, V> {
             failed: counts.failed + self.elsewhere.failed,
             // To the engine it was an attempt, too.
             attempts: counts.attempts.saturating_sub(self.reused) + self.elsewhere.attempts,
-            running: counts.out,
+            running: counts.outstanding,
             reused: self.reused + self.elsewhere.reused,
         }
     }
@@ -423,7 +423,7 @@ impl<R, V> Driver<R, V> {
             }
             Incoming::Asked { key, verdict } => {
                 let view = self.engine.view(element_from(key.element));
-                let waits = view.is_some_and(|view| view.out && view.attempts == key.attempt);
+                let waits = view.is_some_and(|view| view.outstanding && view.attempts == key.attempt);
                 let decided = if waits { Ok(()) } else { Err(Rejection::Ended) };
                 self.effects.push(Effect::Decide(verdict, decided));
             }
@@ -437,7 +437,7 @@ impl<R, V> Driver<R, V> {
 
     fn note_steered(&mut self, decided: &Result<(), Rejection>, path: String, wanted: String) {
         if decided.is_ok() {
-            self.engine.note_steered(path, wanted, &mut self.output);
+            self.engine.record_intervention(path, wanted, &mut self.output);
         }
     }
 
@@ -583,7 +583,7 @@ impl<R, V> Driver<R, V> {
 
     /// Is this the attempt that is out?
     fn is_out(&self, key: &AttemptKey) -> bool {
-        self.engine.view(element_from(key.element)).is_some_and(|view| view.out && view.attempts == key.attempt)
+        self.engine.view(element_from(key.element)).is_some_and(|view| view.outstanding && view.attempts == key.attempt)
     }
 
     /// How files were made, if an attempt made some, and which.
@@ -655,7 +655,7 @@ impl<R, V> Driver<R, V> {
         let nothing = || Rejection::NotPossible(format!("{path} does not run elsewhere").into());
         let element = self.engine.find(path)?.ok_or_else(nothing)?;
         let view = self.engine.view(element).ok_or_else(nothing)?;
-        if !view.out {
+        if !view.outstanding {
             return Err(nothing());
         }
         let key = AttemptKey::new(self.id.clone(), element.bits(), view.attempts);

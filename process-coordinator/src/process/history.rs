@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
-use xavantes_engine::{Failure, History, MOST_FAILURES, MOST_STEERED, Root, Steered, Tally, Time};
+use xavantes_engine::{
+    Failure, History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Root, Tally, Time,
+};
 use xavantes_model::definition::{Kind, Node, NodeId, Program};
 use xavantes_model::diagnostic::did_you_mean;
 use xavantes_proto::v1;
@@ -17,7 +19,7 @@ pub struct Past {
     /// By process type and node.
     tallies: BTreeMap<(u32, u32), Tally>,
     failures: Vec<(Time, Failure)>,
-    steered: Vec<Steered>,
+    steered: Vec<Intervention>,
     /// By activity type.
     took: BTreeMap<u32, Took>,
 }
@@ -104,7 +106,7 @@ impl Past {
         Self {
             tallies: history.tallies().map(|(place, it)| (place, tally(it))).collect(),
             failures: history.failures().iter().map(|(at, failure)| (when(*at), failure.clone())).collect(),
-            steered: history.steered().map(|it| Steered { at: when(it.at), ..it.clone() }).collect(),
+            steered: history.interventions().map(|it| Intervention { at: when(it.at), ..it.clone() }).collect(),
             took: BTreeMap::new(),
         }
     }
@@ -130,10 +132,10 @@ impl Past {
         }
         self.failures.extend(other.failures.iter().cloned());
         self.failures.sort_by_key(|(at, _)| *at);
-        self.failures.truncate(MOST_FAILURES);
+        self.failures.truncate(MAX_RECORDED_FAILURES);
         self.steered.extend(other.steered.iter().cloned());
         self.steered.sort_by_key(|it| it.at);
-        self.steered.drain(..self.steered.len().saturating_sub(MOST_STEERED));
+        self.steered.drain(..self.steered.len().saturating_sub(MAX_RECORDED_INTERVENTIONS));
         other.took.iter().for_each(|(activity, took)| self.add_taken(*activity, took));
     }
 
@@ -181,7 +183,9 @@ impl Past {
         for v1::Remark { at_ms, path, what } in wire.remarks {
             match what {
                 Some(v1::remark::What::Failed(why)) => past.failures.push((Time(at_ms), failure_from(why))),
-                Some(v1::remark::What::Steered(what)) => past.steered.push(Steered { at: Time(at_ms), path, what }),
+                Some(v1::remark::What::Steered(what)) => {
+                    past.steered.push(Intervention { at: Time(at_ms), path, what })
+                }
                 None => {}
             }
         }

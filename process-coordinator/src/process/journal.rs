@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use xavantes_engine::{Event, State};
+use xavantes_engine::{EngineState, Event};
 use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 
@@ -124,7 +124,7 @@ pub struct Kept {
     /// The engine's clock.
     pub at: u64,
     /// The engine's state.
-    pub state: State,
+    pub state: EngineState,
     /// Where delegated attempts are.
     pub places: Places,
     /// What became of subtrees that ended elsewhere.

@@ -350,7 +350,7 @@ impl Runner {
     /// Is it worth while to write now, or better to wait a little for more?
     fn is_enough(&self) -> bool {
         let waiting = self.driver.waiting();
-        waiting == 0 || waiting >= MANY || self.driver.engine().state().counts().out < MANY_OUT
+        waiting == 0 || waiting >= MANY || self.driver.engine().state().counts().outstanding < MANY_OUT
     }
 
     fn write(&self, entry: Option<&Entry>, keeps: &[Keep]) -> Writing {
@@ -713,9 +713,9 @@ fn describe(view: &View) -> v1::Element {
         paused: view.paused,
         delegated: view.delegated,
         attempts: view.attempts,
-        completed: view.ended.map(|ended| ended.0),
-        failed: view.ended.map(|ended| ended.1),
-        cancelled: view.ended.map(|ended| ended.2),
+        completed: view.ended.map(|ended| ended.completed),
+        failed: view.ended.map(|ended| ended.failed),
+        cancelled: view.ended.map(|ended| ended.cancelled),
         total: view.total,
         failure: why,
         ..v1::Element::default()

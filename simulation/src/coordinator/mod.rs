@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use xavantes_engine::{ElementId, Engine, Outcome, Output, Rejection, Root, Start, Time};
+use xavantes_engine::{ElementId, Engine, Outcome, Rejection, Root, Start, StepOutput, Time};
 use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::attempt::AttemptKey;

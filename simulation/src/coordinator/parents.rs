@@ -65,7 +65,7 @@ impl World<'_> {
         let root = start.root;
         let program = self.tools.program.clone();
         let process_type = program.processes[root.process].name.to_string();
-        let mut output = Output::default();
+        let mut output = StepOutput::default();
         let Ok(engine) = Engine::start(program, start, Time(0), &mut output) else { return Err(reply) };
         let mut driver = Driver::new(id.clone(), engine, root, self.tools.wire.clone(), output);
         let (origin, parent) = match parent {

@@ -66,7 +66,7 @@ impl World<'_> {
         let now = Time(runner.began.0 + clock.saturating_sub(runner.began.1).as_millis() as u64);
         let out = |runner: &Runner, key: &AttemptKey| {
             let view = runner.driver.engine().view(element_of(key));
-            view.is_some_and(|view| view.out && view.attempts == key.attempt)
+            view.is_some_and(|view| view.outstanding && view.attempts == key.attempt)
         };
         if let Incoming::Answered { key, .. } = &mut happened
             && self.mutation == Some(Mutation::ForgetAttemptNumber)

@@ -1,10 +1,10 @@
-//! Cancelling, at every kind of element and in every phase.
+//! `cancel`, at every kind of element and in every phase.
 
-use crate::kit::{body, run, setup};
+use crate::harness::{body, run, setup};
 use xavantes_engine::{Action, FailureKind};
 
 #[test]
-fn to_cancel_a_process_stops_everything_in_it_at_once() {
+fn cancelling_a_process_stops_everything_in_it_at_once() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/>
         <FOR NAME="f" TO="2"><ITERATE><SWITCH NAME="s"><CASE CONDITION="true"><ACTIVITY TYPE="Do" NAME="b"/></CASE>
         </SWITCH></ITERATE></FOR>
@@ -23,7 +23,7 @@ fn to_cancel_a_process_stops_everything_in_it_at_once() {
 }
 
 #[test]
-fn whatever_a_cancelled_attempt_answers_it_was_cancelled() {
+fn a_cancelled_attempt_ends_cancelled_whatever_it_answers() {
     use xavantes_engine::{Answer, Failure};
     for answer in [
         Answer::Cancelled,
@@ -41,7 +41,7 @@ fn whatever_a_cancelled_attempt_answers_it_was_cancelled() {
 }
 
 #[test]
-fn in_a_sequence_the_scope_fails_unless_the_element_may_fail() {
+fn a_cancelled_element_fails_its_sequence_unless_on_failure_is_continue() {
     let text = |policy: &str| format!(r#"<ACTIVITY TYPE="Do" NAME="a" {policy}/><ACTIVITY TYPE="Do" NAME="b"/>"#);
     let mut first = run(&text(""));
     first.cancel("a");
@@ -54,11 +54,11 @@ fn in_a_sequence_the_scope_fails_unless_the_element_may_fail() {
     let mut third = run(&text(r#"RETRIES="5""#));
     third.cancel("a");
     third.stopped("a");
-    assert_eq!(third.failure().kind, FailureKind::Cancelled, "it is not tried again");
+    assert_eq!(third.failure().kind, FailureKind::Cancelled, "a cancelled element is not retried");
 }
 
 #[test]
-fn in_a_parallel_controller_the_others_go_on() {
+fn a_cancelled_element_of_a_parallel_controller_leaves_the_others_running() {
     for (text, paths) in [
         (r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#, ["p/a", "p/b"]),
         (
@@ -97,7 +97,7 @@ fn elements_that_wait_for_a_cancelled_one_are_cancelled_too() {
 }
 
 #[test]
-fn what_waits_or_is_held_or_ready_is_cancelled_at_once() {
+fn a_waiting_held_or_ready_element_is_cancelled_at_once() {
     let mut waiting = run(r#"<ACTIVITY TYPE="Do" NAME="a" RETRIES="1" RETRY_DELAY="1h"/>"#);
     waiting.fail("a");
     waiting.cancel("a");
@@ -109,18 +109,18 @@ fn what_waits_or_is_held_or_ready_is_cancelled_at_once() {
     held.cancel("");
     held.cancelled();
 
-    let mut ready = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).room(0).run();
+    let mut ready = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).capacity(0).run();
     ready.cancel("");
     ready.cancelled();
 }
 
 #[test]
-fn a_controller_that_waits_for_room_is_cancelled_too() {
+fn a_controller_that_waits_for_capacity_can_be_cancelled() {
     let mut run = setup(&body(
         r#"<PARFOR NAME="f" TO="9"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>
         </PARFOR>"#,
     ))
-    .room(1)
+    .capacity(1)
     .run();
     run.cancel("f");
     run.stopped("f/[1]/a");
@@ -144,7 +144,7 @@ const FINALLY: &str = r#"<PAR NAME="p"><BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME=
     <POST_CODE>result = {p.completed, p.cancelled}</POST_CODE>"#;
 
 #[test]
-fn a_cancel_during_finally_lets_it_go_on_to_its_end() {
+fn a_cancel_during_finally_lets_it_run_to_its_end() {
     let mut run = run(FINALLY);
     run.done("p/b/a");
     run.cancel("p/b");
@@ -155,21 +155,21 @@ fn a_cancel_during_finally_lets_it_go_on_to_its_end() {
 }
 
 #[test]
-fn to_cancel_twice_cuts_finally_short() {
+fn a_second_cancel_cancels_finally() {
     let mut run = run(FINALLY);
     run.cancel("p/b");
-    assert_eq!(run.refused("p/b", Action::Cancel), "P/p/b is being cancelled");
+    assert_eq!(run.refused("p/b", Action::Cancel), "P/p/b is being cancelled already");
     run.stopped("p/b/a");
     assert_eq!(run.running(), ["p/b/finally/f"]);
     run.cancel("p/b");
     assert_eq!(run.stopping(), ["p/b/finally/f"]);
-    assert_eq!(run.refused("p/b", Action::Cancel), "P/p/b is being cancelled");
+    assert_eq!(run.refused("p/b", Action::Cancel), "P/p/b is being cancelled already");
     run.stopped("p/b/finally/f");
     assert_eq!(run.result(), "[0,1]");
 }
 
 #[test]
-fn to_cancel_a_process_twice_cuts_every_finally_in_it_short() {
+fn a_second_cancel_of_a_process_cancels_every_finally_in_it() {
     let mut run = run(FINALLY);
     run.cancel("");
     run.stopped("p/b/a");
@@ -184,7 +184,7 @@ fn an_activity_is_asked_to_stop_once() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" TIMEOUT="1s"/>"#);
     run.cancel("a");
     assert_eq!(run.commands.len(), 1);
-    assert_eq!(run.refused("a", Action::Cancel), "P/a is being cancelled");
+    assert_eq!(run.refused("a", Action::Cancel), "P/a is being cancelled already");
     run.advance(5000);
     run.cancel("");
     assert_eq!(run.commands.len(), 0);
@@ -207,7 +207,7 @@ fn a_cancel_after_a_time_out_or_a_retry_wins() {
 }
 
 #[test]
-fn what_has_ended_or_not_begun_cannot_be_cancelled() {
+fn an_element_that_has_ended_or_not_begun_cannot_be_cancelled() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         <ACTIVITY TYPE="Do" NAME="last"/>"#);
     run.done("a");

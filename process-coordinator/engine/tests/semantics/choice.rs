@@ -1,6 +1,6 @@
 //! `SWITCH`, `PARSWITCH`, `DEFAULT`.
 
-use crate::kit::{document, run, setup};
+use crate::harness::{document, run, setup};
 use xavantes_engine::FailureKind;
 
 fn switch(tag: &str, number: i64) -> Vec<String> {
@@ -50,7 +50,7 @@ fn every_value_but_false_and_nil_holds() {
 }
 
 #[test]
-fn a_switch_does_not_look_at_conditions_behind_the_first_that_holds() {
+fn a_switch_does_not_evaluate_conditions_after_the_first_that_holds() {
     let text = r#"<SWITCH NAME="s"><CASE CONDITION="true"/><CASE CONDITION="error('looked')"/></SWITCH>"#;
     run(text).completed();
     let run = run(&text.replace("SWITCH", "PARSWITCH"));
@@ -58,7 +58,7 @@ fn a_switch_does_not_look_at_conditions_behind_the_first_that_holds() {
 }
 
 #[test]
-fn a_parswitch_looks_at_its_conditions_once() {
+fn a_parswitch_evaluates_its_conditions_once() {
     let mut run = run(r#"<PARSWITCH NAME="s" MAX_PARALLEL="1"><INOUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
         <PRE_CODE>n = n + 1</PRE_CODE>
         <CASE CONDITION="n == 1"><ACTIVITY TYPE="Do" NAME="a"/></CASE>

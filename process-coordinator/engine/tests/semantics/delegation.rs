@@ -1,10 +1,10 @@
-//! Elements that run on another coordinator: leaves to their parent, processes to whoever runs them.
+//! Delegation: elements that run on another coordinator, as a process of their own there.
 
-use crate::kit::{Run, document, receive, setup};
+use crate::harness::{Run, document, receive, setup};
 use xavantes_engine::{Action, Answer, Command, Event, FailureKind, Outcome, Rejection};
 use xavantes_model::value::Value;
 
-/// A loop that reads what is around it, in a process that can be delegated as well.
+/// A process with a delegated loop that reads the scopes around it, and a delegated subprocess.
 fn sweep() -> String {
     document(
         r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY>
@@ -21,10 +21,10 @@ fn sweep() -> String {
     )
 }
 
-/// What the parent is told of a process that another coordinator ran for it.
+/// The answer that a coordinator sends to the parent when the delegated process has ended.
 fn answer_of(run: &Run, parent: &Run, path: &str) -> Answer {
     let delegation = parent.delegation(path);
-    let (outcome, results) = run.engine.state().ended().expect("it ended");
+    let (outcome, results) = run.engine.state().ended().expect("the delegated process has ended");
     match outcome {
         Outcome::Completed => {
             let process = &parent.engine.program().processes[delegation.process];
@@ -40,7 +40,7 @@ fn answer_of(run: &Run, parent: &Run, path: &str) -> Answer {
     }
 }
 
-/// Answers all that runs by the number of its iteration.
+/// Completes these activities with 10, 20, …
 fn work(run: &mut Run, prefix: &str, names: &[&str]) {
     for (index, name) in names.iter().enumerate() {
         let id = run.engine.find(&format!("{prefix}{name}")).unwrap().unwrap();
@@ -51,7 +51,7 @@ fn work(run: &mut Run, prefix: &str, names: &[&str]) {
 }
 
 #[test]
-fn a_delegated_run_gives_what_a_local_run_gives() {
+fn a_delegated_run_has_the_results_of_a_local_run() {
     let mut local = setup(&sweep()).run();
     local.give("g", 2);
     work(&mut local, "P/f/", &["[1]/a", "[2]/a"]);
@@ -75,7 +75,7 @@ fn a_delegated_run_gives_what_a_local_run_gives() {
 }
 
 #[test]
-fn only_what_the_subtree_reads_travels_along() {
+fn a_delegation_carries_only_values_that_the_subtree_reads() {
     let mut parent = setup(&sweep()).delegations(1).run();
     parent.give("g", 2);
     let delegation = parent.delegation("f");
@@ -86,7 +86,7 @@ fn only_what_the_subtree_reads_travels_along() {
 }
 
 #[test]
-fn how_deep_it_is_in_calls_travels_along() {
+fn a_delegation_carries_the_depth_of_calls() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><BODY><PROCESS TYPE="Main" NAME="m" DELEGATE="always"/></BODY>
         </PROCESS_TYPE>"#,
@@ -102,7 +102,7 @@ fn how_deep_it_is_in_calls_travels_along() {
 }
 
 #[test]
-fn retries_time_outs_and_holding_are_up_to_the_parent() {
+fn the_parent_applies_retries_time_outs_and_hold() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><BODY>
             <BLOCK NAME="b" DELEGATE="always" RETRIES="1" TIMEOUT="10s" ON_FAILURE="hold">
@@ -112,7 +112,7 @@ fn retries_time_outs_and_holding_are_up_to_the_parent() {
     let mut other = receive(&text, &parent.delegation("b"), "P");
     assert_eq!(other.engine.next_deadline(), None);
     other.fail("a");
-    assert_eq!(other.failure().path, "P/a", "not tried again here, and not held");
+    assert_eq!(other.failure().path, "P/a", "the delegated process neither retries nor holds");
     let failed = answer_of(&other, &parent, "b");
     parent.answer("b", failed.clone());
     assert_eq!((parent.running(), parent.attempt("b").1), (vec!["b".into()], 2));
@@ -125,7 +125,7 @@ fn retries_time_outs_and_holding_are_up_to_the_parent() {
 }
 
 #[test]
-fn paths_are_the_same_wherever_something_runs() {
+fn paths_are_the_same_in_a_delegated_subtree() {
     let mut parent = setup(&sweep()).delegations(1).run();
     parent.give("g", 1);
     let mut other = receive(&sweep(), &parent.delegation("f"), "P/f");
@@ -136,7 +136,7 @@ fn paths_are_the_same_wherever_something_runs() {
 }
 
 #[test]
-fn what_nobody_takes_runs_here() {
+fn a_refused_delegation_runs_locally() {
     let mut run = setup(&sweep()).delegations(1).run();
     run.give("g", 2);
     run.answer("f", Answer::Refused);
@@ -144,7 +144,7 @@ fn what_nobody_takes_runs_here() {
     assert!(!run.view("f").delegated);
     run.fail("f/[1]/a");
     run.stopped("f/[2]/a");
-    assert_eq!(run.running(), ["f/[1]/a", "f/[2]/a"], "a new try stays here");
+    assert_eq!(run.running(), ["f/[1]/a", "f/[2]/a"], "a new try stays local");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_lost_coordinator_is_no_failure() {
 }
 
 #[test]
-fn what_is_inside_is_steered_where_it_runs() {
+fn elements_of_a_delegated_subtree_are_steered_on_its_coordinator() {
     let mut run = setup(&sweep()).delegations(1).run();
     run.give("g", 2);
     let (element, attempt) = run.attempt("f");
@@ -186,19 +186,19 @@ fn pauses_reach_a_delegated_element_once_and_its_time_out_stands_still() {
     let mut run = setup(&sweep()).delegations(1).run();
     run.give("g", 2);
     let (element, attempt) = run.attempt("f");
-    let told = |paused| Command::Pause { element, attempt, paused };
+    let pause = |paused| Command::Pause { element, attempt, paused };
     run.pause("f");
-    assert_eq!(run.commands, [told(true)]);
+    assert_eq!(run.commands, [pause(true)]);
     run.pause("");
     assert_eq!(run.commands, []);
-    assert!(run.engine.outstanding().contains(&told(true)), "told again after a crash");
+    assert!(run.engine.outstanding().contains(&pause(true)), "a new engine repeats the pause");
     run.advance(7_200_000);
     assert_eq!(run.stopping().len(), 0);
     run.resume("f");
     assert_eq!(run.commands, []);
     run.resume("");
-    assert_eq!(run.commands, [told(false)]);
-    assert!(!run.engine.outstanding().contains(&told(true)));
+    assert_eq!(run.commands, [pause(false)]);
+    assert!(!run.engine.outstanding().contains(&pause(true)));
     run.advance(3_599_999);
     assert_eq!(run.stopping().len(), 0);
     run.advance(1);
@@ -206,7 +206,7 @@ fn pauses_reach_a_delegated_element_once_and_its_time_out_stands_still() {
 }
 
 #[test]
-fn as_many_are_delegated_as_there_is_room_for_and_the_rest_runs_here() {
+fn elements_beyond_the_limit_of_delegations_run_locally() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><BODY><PAR NAME="p" DELEGATE="never"><PROCESS TYPE="Sub" NAME="a"/>
             <PROCESS TYPE="Sub" NAME="b"/>
@@ -225,15 +225,15 @@ fn a_coordinator_without_workers_can_still_delegate() {
             <PROCESS TYPE="Sub" NAME="s"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>
         <PROCESS_TYPE NAME="Sub"><BODY><ACTIVITY TYPE="Do" NAME="x"/></BODY></PROCESS_TYPE>"#,
     );
-    let mut run = setup(&text).room(0).delegations(2).run();
+    let mut run = setup(&text).capacity(0).delegations(2).run();
     assert_eq!(run.running(), ["f/[1]/s", "f/[2]/s"]);
-    assert_eq!(run.engine.state().live(), 6, "and creates no more than that");
+    assert_eq!(run.engine.state().live(), 6, "the engine creates no more elements than it can delegate");
     run.done("f/[1]/s");
     assert_eq!(run.running(), ["f/[2]/s", "f/[3]/s"]);
 }
 
 #[test]
-fn what_needs_the_shared_objects_of_this_process_in_its_code_stays_here() {
+fn an_element_whose_code_calls_shared_objects_is_not_delegated() {
     let delegated = |inside: &str, attributes: &str| {
         let text = document(&format!(
             r#"<PROCESS_TYPE NAME="Main"><BODY><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
@@ -271,7 +271,7 @@ fn what_needs_the_shared_objects_of_this_process_in_its_code_stays_here() {
 }
 
 #[test]
-fn a_result_that_does_not_fit_fails_the_delegated_element() {
+fn a_wrong_result_fails_the_delegated_element() {
     let mut run = setup(&sweep()).delegations(1).run();
     run.give("g", 1);
     run.done("f");

@@ -1,10 +1,10 @@
 //! `RETRIES`, `TIMEOUT`, `ON_FAILURE`, lost workers, the depth of calls.
 
-use crate::kit::{document, run, setup};
+use crate::harness::{document, run, setup};
 use xavantes_engine::{Answer, Command, Condition, Event, Failure, FailureKind, MAX_CALL_DEPTH};
 
 #[test]
-fn a_failure_fails_the_controllers_around_and_tells_where_and_why() {
+fn a_failure_fails_the_controllers_around_and_names_its_path_and_reason() {
     let mut run = run(r#"<BLOCK NAME="b"><FOR NAME="f" FROM="3" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/>
         </ITERATE></FOR>
         <ACTIVITY TYPE="Do" NAME="never"/></BLOCK>"#);
@@ -41,7 +41,7 @@ fn waits_between_tries_grow_up_to_an_hour() {
 }
 
 #[test]
-fn policies_of_an_activity_type_hold_for_its_activities_and_theirs_come_first() {
+fn an_activity_overrides_the_policy_of_its_type() {
     let types = r#"<ACTIVITY_TYPE NAME="T" RETRIES="1" TIMEOUT="5s"><CODE LANGUAGE="lua">local nothing</CODE>
         </ACTIVITY_TYPE>"#;
     for (attributes, tries) in [("", 2), (r#"RETRIES="0""#, 1), (r#"RETRIES="3""#, 4)] {
@@ -61,7 +61,11 @@ fn the_loss_of_a_worker_is_no_failure() {
     for answer in [Answer::Lost, Answer::Refused, Answer::Cancelled] {
         let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" RETRIES="1" RETRY_DELAY="1h"/>"#);
         for attempt in 1..=5 {
-            assert_eq!((run.running(), run.attempt("a").1), (vec!["a".into()], attempt), "handed out again at once");
+            assert_eq!(
+                (run.running(), run.attempt("a").1),
+                (vec!["a".into()], attempt),
+                "the engine hands it out again at once"
+            );
             run.answer("a", answer.clone());
         }
         run.fail("a");
@@ -72,14 +76,14 @@ fn the_loss_of_a_worker_is_no_failure() {
 }
 
 #[test]
-fn who_runs_an_activity_looks_after_its_time() {
+fn the_worker_watches_the_time_out_of_an_activity() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" TIMEOUT="5s"/>"#);
     let given = run.engine.outstanding().into_iter().find_map(|command| match command {
         Command::Dispatch { timeout, .. } => timeout,
         _ => None,
     });
     assert_eq!(given, Some(std::time::Duration::from_secs(5)));
-    // It may wait for a worker for as long as it takes.
+    // The wait for a worker does not count.
     run.advance(3_600_000);
     assert_eq!((run.running(), run.stopping().len()), (vec!["a".into()], 0));
     run.answer("a", Answer::Failed(Box::new(Failure::new(FailureKind::Timeout, "too long"))));
@@ -87,7 +91,7 @@ fn who_runs_an_activity_looks_after_its_time() {
 }
 
 #[test]
-fn a_controller_over_its_time_has_failed_when_what_is_in_it_answers() {
+fn a_controller_past_its_time_out_fails_whatever_its_activity_answers() {
     for late in [Answer::Cancelled, Answer::Completed(Vec::new()), Answer::Lost] {
         let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="5s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#);
         run.advance(4999);
@@ -103,20 +107,20 @@ fn a_controller_over_its_time_has_failed_when_what_is_in_it_answers() {
 }
 
 #[test]
-fn a_time_out_holds_for_each_try_by_itself() {
+fn each_try_has_the_whole_time_out() {
     let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="5s" RETRIES="1" RETRY_DELAY="10s">
         <ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#);
     run.advance(5000);
     run.stopped("b/a");
     run.advance(10_000);
     run.advance(4000);
-    assert_eq!(run.stopping().len(), 0, "a new try has all the time again");
+    assert_eq!(run.stopping().len(), 0, "a new try has the whole time again");
     run.done("b/a");
     run.completed();
 }
 
 #[test]
-fn a_controller_over_its_time_cancels_what_runs_in_it_and_fails() {
+fn a_controller_past_its_time_out_cancels_its_elements_and_fails() {
     let mut run = run(r#"<PAR NAME="p" TIMEOUT="5s"><ACTIVITY TYPE="Do" NAME="a"/><BLOCK NAME="b">
         <ACTIVITY TYPE="Do" NAME="c"/>
         <FINALLY><ACTIVITY TYPE="Do" NAME="d"/></FINALLY></BLOCK></PAR>"#);
@@ -141,7 +145,7 @@ fn iterations_have_time_outs_and_retries_too() {
 }
 
 #[test]
-fn time_does_not_run_out_for_what_has_ended() {
+fn an_ended_element_does_not_time_out() {
     let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="1s"><ACTIVITY TYPE="Do" NAME="a" TIMEOUT="1s"/></BLOCK>
         <ACTIVITY TYPE="Do" NAME="c"/>"#);
     run.done("b/a");
@@ -163,7 +167,7 @@ fn on_failure_continue_lets_the_controller_go_on() {
 }
 
 #[test]
-fn on_failure_hold_waits_for_somebody_after_the_last_try() {
+fn on_failure_hold_waits_for_a_user_after_the_last_try() {
     let mut first = run(r#"<ACTIVITY TYPE="Do" NAME="a" ON_FAILURE="hold" RETRIES="1"/>"#);
     first.fail("a");
     first.fail("a");
@@ -185,19 +189,19 @@ fn on_failure_hold_waits_for_somebody_after_the_last_try() {
 }
 
 #[test]
-fn a_parameter_that_does_not_fit_can_be_held_and_tried_again() {
+fn an_element_with_a_wrong_parameter_can_be_held_and_retried() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Give" NAME="a"/>
         <ACTIVITY TYPE="Take" NAME="b" ON_FAILURE="hold" n="${a.value}"/></PAR>"#);
     assert!(matches!(run.view("p/b").condition, Condition::Held(_)));
     run.retry("p/b");
-    assert!(matches!(run.view("p/b").condition, Condition::Held(_)), "it is held again, not failed");
+    assert!(matches!(run.view("p/b").condition, Condition::Held(_)), "the element is held again");
     run.give("p/a", 3);
     run.retry("p/b");
     assert_eq!(run.parameters("p/b"), [3.into()]);
 }
 
 #[test]
-fn a_controller_is_tried_again_as_a_whole_and_begins_anew() {
+fn a_retried_controller_begins_anew_with_all_its_elements() {
     let mut run = run(r#"<OUT_PARAMETER TYPE="RemoteList" NAME="log"/><PRE_CODE>log = RemoteList.new()</PRE_CODE>
         <BLOCK NAME="b" RETRIES="1" start="5"><INOUT_PARAMETER TYPE="int" NAME="start"/>
           <PRE_CODE>start = start + 1 log:append(start) c.n = start</PRE_CODE>
@@ -209,25 +213,25 @@ fn a_controller_is_tried_again_as_a_whole_and_begins_anew() {
     run.done("b/a");
     assert_eq!(run.parameters("b/c"), [6.into()]);
     run.done("b/c");
-    assert_eq!(run.result(), "[6,6]", "what it did to other shared objects stays done");
+    assert_eq!(run.result(), "[6,6]", "changes of other shared objects stay");
 }
 
 #[test]
-fn a_loop_that_is_tried_again_has_no_results_of_the_last_try() {
+fn a_retried_loop_drops_the_results_of_the_failed_try() {
     let mut run = run(r#"<PARFOR NAME="f" TO="3" RETRIES="1" COLLECT="a.value" EXIT_CONDITION="results[1] == 20">
         <ITERATE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE></PARFOR><POST_CODE>result = f.results</POST_CODE>"#);
     run.give("f/[1]/a", 10);
     run.fail("f/[2]/a");
     run.stopped("f/[3]/a");
     run.give("f/[2]/a", 20);
-    assert_eq!(run.stopping(), ["f/[1]/a", "f/[3]/a"], "the condition sees the results of this try alone");
+    assert_eq!(run.stopping(), ["f/[1]/a", "f/[3]/a"], "the condition sees only the results of this try");
     run.stopped("f/[1]/a");
     run.stopped("f/[3]/a");
     assert_eq!(run.result(), "[20]");
 }
 
 #[test]
-fn calls_of_types_go_so_deep_and_no_deeper_also_when_tried_again() {
+fn the_depth_of_calls_is_bounded_also_after_a_retry() {
     for policy in ["", r#"RETRIES="1""#] {
         let text = document(&format!(
             r#"<PROCESS_TYPE NAME="Main"><BODY><PROCESS TYPE="Main" NAME="m" {policy}/></BODY></PROCESS_TYPE>"#
@@ -235,7 +239,7 @@ fn calls_of_types_go_so_deep_and_no_deeper_also_when_tried_again() {
         let retries = usize::from(!policy.is_empty());
         let text = match retries {
             0 => text,
-            // Only the last call is tried again, or there would be 2^200 tries.
+            // Only the last call has a retry, or there would be 2^200 tries.
             _ => document(
                 r#"<PROCESS_TYPE NAME="Main"><IN_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/><BODY><SWITCH NAME="s">
                 <CASE NAME="last" CONDITION="n == 200"><PROCESS TYPE="Main" NAME="m" n="${n + 1}" RETRIES="1"/></CASE>
@@ -246,7 +250,11 @@ fn calls_of_types_go_so_deep_and_no_deeper_also_when_tried_again() {
         let failure = run.failure();
         assert_eq!(failure.kind, FailureKind::Limit);
         assert_eq!(failure.message, "process types call each other more than 200 deep");
-        assert_eq!(failure.path.matches("/m").count(), MAX_CALL_DEPTH as usize + 1, "the call that is one too many");
+        assert_eq!(
+            failure.path.matches("/m").count(),
+            MAX_CALL_DEPTH as usize + 1,
+            "the path ends with the first call beyond the limit"
+        );
         assert_eq!(run.count(|event| matches!(event, Event::Waiting { .. })), retries);
     }
 }
@@ -258,13 +266,13 @@ fn code_over_its_limit_is_a_failure_of_kind_limit() {
 }
 
 #[test]
-fn an_error_in_code_tells_its_line() {
+fn an_error_in_code_names_its_line() {
     let failure = run("\n<BLOCK NAME=\"b\">\n<PRE_CODE>\nlocal x\nerror('no luck')</PRE_CODE></BLOCK>").failure();
     assert_eq!((failure.kind, &*failure.message, failure.line), (FailureKind::Code, "no luck", Some(6)));
 }
 
 #[test]
-fn what_would_fail_again_is_not_tried_again() {
+fn a_permanent_failure_is_not_retried() {
     for text in [
         r#"<ACTIVITY TYPE="Do" NAME="a" RETRIES="3"/>"#,
         r#"<BLOCK NAME="b" RETRIES="3"><ACTIVITY TYPE="Do" NAME="a" RETRIES="3"/></BLOCK>"#,
@@ -272,9 +280,9 @@ fn what_would_fail_again_is_not_tried_again() {
         let path = if text.contains("BLOCK") { "b/a" } else { "a" };
         let mut run = run(text);
         run.fail(path);
-        assert_eq!(run.attempt(path).1, 2, "another failure is worth another try");
-        let failure = Failure { permanent: true, ..Failure::new(FailureKind::Exit, "for good") };
+        assert_eq!(run.attempt(path).1, 2, "a failure that is not permanent is retried");
+        let failure = Failure { permanent: true, ..Failure::new(FailureKind::Exit, "permanent") };
         run.answer(path, Answer::Failed(Box::new(failure)));
-        assert_eq!(run.failure().message, "for good");
+        assert_eq!(run.failure().message, "permanent");
     }
 }

@@ -1,6 +1,6 @@
 //! `CATCH` and `FINALLY`.
 
-use crate::kit::run;
+use crate::harness::run;
 use xavantes_engine::{Answer, Failure, FailureKind};
 
 const CAREFUL: &str = r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
@@ -52,7 +52,7 @@ fn a_failing_catch_fails_the_element_and_keeps_the_cause() {
 }
 
 #[test]
-fn a_failing_finally_fails_the_element_and_tells_what_was_before() {
+fn a_failing_finally_fails_the_element_and_keeps_the_cause() {
     let mut run1 = run(CAREFUL);
     run1.done("b/a");
     run1.fail("b/finally/f");
@@ -62,12 +62,12 @@ fn a_failing_finally_fails_the_element_and_tells_what_was_before() {
     run2.fail("b/a");
     run2.fail("b/catch/c");
     run2.fail("b/finally/f");
-    let told = "P/b/finally/f: no luck\nwhile handling P/b/catch/c: no luck\nwhile handling P/b/a: no luck";
-    assert_eq!(run2.failure().to_string(), told);
+    let message = "P/b/finally/f: no luck\nwhile handling P/b/catch/c: no luck\nwhile handling P/b/a: no luck";
+    assert_eq!(run2.failure().to_string(), message);
 }
 
 #[test]
-fn a_failing_finally_does_not_make_a_cancelled_element_fail_or_try_again() {
+fn a_failing_finally_does_not_make_a_cancelled_element_fail_or_retry() {
     let mut run = run(r#"<PAR NAME="p"><BLOCK NAME="b" RETRIES="3"><ACTIVITY TYPE="Do" NAME="a"/>
         <FINALLY><ACTIVITY TYPE="Do" NAME="f"/></FINALLY></BLOCK></PAR><POST_CODE>result = {p.cancelled}</POST_CODE>"#);
     run.cancel("p/b");
@@ -84,12 +84,12 @@ fn causes_of_causes_are_kept() {
     run.fail("b/a");
     run.fail("b/catch/c/d");
     run.fail("b/catch/c/catch/e");
-    let told = "P/b/catch/c/catch/e: no luck\nwhile handling P/b/catch/c/d: no luck\nwhile handling P/b/a: no luck";
-    assert_eq!(run.failure().to_string(), told);
+    let message = "P/b/catch/c/catch/e: no luck\nwhile handling P/b/catch/c/d: no luck\nwhile handling P/b/a: no luck";
+    assert_eq!(run.failure().to_string(), message);
 }
 
 #[test]
-fn a_result_that_catch_did_not_give_is_a_failure_that_keeps_the_cause() {
+fn a_result_missing_after_catch_is_a_failure_that_keeps_the_cause() {
     let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Do" NAME="a"/><CATCH/>
         </BLOCK>"#);
     run.fail("b/a");
@@ -101,7 +101,7 @@ fn a_result_that_catch_did_not_give_is_a_failure_that_keeps_the_cause() {
 }
 
 #[test]
-fn catch_finds_out_what_happened() {
+fn catch_reads_the_failure_in_error() {
     let text = r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="map" NAME="e"/><ACTIVITY TYPE="Do" NAME="a"/>
         <CATCH><PRE_CODE>e = error</PRE_CODE></CATCH></BLOCK><POST_CODE>result = {b.e}</POST_CODE>"#;
     let mut first = run(text);
@@ -109,9 +109,9 @@ fn catch_finds_out_what_happened() {
     (failure.worker, failure.exit_status, failure.stderr) = (Some("w1".into()), Some(2), Some("oh".into()));
     failure.line = Some(4);
     first.answer("b/a", Answer::Failed(Box::new(failure)));
-    let told =
+    let error =
         r#"[{"exit_status":2,"kind":"exit","line":4,"message":"it broke","path":"P/b/a","stderr":"oh","worker":"w1"}]"#;
-    assert_eq!(first.result(), told);
+    assert_eq!(first.result(), error);
     let mut second = run(text);
     second.cancel("b/a");
     second.stopped("b/a");
@@ -144,7 +144,7 @@ fn every_kind_of_failure_is_caught_under_its_name() {
 }
 
 #[test]
-fn what_still_runs_is_cancelled_before_catch_begins() {
+fn running_elements_are_cancelled_before_catch_begins() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         <CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH></PAR>"#);
     run.fail("p/a");
@@ -154,7 +154,7 @@ fn what_still_runs_is_cancelled_before_catch_begins() {
 }
 
 #[test]
-fn the_innermost_catch_deals_with_a_failure() {
+fn the_innermost_catch_handles_a_failure() {
     let mut run = run(r#"<BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/><BLOCK NAME="y">
         <ACTIVITY TYPE="Do" NAME="a"/><CATCH/></BLOCK>
         <CATCH><PRE_CODE>n = 1</PRE_CODE></CATCH></BLOCK><POST_CODE>result = {x.n}</POST_CODE>"#);
@@ -177,7 +177,7 @@ fn body_and_iterate_have_handlers_too() {
 }
 
 #[test]
-fn a_retry_comes_after_finally_and_runs_all_of_it_again() {
+fn a_retry_comes_after_finally_and_runs_the_whole_element_again() {
     let mut run = run(&CAREFUL.replace(r#"NAME="b""#, r#"NAME="b" RETRIES="1" RETRY_DELAY="1s""#));
     run.fail("b/a");
     run.fail("b/catch/c");

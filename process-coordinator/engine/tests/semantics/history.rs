@@ -1,12 +1,12 @@
-//! What has become of everything: numbers for each place, the first failures, the clock.
+//! The history: counts for each node, the first failures, times.
 
 use std::collections::BTreeMap;
 
-use crate::kit::{Run, run};
-use xavantes_engine::{Answer, MOST_FAILURES, Tally, Time};
+use crate::harness::{Run, run};
+use xavantes_engine::{Answer, MAX_RECORDED_FAILURES, Tally, Time};
 use xavantes_model::definition::NodeId;
 
-/// What became of the elements of each name.
+/// The counts of the elements of each name.
 fn tallies(run: &Run) -> BTreeMap<String, Tally> {
     let program = run.engine.program();
     let history = run.engine.state().history();
@@ -15,7 +15,7 @@ fn tallies(run: &Run) -> BTreeMap<String, Tally> {
 }
 
 #[test]
-fn every_place_counts_what_became_of_its_elements_and_when() {
+fn every_node_counts_its_elements_by_outcome_with_times() {
     let mut run = run(r#"<PARFOR NAME="f" TO="3"><ITERATE>
             <ACTIVITY TYPE="Do" NAME="a" RETRIES="1" ON_FAILURE="continue"/></ITERATE></PARFOR>
         <SWITCH NAME="s"><CASE CONDITION="false"><ACTIVITY TYPE="Do" NAME="never"/></CASE></SWITCH>"#);
@@ -39,7 +39,7 @@ fn every_place_counts_what_became_of_its_elements_and_when() {
 }
 
 #[test]
-fn the_first_failures_are_kept_where_they_happened() {
+fn the_first_failures_are_recorded_where_they_happened() {
     let mut run = run(r#"<PARFOR NAME="f" TO="50"><ITERATE ON_FAILURE="continue">
         <ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#);
     for iteration in 1..=50 {
@@ -48,13 +48,13 @@ fn the_first_failures_are_kept_where_they_happened() {
     run.completed();
     let failures = run.engine.state().history().failures();
     let paths: Vec<&str> = failures.iter().map(|(_, failure)| &*failure.path).collect();
-    let expected: Vec<String> = (1..=MOST_FAILURES).map(|iteration| format!("P/f/[{iteration}]/a")).collect();
+    let expected: Vec<String> = (1..=MAX_RECORDED_FAILURES).map(|iteration| format!("P/f/[{iteration}]/a")).collect();
     assert_eq!(paths, expected);
     assert_eq!(tallies(&run)["a"].failed, 50);
 }
 
 #[test]
-fn what_is_cancelled_with_its_controller_is_counted() {
+fn elements_cancelled_with_their_controller_are_counted() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
     run.done("p/a");
     run.cancel("");

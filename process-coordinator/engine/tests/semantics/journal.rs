@@ -1,13 +1,14 @@
-//! The journal, paths, repeated and late answers, long steps.
+//! The journal and its replay, paths, repeated and late answers, long steps.
 
-use crate::kit::{Run, body, program, run, setup};
+use crate::harness::{Run, body, program, run, setup};
 use xavantes_engine::{
-    Answer, Command, Condition, Engine, Event, Failure, FailureKind, Input, Outcome, Output, Rejection, State, Time,
+    Answer, Command, Condition, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome, Rejection,
+    StepOutput, Time,
 };
 use xavantes_model::script::{Limits, Sandbox};
 
 #[test]
-fn a_loop_without_end_lets_others_run_and_can_be_cancelled() {
+fn an_endless_loop_yields_after_each_step_and_can_be_cancelled() {
     for text in [
         r#"<WHILE NAME="w" CONDITION="true"><ITERATE/></WHILE>"#,
         r#"<PARWHILE NAME="w" CONDITION="true"><ITERATE/></PARWHILE>"#,
@@ -30,7 +31,7 @@ fn a_loop_without_end_lets_others_run_and_can_be_cancelled() {
 }
 
 #[test]
-fn paths_name_what_they_were_made_from() {
+fn a_path_finds_the_element_it_was_made_from() {
     let text = r#"<PAR NAME="p"><FOR NAME="f" FROM="-3" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></FOR>
         <PARFOR NAME="g" EACH="${ {5, 6} }"><ITERATE><SWITCH NAME="s"><CASE CONDITION="counter == 1">
         <ACTIVITY TYPE="Do" NAME="b"/></CASE>
@@ -48,7 +49,7 @@ fn paths_name_what_they_were_made_from() {
             assert_eq!(run.engine.path(id), part);
         }
     }
-    for (path, words) in [
+    for (path, message) in [
         ("Q/p", r#""Q/p" is not in process "P""#),
         ("PP", r#""PP" is not in process "P""#),
         ("P/p/f/[9]", "P/p/f has no iteration [9] now"),
@@ -56,7 +57,7 @@ fn paths_name_what_they_were_made_from() {
         ("P/p/f/iterate", r#"P/p/f has no element "iterate""#),
         ("P/p/", r#"P/p has no element """#),
     ] {
-        assert_eq!(run.engine.find(path), Err(Rejection::NoSuchElement(words.into())), "{path}");
+        assert_eq!(run.engine.find(path), Err(Rejection::NoSuchElement(message.into())), "{path}");
     }
 }
 
@@ -67,21 +68,25 @@ fn repeated_and_late_answers_are_rejected_and_change_nothing() {
     let answered = |attempt| Input::Answered { element, attempt, answer: Answer::Completed(Vec::new()) };
     assert_eq!(run.step(answered(2)), Err(Rejection::NotRunning { element, attempt: 2 }), "not handed out yet");
     run.fail("a");
-    assert_eq!(run.step(answered(attempt)), Err(Rejection::NotRunning { element, attempt }), "of the try before");
+    assert_eq!(run.step(answered(attempt)), Err(Rejection::NotRunning { element, attempt }), "the attempt before");
     assert_eq!(run.step(answered(2)), Ok(()));
-    assert_eq!(run.step(answered(2)), Err(Rejection::NotRunning { element, attempt: 2 }), "twice");
+    assert_eq!(run.step(answered(2)), Err(Rejection::NotRunning { element, attempt: 2 }), "a repeated answer");
     let next = run.attempt("b").0;
-    assert_eq!(next.index, element.index, "its place is used again");
-    assert_ne!(next, element, "but not its id");
+    assert_eq!(next.index, element.index, "the index is used again");
+    assert_ne!(next, element, "but not the id");
     run.done("b");
-    assert_eq!(run.step(answered(2)), Err(Rejection::NotRunning { element, attempt: 2 }), "after the end");
+    assert_eq!(
+        run.step(answered(2)),
+        Err(Rejection::NotRunning { element, attempt: 2 }),
+        "after the end of the process"
+    );
     assert_eq!(run.step(Input::TimePassed), Ok(()));
     assert_eq!(run.step(Input::Continued), Ok(()));
     run.completed();
 }
 
 #[test]
-fn outstanding_is_what_is_under_way() {
+fn outstanding_lists_the_commands_under_way() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Take" NAME="a" n="5"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
     run.answer("p/a", Answer::Lost);
     run.cancel("p/b");
@@ -103,7 +108,7 @@ fn outstanding_is_what_is_under_way() {
 }
 
 #[test]
-fn the_end_is_told_once() {
+fn finish_is_commanded_once() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#);
     run.done("a");
     assert_eq!(run.commands, [Command::Finish { outcome: Outcome::Completed }]);
@@ -112,18 +117,24 @@ fn the_end_is_told_once() {
 }
 
 #[test]
-fn an_event_that_does_not_fit_is_refused() {
+fn replay_rejects_an_event_that_does_not_fit() {
     let run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#);
     let mut twice = run.journal.clone();
     twice.extend(run.journal.clone());
     let program = run.engine.program().clone();
     assert!(
-        Engine::replay(program.clone(), State::default(), &twice).unwrap_err().to_string().contains("started twice")
+        Engine::replay(program.clone(), EngineState::default(), &twice)
+            .unwrap_err()
+            .to_string()
+            .contains("started twice")
     );
-    assert!(Engine::replay(program, State::default(), &run.journal[1..]).is_err(), "a journal without its beginning");
+    assert!(
+        Engine::replay(program, EngineState::default(), &run.journal[1..]).is_err(),
+        "a journal without its first event"
+    );
 }
 
-/// Much of what can happen, in one process.
+/// A process in which most kinds of events happen.
 const EVENTFUL: &str = r#"<OUT_PARAMETER TYPE="RemoteList" NAME="log"/><PRE_CODE>log = RemoteList.new()</PRE_CODE>
     <PAR NAME="p" EXIT_CONDITION="completed == 3"><BLOCK NAME="b" RETRIES="1" RETRY_DELAY="1s">
     <PRE_CODE>log:append("try")</PRE_CODE><ACTIVITY TYPE="Do" NAME="a"/>
@@ -162,7 +173,7 @@ fn eventful() -> Run {
 }
 
 #[test]
-fn an_eventful_process_ends_as_it_should() {
+fn an_eventful_process_completes_with_its_result() {
     assert_eq!(eventful().result(), r#"["try","try"]"#);
 }
 
@@ -172,14 +183,14 @@ fn from_every_prefix_of_the_journal_the_process_goes_on_to_an_end() {
     let program = program(&body(EVENTFUL));
     let mut sandbox = Sandbox::new(Limits::CONTROL, false).unwrap();
     for length in 1..=journal.len() {
-        let mut engine = Engine::replay(program.clone(), State::default(), &journal[..length]).unwrap();
-        engine.set_room(10);
+        let mut engine = Engine::replay(program.clone(), EngineState::default(), &journal[..length]).unwrap();
+        engine.set_capacity(10);
         let mut now = Time(5000);
         let mut turns = 0;
         while engine.state().ended().is_none() {
             turns += 1;
-            assert!(turns < 500, "after {length} events it does not end");
-            let mut out = Output::default();
+            assert!(turns < 500, "from a journal of {length} events the process does not end");
+            let mut out = StepOutput::default();
             let next = engine.outstanding().into_iter().find_map(|command| match command {
                 Command::Dispatch { element, attempt, .. } => Some((element, attempt)),
                 _ => None,
@@ -196,7 +207,7 @@ fn from_every_prefix_of_the_journal_the_process_goes_on_to_an_end() {
                 }
                 None => Input::TimePassed,
             };
-            // What the crash left undone comes first.
+            // The work that the crash interrupted comes first.
             engine.step(&mut sandbox, Input::Continued, now, &mut out).unwrap();
             let _ = engine.step(&mut sandbox, input, now, &mut out);
             now = Time(now.0 + 1000);
@@ -214,13 +225,13 @@ fn from_every_prefix_of_the_journal_the_process_goes_on_to_an_end() {
 }
 
 #[test]
-fn a_snapshot_at_any_time_is_as_good_as_the_journal_before_it() {
+fn a_snapshot_at_any_time_replaces_the_journal_before_it() {
     let run = eventful();
     let program = run.engine.program().clone();
-    let mut state = State::default();
+    let mut state = EngineState::default();
     for (length, event) in run.journal.iter().enumerate() {
         let bytes = postcard::to_stdvec(&state).unwrap();
-        let snapshot: State = postcard::from_bytes(&bytes).unwrap();
+        let snapshot: EngineState = postcard::from_bytes(&bytes).unwrap();
         let engine = Engine::replay(program.clone(), snapshot, &run.journal[length..]).unwrap();
         assert_eq!(engine.state(), run.engine.state());
         state.apply(&program, event).unwrap();
@@ -248,7 +259,7 @@ fn a_crash_between_any_two_answers_changes_nothing() {
 }
 
 #[test]
-fn a_held_or_waiting_element_is_so_after_a_crash() {
+fn a_held_or_waiting_element_stays_so_after_a_crash() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a" ON_FAILURE="hold"/>
         <ACTIVITY TYPE="Do" NAME="b" RETRIES="1" RETRY_DELAY="5s"/></PAR>"#);
     run.fail("p/a");
@@ -261,13 +272,13 @@ fn a_held_or_waiting_element_is_so_after_a_crash() {
 }
 
 #[test]
-fn counts_tell_of_activities() {
+fn counts_cover_activities_and_their_attempts() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a" RETRIES="1"/>
         <ACTIVITY TYPE="Do" NAME="b" ON_FAILURE="continue"/></PAR>"#);
     run.fail("p/a");
     run.done("p/a");
     run.fail("p/b");
     let counts = run.engine.state().counts();
-    assert_eq!((counts.attempts, counts.completed, counts.failed, counts.out), (3, 1, 1, 0));
+    assert_eq!((counts.attempts, counts.completed, counts.failed, counts.outstanding), (3, 1, 1, 0));
     assert_eq!(run.count(|event| matches!(event, Event::Sent { .. })), 3);
 }

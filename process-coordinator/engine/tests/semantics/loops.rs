@@ -1,6 +1,6 @@
 //! `FOR`, `WHILE`, `PARAM_GRID`, `COLLECT`.
 
-use crate::kit::{document, run, setup};
+use crate::harness::{document, run, setup};
 use xavantes_engine::FailureKind;
 
 fn counted(attributes: &str) -> String {
@@ -35,7 +35,7 @@ fn a_for_counts_from_its_first_to_its_last_number() {
 }
 
 #[test]
-fn a_for_over_all_numbers_begins_like_any_other() {
+fn a_for_over_all_integers_begins_with_its_first() {
     for (from, to, step) in
         [("-9223372036854775808", "9223372036854775807", "1"), ("9223372036854775807", "-9223372036854775808", "-1")]
     {
@@ -72,7 +72,7 @@ fn a_for_over_a_list_has_item_and_position() {
 }
 
 #[test]
-fn code_of_the_scope_around_gives_bounds_and_comes_before_attributes() {
+fn bounds_set_by_code_override_attributes() {
     for (code, attributes, numbers) in [
         ("f.counterEnd = 2", "", "[1,2]"),
         ("f.counterBegin, f.counterEnd, f.counterStep = 6, 2, -2", "", "[6,4,2]"),
@@ -90,7 +90,7 @@ fn code_of_the_scope_around_gives_bounds_and_comes_before_attributes() {
 }
 
 #[test]
-fn pre_code_of_the_loop_runs_before_its_bounds_are_looked_at() {
+fn pre_code_of_the_loop_runs_before_its_bounds_are_evaluated() {
     let run = run(r#"<FOR NAME="f" TO="${n}" COLLECT="counter"><INOUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
         <PRE_CODE>n = 2</PRE_CODE><ITERATE><PRE_CODE>n = n + 5</PRE_CODE></ITERATE></FOR>
         <POST_CODE>result = {f.n, #f.results}</POST_CODE>"#);
@@ -99,7 +99,7 @@ fn pre_code_of_the_loop_runs_before_its_bounds_are_looked_at() {
 
 #[test]
 fn wrong_bounds_are_failures_of_kind_parameter() {
-    for (attributes, code, words) in [
+    for (attributes, code, message) in [
         (r#"TO="${1 / 2}""#, "", "TO: expected int"),
         (r#"TO="${'x' .. 1}""#, "", "TO: expected int"),
         (r#"TO="3" STEP="${1 - 1}""#, "", "STEP must not be 0"),
@@ -109,14 +109,14 @@ fn wrong_bounds_are_failures_of_kind_parameter() {
         let text = format!(r#"<PRE_CODE>{code}</PRE_CODE><FOR NAME="f" {attributes}><ITERATE/></FOR>"#);
         let failure = run(&text).failure();
         assert_eq!((failure.kind, &*failure.path), (FailureKind::Parameter, "P/f"), "{attributes} {code}");
-        assert!(failure.message.contains(words), "{}", failure.message);
+        assert!(failure.message.contains(message), "{}", failure.message);
     }
     let failure = run(r#"<FOR NAME="f" EACH="${2 + 3}"><ITERATE/></FOR>"#).failure();
     assert_eq!((failure.kind, &*failure.message), (FailureKind::Parameter, "EACH: expected list, got int 5"));
 }
 
 #[test]
-fn a_while_looks_at_its_condition_before_each_iteration() {
+fn a_while_evaluates_its_condition_before_each_iteration() {
     let mut run = run(r#"<WHILE NAME="w" CONDITION="n &lt; 2" COLLECT="n">
         <INOUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
         <ITERATE><ACTIVITY TYPE="Give" NAME="a"/><POST_CODE>n = a.value</POST_CODE></ITERATE></WHILE>
@@ -128,7 +128,7 @@ fn a_while_looks_at_its_condition_before_each_iteration() {
 }
 
 #[test]
-fn the_condition_of_a_while_sees_the_next_counter_and_what_was() {
+fn the_condition_of_a_while_sees_the_next_counter_and_the_results() {
     let text = |condition: &str| {
         format!(
             r#"<WHILE NAME="w" CONDITION="{condition}" COLLECT="counter"><ITERATE/></WHILE>
@@ -160,7 +160,7 @@ fn a_grid_runs_all_combinations_and_its_last_axis_varies_fastest() {
 }
 
 #[test]
-fn counts_tell_what_became_of_iterations_and_only_completed_ones_are_collected() {
+fn a_loop_counts_iterations_by_outcome_and_collects_completed_ones() {
     let run = run(r#"<FOR NAME="f" TO="5" COLLECT="counter"><ITERATE ON_FAILURE="continue">
         <PRE_CODE>if counter % 2 == 0 then error("even") end</PRE_CODE></ITERATE></FOR>
         <POST_CODE>result = {f.completed, f.failed, f.cancelled, f.results}</POST_CODE>"#);
@@ -189,7 +189,7 @@ fn a_cancelled_iteration_fails_a_sequential_loop_and_is_named_by_its_counter() {
 }
 
 #[test]
-fn loops_in_loops_count_by_themselves() {
+fn nested_loops_have_their_own_counters() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="RemoteList" NAME="seen"/><BODY>
         <PRE_CODE>seen = RemoteList.new()</PRE_CODE>

@@ -1,13 +1,13 @@
-//! What the language promises, rule by rule. Each module is about one subject; `kit` is what they share.
+//! The semantics of the process language, rule by rule. Each module covers one subject; `harness` is what they share.
 
 mod cancel;
 mod choice;
 mod delegation;
 mod failure;
 mod handlers;
+mod harness;
 mod history;
 mod journal;
-mod kit;
 mod loops;
 mod order;
 mod parallel;

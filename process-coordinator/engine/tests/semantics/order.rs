@@ -1,6 +1,6 @@
 //! `BLOCK`, `PAR`, `AFTER`.
 
-use crate::kit::run;
+use crate::harness::run;
 
 #[test]
 fn a_block_runs_its_elements_one_after_the_other() {
@@ -47,7 +47,7 @@ fn an_element_with_after_waits_for_all_that_it_names() {
 }
 
 #[test]
-fn after_is_satisfied_by_a_failure_that_may_be() {
+fn after_is_satisfied_by_a_failure_with_on_failure_continue() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a" ON_FAILURE="continue"/>
         <ACTIVITY TYPE="Do" NAME="b" AFTER="a"/></PAR>"#);
     run.fail("p/a");
@@ -63,7 +63,7 @@ fn results_flow_along_after() {
 }
 
 #[test]
-fn a_par_counts_what_became_of_its_elements() {
+fn a_par_counts_its_elements_by_outcome() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         <ACTIVITY TYPE="Do" NAME="c" ON_FAILURE="continue"/></PAR>
         <POST_CODE>result = {p.completed, p.failed, p.cancelled}</POST_CODE>"#);

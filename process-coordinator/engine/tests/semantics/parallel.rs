@@ -1,6 +1,6 @@
-//! `PARFOR`, `PARWHILE`, on demand, `MAX_PARALLEL`, `JOIN`, `EXIT_CONDITION`.
+//! `PARFOR`, `PARWHILE`, capacity, `MAX_PARALLEL`, `JOIN`, `EXIT_CONDITION`.
 
-use crate::kit::{body, run, setup};
+use crate::harness::{body, run, setup};
 use xavantes_engine::{Event, FailureKind};
 
 const FIVE: &str = r#"<PARFOR NAME="f" TO="5"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#;
@@ -16,40 +16,40 @@ fn a_parfor_runs_its_iterations_at_once() {
 }
 
 #[test]
-fn iterations_are_created_when_there_is_room_and_not_before() {
-    let mut run = setup(&body(&FIVE.replace(r#"TO="5""#, r#"TO="1000000""#))).room(2).run();
+fn iterations_are_created_only_when_there_is_capacity() {
+    let mut run = setup(&body(&FIVE.replace(r#"TO="5""#, r#"TO="1000000""#))).capacity(2).run();
     assert_eq!(run.running(), ["f/[1]/a", "f/[2]/a"]);
     assert_eq!(run.engine.state().live(), 6, "the body, the loop, two iterations with an activity each");
     run.done("f/[2]/a");
     assert_eq!(run.running(), ["f/[1]/a", "f/[3]/a"]);
     assert_eq!(run.engine.state().live(), 6);
-    run.room(3);
+    run.capacity(3);
     assert_eq!(run.running(), ["f/[1]/a", "f/[3]/a", "f/[4]/a"]);
-    run.room(0);
+    run.capacity(0);
     run.done("f/[1]/a");
     assert_eq!(run.running(), ["f/[3]/a", "f/[4]/a"]);
 }
 
 #[test]
-fn without_room_nothing_of_a_par_is_created_and_a_sequence_waits_with_one() {
+fn without_capacity_a_par_creates_nothing_and_a_sequence_one_element() {
     let run = setup(&body(
         r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         </PAR>"#,
     ))
-    .room(0)
+    .capacity(0)
     .run();
     assert_eq!((run.running().len(), run.engine.state().live()), (0, 2));
-    let mut run = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).room(0).run();
+    let mut run = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).capacity(0).run();
     assert_eq!((run.running().len(), run.engine.state().live()), (0, 2));
-    run.room(1);
+    run.capacity(1);
     assert_eq!(run.running(), ["a"]);
 }
 
 #[test]
-fn what_was_begun_ends_before_more_is_begun() {
+fn iterations_that_have_begun_end_before_more_begin() {
     let text = r#"<PARFOR NAME="f" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         </ITERATE></PARFOR>"#;
-    let mut run = setup(&body(text)).room(1).run();
+    let mut run = setup(&body(text)).capacity(1).run();
     for path in ["f/[1]/a", "f/[1]/b", "f/[2]/a", "f/[2]/b", "f/[3]/a", "f/[3]/b"] {
         assert_eq!(run.running(), [path]);
         run.done(path);
@@ -58,7 +58,7 @@ fn what_was_begun_ends_before_more_is_begun() {
 }
 
 #[test]
-fn max_parallel_bounds_what_runs_at_once() {
+fn max_parallel_bounds_the_running_elements() {
     for text in [
         FIVE.replace(r#"TO="5""#, r#"TO="5" MAX_PARALLEL="2""#),
         FIVE.replace(r#"TO="5""#, r#"TO="5" MAX_PARALLEL="${1 + 1}""#),
@@ -88,39 +88,39 @@ fn join_and_max_parallel_below_one_are_failures() {
 }
 
 #[test]
-fn a_parwhile_looks_at_its_condition_each_time_there_is_room() {
+fn a_parwhile_evaluates_its_condition_each_time_there_is_capacity() {
     let text = body(
         r#"<PARWHILE NAME="w" CONDITION="completed &lt; 2"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARWHILE>
         <POST_CODE>result = {w.completed}</POST_CODE>"#,
     );
-    let mut run = setup(&text).room(2).run();
+    let mut run = setup(&text).capacity(2).run();
     assert_eq!(run.running(), ["w/[1]/a", "w/[2]/a"]);
     run.done("w/[1]/a");
     assert_eq!(run.running(), ["w/[2]/a", "w/[3]/a"]);
     run.done("w/[3]/a");
-    assert_eq!(run.running(), ["w/[2]/a"], "the condition does not hold any more, and is not asked again");
+    assert_eq!(run.running(), ["w/[2]/a"], "the condition was false once, and is not evaluated again");
     run.done("w/[2]/a");
     assert_eq!(run.result(), "[3]");
 }
 
 #[test]
-fn join_ends_a_controller_when_so_many_have_completed() {
+fn join_ends_a_controller_when_that_many_elements_completed() {
     let mut run = run(&(FIVE.replace(r#"TO="5""#, r#"TO="5" JOIN="2" MAX_PARALLEL="3""#)
         + "<POST_CODE>result = {f.completed, f.failed, f.cancelled}</POST_CODE>"));
     run.done("f/[1]/a");
     assert_eq!(run.stopping().len(), 0);
     run.done("f/[3]/a");
-    assert_eq!(run.stopping(), ["f/[2]/a", "f/[4]/a"], "what runs is cancelled");
-    assert!(!run.has_ended(), "it waits for those that it cancelled");
+    assert_eq!(run.stopping(), ["f/[2]/a", "f/[4]/a"], "running iterations are cancelled");
+    assert!(!run.has_ended(), "the loop waits for the cancelled iterations");
     run.stopped("f/[4]/a");
     assert!(!run.has_ended());
     run.done("f/[2]/a");
-    assert_eq!(run.result(), "[2,0,2]", "what was not started never is, and what was cancelled does not count");
+    assert_eq!(run.result(), "[2,0,2]", "no more iterations begin, and cancelled ones do not count as completed");
     assert_eq!(run.count(|event| matches!(event, Event::Sent { .. })), 4);
 }
 
 #[test]
-fn a_join_beyond_what_there_is_ends_with_the_last() {
+fn a_join_above_the_number_of_elements_ends_with_the_last() {
     let mut run = run(r#"<PAR NAME="p" JOIN="9"><ACTIVITY TYPE="Do" NAME="a"/></PAR>"#);
     run.done("p/a");
     run.completed();
@@ -137,7 +137,7 @@ fn failures_do_not_count_for_join() {
 }
 
 #[test]
-fn the_exit_condition_is_looked_at_each_time_something_ends() {
+fn the_exit_condition_is_evaluated_each_time_an_element_ends() {
     for (condition, ends) in [
         ("completed == 2", 3),
         ("failed == 1", 2),
@@ -172,13 +172,13 @@ fn the_exit_condition_is_looked_at_each_time_something_ends() {
 }
 
 #[test]
-fn the_exit_condition_sees_what_is_in_scope_and_shared_objects() {
+fn the_exit_condition_sees_variables_in_scope_and_shared_objects() {
     let mut run = run(r#"<PAR NAME="p" limit="1"><IN_PARAMETER TYPE="int" NAME="limit"/>
         <OUT_PARAMETER TYPE="RemoteSet" NAME="set"/>
         <PRE_CODE>set = RemoteSet.new() set:add("x")</PRE_CODE>
         <EXIT_CONDITION>set:size() >= limit and cancelled == 0</EXIT_CONDITION>
         <ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/></PAR>"#);
-    assert_eq!(run.stopping().len(), 0, "nothing has ended, so nobody asked");
+    assert_eq!(run.stopping().len(), 0, "the condition is evaluated only when an element ends");
     run.done("p/b");
     run.stopped("p/a");
     run.completed();
@@ -194,7 +194,7 @@ fn an_exit_condition_that_fails_fails_the_controller() {
 }
 
 #[test]
-fn after_an_early_end_post_code_runs_and_finally_of_the_cancelled_did() {
+fn after_an_exit_finally_of_cancelled_elements_runs_before_post_code() {
     let mut run = run(r#"<PAR NAME="p" JOIN="1"><OUT_PARAMETER TYPE="int" NAME="n"/>
         <ACTIVITY TYPE="Do" NAME="a"/>
         <BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="c"/><FINALLY><ACTIVITY TYPE="Do" NAME="d"/></FINALLY></BLOCK>
@@ -207,14 +207,14 @@ fn after_an_early_end_post_code_runs_and_finally_of_the_cancelled_did() {
 }
 
 #[test]
-fn an_end_within_the_creation_of_more_is_looked_at_first() {
+fn the_exit_condition_is_evaluated_between_the_creation_of_iterations() {
     let run = run(r#"<PARFOR NAME="f" TO="1000" EXIT_CONDITION="completed == 3"><ITERATE/></PARFOR>
         <POST_CODE>result = {f.completed, f.cancelled}</POST_CODE>"#);
     assert_eq!(run.result(), "[3,0]");
 }
 
 #[test]
-fn results_are_in_the_order_of_iterations_after_the_end_and_of_ends_before() {
+fn results_are_in_order_of_completion_until_the_end_and_of_iterations_after_it() {
     let mut run = run(r#"<PARFOR NAME="f" TO="3" COLLECT="a.value"><OUT_PARAMETER TYPE="list" NAME="ended"/>
         <ITERATE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE><POST_CODE>ended = results</POST_CODE></PARFOR>
         <POST_CODE>result = {f.results, f.ended}</POST_CODE>"#);

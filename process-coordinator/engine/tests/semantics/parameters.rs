@@ -1,6 +1,6 @@
-//! Parameters at every boundary: of processes, elements and types.
+//! Parameters and results of processes, elements and types.
 
-use crate::kit::{document, run, setup};
+use crate::harness::{document, run, setup};
 use xavantes_engine::{Answer, Event, FailureKind};
 use xavantes_model::value::Value;
 
@@ -19,10 +19,10 @@ fn a_process_starts_with_its_parameters_or_their_defaults() {
 }
 
 #[test]
-fn bad_parameters_of_a_process_are_all_told_at_once_and_nothing_starts() {
-    let told = setup(&document(TYPED)).with("text", 5).with("nn", 1).with("result", 1).refusal();
+fn all_wrong_parameters_of_a_process_are_reported_and_nothing_starts() {
+    let problems = setup(&document(TYPED)).with("text", 5).with("nn", 1).with("result", 1).refusal();
     assert_eq!(
-        told,
+        problems,
         [
             r#"Main has no IN parameter "nn""#,
             r#"Main has no IN parameter "result""#,
@@ -30,13 +30,13 @@ fn bad_parameters_of_a_process_are_all_told_at_once_and_nothing_starts() {
             r#"parameter "text": expected string, got int 5"#,
         ]
     );
-    let told = setup(&document(TYPED)).with("n", 5).with("n", 6).refusal();
-    assert_eq!(told, [r#"parameter "n" is given twice"#]);
+    let problems = setup(&document(TYPED)).with("n", 5).with("n", 6).refusal();
+    assert_eq!(problems, [r#"parameter "n" is given twice"#]);
 }
 
 #[test]
-fn a_missing_or_unfitting_parameter_fails_an_element_before_anything_of_it_runs() {
-    for (value, words) in [
+fn a_missing_or_wrong_parameter_fails_an_element_before_it_runs() {
+    for (value, message) in [
         ("nil", r#"parameter "n" is missing"#),
         ("'x' .. 'y'", r#"parameter "n": expected int, got string "xy""#),
         ("1 / 2", r#"parameter "n": expected int, got 0.5"#),
@@ -62,21 +62,25 @@ fn a_missing_or_unfitting_parameter_fails_an_element_before_anything_of_it_runs(
                 (FailureKind::Parameter, "P/e", Some(2)),
                 "{element}"
             );
-            assert_eq!(failure.message, words);
-            assert_eq!(run.count(|event| matches!(event, Event::Waiting { .. })), 0, "it would come again");
+            assert_eq!(failure.message, message);
+            assert_eq!(
+                run.count(|event| matches!(event, Event::Waiting { .. })),
+                0,
+                "a retry would fail in the same way"
+            );
         }
     }
 }
 
 #[test]
-fn an_expression_that_fails_is_a_failure_of_its_element_and_retried() {
+fn a_failing_expression_fails_its_element_and_is_retried() {
     let run = run(r#"<ACTIVITY TYPE="Take" NAME="e" RETRIES="2" n="${nil + 1}"/>"#);
     assert_eq!((run.failure().kind, &*run.failure().path), (FailureKind::Code, "P/e"));
     assert_eq!(run.count(|event| matches!(event, Event::Waiting { .. })), 2);
 }
 
 #[test]
-fn code_comes_before_attributes() {
+fn a_parameter_set_by_code_overrides_its_attribute() {
     let text = |code: &str| format!(r#"<PRE_CODE>{code}</PRE_CODE><ACTIVITY TYPE="Take" NAME="e" n="1"/>"#);
     assert_eq!(run(&text("")).parameters("e"), [1.into()]);
     assert_eq!(run(&text("e.n = 2")).parameters("e"), [2.into()]);
@@ -91,7 +95,7 @@ fn attributes_are_evaluated_when_the_element_starts() {
 }
 
 #[test]
-fn values_are_converted_where_nothing_is_lost() {
+fn values_are_converted_without_loss() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><BODY><ACTIVITY TYPE="T" NAME="t" f="${2}" i="${4 / 2}" b="${'x'}"/></BODY>
             </PROCESS_TYPE>
@@ -102,8 +106,8 @@ fn values_are_converted_where_nothing_is_lost() {
 }
 
 #[test]
-fn a_result_of_an_activity_must_be_there_and_fit() {
-    for (answer, words) in [
+fn a_missing_or_wrong_result_fails_an_activity() {
+    for (answer, message) in [
         (vec![], "expected 1 results, got 0"),
         (vec![1.into(), 2.into()], "expected 1 results, got 2"),
         (vec![Value::Null], r#"OUT parameter "value" has no value at the end"#),
@@ -112,7 +116,7 @@ fn a_result_of_an_activity_must_be_there_and_fit() {
         let mut run = run(r#"<ACTIVITY TYPE="Give" NAME="a" RETRIES="2"/>"#);
         run.answer("a", Answer::Completed(answer));
         let failure = run.failure();
-        assert_eq!((failure.kind, &*failure.path, &*failure.message), (FailureKind::Parameter, "P/a", words));
+        assert_eq!((failure.kind, &*failure.path, &*failure.message), (FailureKind::Parameter, "P/a", message));
     }
 }
 
@@ -139,7 +143,7 @@ fn an_out_parameter_without_a_value_at_the_end_is_a_failure() {
 }
 
 #[test]
-fn what_code_assigns_must_fit() {
+fn an_assignment_of_a_wrong_type_fails_the_element() {
     let failure = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><PRE_CODE>n = "a" .. 1</PRE_CODE>
         </BLOCK>"#)
     .failure();
@@ -152,7 +156,7 @@ fn what_code_assigns_must_fit() {
 }
 
 #[test]
-fn a_called_type_has_its_own_copy_of_what_comes_in() {
+fn a_called_type_has_its_own_copy_of_its_parameters() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY>
         <OUT_PARAMETER TYPE="int" NAME="n"/><PRE_CODE>n = 1</PRE_CODE><PROCESS TYPE="Sub" NAME="s" n="${n}" m="5"/>

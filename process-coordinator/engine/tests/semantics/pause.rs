@@ -1,6 +1,6 @@
-//! Pausing and resuming, at any level.
+//! `pause` and `resume`, at any level.
 
-use crate::kit::{body, run, setup};
+use crate::harness::{body, run, setup};
 use xavantes_engine::{Action, Event, FailureKind};
 
 #[test]
@@ -18,7 +18,7 @@ fn in_a_paused_element_nothing_new_starts_and_results_are_recorded() {
 }
 
 #[test]
-fn a_pause_holds_code_iterations_conditions_and_retries() {
+fn a_pause_delays_code_iterations_conditions_and_retries() {
     let mut code = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><POST_CODE>error("ran")</POST_CODE></BLOCK>"#);
     code.pause("");
     code.done("b/a");
@@ -30,7 +30,7 @@ fn a_pause_holds_code_iterations_conditions_and_retries() {
         r#"<PARFOR NAME="f" TO="3"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>
         </PARFOR>"#,
     ))
-    .room(1)
+    .capacity(1)
     .run();
     iterations.pause("f");
     iterations.done("f/[1]/a");
@@ -88,7 +88,7 @@ fn pauses_at_several_levels_must_all_be_lifted() {
 }
 
 #[test]
-fn pausing_one_element_does_not_hold_its_neighbours() {
+fn pausing_one_element_does_not_delay_its_neighbours() {
     let mut run = run(r#"<PAR NAME="p"><BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/>
         </BLOCK>
         <BLOCK NAME="d"><ACTIVITY TYPE="Do" NAME="e"/><ACTIVITY TYPE="Do" NAME="f"/></BLOCK></PAR>"#);
@@ -112,12 +112,13 @@ fn time_outs_of_controllers_stand_still_and_those_of_activities_do_not() {
 
     let mut activity = run(r#"<ACTIVITY TYPE="Do" NAME="a" TIMEOUT="10s"/>"#);
     activity.pause("");
-    assert_eq!(activity.engine.next_deadline(), None, "whoever runs it goes on");
+    assert_eq!(activity.engine.next_deadline(), None, "the activity runs on");
     activity.done("a");
 }
 
-/// Pauses of an outer and an inner element; each step is a time and what happens then.
-fn shifted(steps: &[(u64, &str, Action)], deadline: u64) {
+/// Checks that an inner element with a time-out of 100 s times out at `deadline`, after pauses of it and of an outer
+/// element. Each step has a time in seconds, a path and an action.
+fn check_deadline(steps: &[(u64, &str, Action)], deadline: u64) {
     let mut run = run(r#"<BLOCK NAME="b"><BLOCK NAME="c" TIMEOUT="100s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK>
         </BLOCK>"#);
     let mut now = 0;
@@ -136,12 +137,12 @@ fn shifted(steps: &[(u64, &str, Action)], deadline: u64) {
 fn time_under_several_pauses_counts_once() {
     use Action::{Pause, Resume};
     let (outer, inner) = ("b", "b/c");
-    shifted(&[(10, outer, Pause), (20, inner, Pause), (30, inner, Resume), (40, outer, Resume)], 130);
-    shifted(&[(10, inner, Pause), (20, outer, Pause), (30, outer, Resume), (40, inner, Resume)], 130);
-    shifted(&[(10, outer, Pause), (20, inner, Pause), (30, outer, Resume), (40, inner, Resume)], 130);
-    shifted(&[(10, inner, Pause), (20, outer, Pause), (30, inner, Resume), (40, outer, Resume)], 130);
-    shifted(&[(10, outer, Pause), (20, outer, Resume), (30, inner, Pause), (40, inner, Resume)], 120);
-    shifted(
+    check_deadline(&[(10, outer, Pause), (20, inner, Pause), (30, inner, Resume), (40, outer, Resume)], 130);
+    check_deadline(&[(10, inner, Pause), (20, outer, Pause), (30, outer, Resume), (40, inner, Resume)], 130);
+    check_deadline(&[(10, outer, Pause), (20, inner, Pause), (30, outer, Resume), (40, inner, Resume)], 130);
+    check_deadline(&[(10, inner, Pause), (20, outer, Pause), (30, inner, Resume), (40, outer, Resume)], 130);
+    check_deadline(&[(10, outer, Pause), (20, outer, Resume), (30, inner, Pause), (40, inner, Resume)], 120);
+    check_deadline(
         &[
             (10, "", Pause),
             (20, outer, Pause),
@@ -152,7 +153,7 @@ fn time_under_several_pauses_counts_once() {
         ],
         150,
     );
-    shifted(
+    check_deadline(
         &[
             (10, inner, Pause),
             (15, outer, Pause),
@@ -166,7 +167,7 @@ fn time_under_several_pauses_counts_once() {
 }
 
 #[test]
-fn a_time_out_that_rang_during_a_pause_is_not_forgotten() {
+fn a_time_out_reached_during_a_pause_still_applies_after_it() {
     let mut run = run(r#"<BLOCK NAME="b" TIMEOUT="1s"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#);
     run.pause("b");
     run.advance(5000);
@@ -179,7 +180,7 @@ fn a_time_out_that_rang_during_a_pause_is_not_forgotten() {
 }
 
 #[test]
-fn a_failure_during_a_pause_is_dealt_with_after_it() {
+fn a_failure_during_a_pause_is_handled_after_it() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         <CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH></PAR>"#);
     run.pause("p");
@@ -191,7 +192,7 @@ fn a_failure_during_a_pause_is_dealt_with_after_it() {
 }
 
 #[test]
-fn to_cancel_a_paused_element_lifts_the_pause() {
+fn cancelling_a_paused_element_lifts_the_pause() {
     for paused in ["", "b", "b/a"] {
         let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><FINALLY><ACTIVITY TYPE="Do" NAME="f"/>
             </FINALLY></BLOCK>"#);
@@ -201,7 +202,7 @@ fn to_cancel_a_paused_element_lifts_the_pause() {
         assert_eq!(run.running(), ["b/finally/f"], "paused {paused:?}");
         run.done("b/finally/f");
         if paused.is_empty() {
-            assert!(!run.has_ended(), "what is around it is still paused");
+            assert!(!run.has_ended(), "the element around it is still paused");
             run.resume("");
         }
         assert_eq!(run.failure().kind, FailureKind::Cancelled);
@@ -219,14 +220,14 @@ fn a_cancel_during_a_paused_finally_lets_it_go_on() {
     assert_eq!(run.stopping().len(), 0);
     run.cancel("b");
     run.advance(1);
-    assert_eq!(run.stopping(), ["b/finally/c/g"], "its time-out counts again");
+    assert_eq!(run.stopping(), ["b/finally/c/g"], "the time-out counts again");
     run.stopped("b/finally/c/g");
     run.done("b/finally/h");
     assert_eq!(run.failure().kind, FailureKind::Cancelled);
 }
 
 #[test]
-fn a_retry_is_asked_for_while_running_and_begins_after_the_pause() {
+fn a_retry_requested_before_a_pause_begins_after_it() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#);
     run.retry("a");
     run.pause("");
@@ -237,11 +238,11 @@ fn a_retry_is_asked_for_while_running_and_begins_after_the_pause() {
 }
 
 #[test]
-fn what_is_paused_is_not_paused_again_and_what_is_not_is_not_resumed() {
+fn a_paused_element_cannot_be_paused_nor_a_running_one_resumed() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#);
     assert_eq!(run.refused("a", Action::Resume), "P/a is not paused");
     run.pause("a");
-    assert_eq!(run.refused("a", Action::Pause), "P/a is paused");
+    assert_eq!(run.refused("a", Action::Pause), "P/a is paused already");
     assert_eq!(run.refused("a", Action::Retry), "P/a is paused: resume it first");
     run.done("a");
     run.completed();

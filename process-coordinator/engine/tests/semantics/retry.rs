@@ -1,10 +1,10 @@
-//! `retry`: by somebody, at once.
+//! `retry` by a user.
 
-use crate::kit::{body, run, setup};
+use crate::harness::{body, document, run, setup};
 use xavantes_engine::{Action, Answer, Event};
 
 #[test]
-fn what_waits_for_its_next_try_is_tried_at_once() {
+fn an_element_that_waits_for_its_next_try_begins_it_at_once() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a" RETRIES="1" RETRY_DELAY="1h"/>"#);
     run.fail("a");
     run.retry("a");
@@ -15,12 +15,12 @@ fn what_waits_for_its_next_try_is_tried_at_once() {
 }
 
 #[test]
-fn an_activity_that_runs_is_stopped_and_tried_again_whatever_it_answers() {
+fn a_running_activity_is_stopped_and_retried_whatever_it_answers() {
     for answer in [Answer::Cancelled, Answer::Completed(Vec::new()), Answer::Lost] {
         let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#);
         run.retry("a");
         assert_eq!(run.stopping(), ["a"]);
-        assert_eq!(run.refused("a", Action::Retry), "P/a is ending");
+        assert_eq!(run.refused("a", Action::Retry), "P/a is ending already");
         run.answer("a", answer);
         assert_eq!((run.running(), run.attempt("a").1), (vec!["a".into()], 2));
         run.done("a");
@@ -29,7 +29,7 @@ fn an_activity_that_runs_is_stopped_and_tried_again_whatever_it_answers() {
 }
 
 #[test]
-fn a_controller_that_runs_is_stopped_finalised_and_begins_anew() {
+fn a_running_controller_stops_runs_finally_and_begins_anew() {
     let mut run = run(r#"<BLOCK NAME="b"><INOUT_PARAMETER TYPE="int" NAME="n" DEFAULT="0"/>
         <PRE_CODE>n = n + 1</PRE_CODE>
         <ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="c"/><CATCH><PRE_CODE>error("not caught")</PRE_CODE>
@@ -39,7 +39,7 @@ fn a_controller_that_runs_is_stopped_finalised_and_begins_anew() {
     run.retry("b");
     run.stopped("b/c");
     assert_eq!(run.running(), ["b/finally/f"]);
-    assert_eq!(run.refused("b", Action::Retry), "P/b is ending");
+    assert_eq!(run.refused("b", Action::Retry), "P/b is ending already");
     run.done("b/finally/f");
     assert_eq!(run.running(), ["b/a"]);
     run.done("b/a");
@@ -49,7 +49,7 @@ fn a_controller_that_runs_is_stopped_finalised_and_begins_anew() {
 }
 
 #[test]
-fn a_retry_by_somebody_does_not_count_as_a_failure() {
+fn a_retry_by_a_user_does_not_count_as_a_failure() {
     for (text, path) in [
         (r#"<ACTIVITY TYPE="Do" NAME="a" RETRIES="1"/>"#, "a"),
         (r#"<BLOCK NAME="b" RETRIES="1"><ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#, "b/a"),
@@ -61,14 +61,14 @@ fn a_retry_by_somebody_does_not_count_as_a_failure() {
             run.stopped(path);
         }
         run.fail(path);
-        assert_eq!(run.running(), [path], "the retry that the document gives is still there");
+        assert_eq!(run.running(), [path], "the retry of the document is still left");
         run.fail(path);
         run.failure();
     }
 }
 
 #[test]
-fn conditions_see_the_results_of_the_new_try_alone() {
+fn conditions_see_only_the_results_of_the_new_try() {
     let mut run = run(r#"<PARFOR NAME="f" TO="3" COLLECT="a.value" EXIT_CONDITION="results[1] == 20">
         <ITERATE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE></PARFOR><POST_CODE>result = f.results</POST_CODE>"#);
     run.give("f/[1]/a", 10);
@@ -80,8 +80,8 @@ fn conditions_see_the_results_of_the_new_try_alone() {
 }
 
 #[test]
-fn the_process_itself_begins_anew_with_its_parameters() {
-    let text = crate::kit::document(
+fn a_retried_process_begins_anew_with_its_parameters() {
+    let text = document(
         r#"<PROCESS_TYPE NAME="Main"><INOUT_PARAMETER TYPE="int" NAME="n"/><BODY><PRE_CODE>n = n + 1</PRE_CODE>
         <ACTIVITY TYPE="Take" NAME="a" n="${n}"/></BODY></PROCESS_TYPE>"#,
     );
@@ -94,7 +94,7 @@ fn the_process_itself_begins_anew_with_its_parameters() {
 }
 
 #[test]
-fn iterations_handlers_and_elements_in_them_can_be_tried_again() {
+fn iterations_handlers_and_elements_in_them_can_be_retried() {
     let mut run = run(r#"<PARFOR NAME="f" TO="2" COLLECT="counter"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/>
         <CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH></ITERATE></PARFOR><POST_CODE>result = f.results</POST_CODE>"#);
     run.retry("f/[2]");
@@ -108,7 +108,7 @@ fn iterations_handlers_and_elements_in_them_can_be_tried_again() {
 }
 
 #[test]
-fn a_retry_during_catch_gives_up_the_catch() {
+fn a_retry_during_catch_abandons_the_catch() {
     let mut run = run(r#"<BLOCK NAME="b"><ACTIVITY TYPE="Do" NAME="a"/><CATCH><ACTIVITY TYPE="Do" NAME="c"/></CATCH>
         </BLOCK>"#);
     run.fail("b/a");
@@ -120,8 +120,8 @@ fn a_retry_during_catch_gives_up_the_catch() {
 }
 
 #[test]
-fn what_waits_for_room_is_not_tried_again() {
-    let mut run = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).room(0).run();
-    assert_eq!(run.refused("a", Action::Retry), "P/a waits to be handed out");
+fn an_activity_that_waits_for_capacity_cannot_be_retried() {
+    let mut run = setup(&body(r#"<ACTIVITY TYPE="Do" NAME="a"/>"#)).capacity(0).run();
+    assert_eq!(run.refused("a", Action::Retry), "P/a waits for a worker: there is no try to repeat");
     assert_eq!(run.count(|event| matches!(event, Event::Restarted { .. })), 0);
 }

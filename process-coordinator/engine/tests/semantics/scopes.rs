@@ -1,9 +1,9 @@
-//! What code reads and assigns at run time.
+//! Scopes: the variables that code reads and assigns at run time.
 
-use crate::kit::{document, run, setup};
+use crate::harness::{document, run, setup};
 
 #[test]
-fn code_reads_the_scopes_around_it_and_the_innermost_counts() {
+fn code_reads_the_scopes_around_it_and_the_innermost_name_wins() {
     let run = run(r#"<OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="int" NAME="b"/>
         <PRE_CODE>a, b = 1, 2</PRE_CODE>
         <BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="a"/><OUT_PARAMETER TYPE="list" NAME="seen"/>
@@ -15,7 +15,7 @@ fn code_reads_the_scopes_around_it_and_the_innermost_counts() {
 }
 
 #[test]
-fn results_are_nothing_before_their_element_ended() {
+fn results_are_nil_before_their_element_ends() {
     let mut run = run(r#"<PRE_CODE>result = {a.value == nil}</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/>
         <POST_CODE>result = {result[1], a.value}</POST_CODE>"#);
     run.give("a", 5);
@@ -23,7 +23,7 @@ fn results_are_nothing_before_their_element_ended() {
 }
 
 #[test]
-fn what_failed_or_was_cancelled_has_no_results() {
+fn a_failed_or_cancelled_element_has_no_results() {
     for fails in [true, false] {
         let mut run = run(r#"<BLOCK NAME="b" ON_FAILURE="continue" both="1" into="2">
               <OUT_PARAMETER TYPE="int" NAME="n"/><INOUT_PARAMETER TYPE="int" NAME="both"/>
@@ -42,12 +42,12 @@ fn what_failed_or_was_cancelled_has_no_results() {
                 run.stopped(path);
             }
         }
-        assert_eq!(run.result(), "[true,true,2,0,true,1]", "how far a loop came can be read");
+        assert_eq!(run.result(), "[true,true,2,0,true,1]", "the counts of a failed loop stay readable");
     }
 }
 
 #[test]
-fn an_iteration_begins_without_what_the_last_one_left() {
+fn an_iteration_does_not_see_values_of_the_one_before() {
     let mut run = run(r#"<FOR NAME="f" TO="2" COLLECT="seen"><ITERATE>
         <OUT_PARAMETER TYPE="list" NAME="seen" OPTIONAL="true"/>
         <PRE_CODE>seen = {counter, seen == nil, a.value == nil}</PRE_CODE><ACTIVITY TYPE="Give" NAME="a"/></ITERATE>
@@ -87,7 +87,7 @@ fn a_called_type_does_not_see_the_variables_of_its_caller() {
 }
 
 #[test]
-fn code_that_fails_has_changed_nothing() {
+fn code_that_fails_changes_nothing() {
     let run = run(r#"<OUT_PARAMETER TYPE="RemoteList" NAME="log"/><PRE_CODE>log = RemoteList.new()</PRE_CODE>
         <BLOCK NAME="b" ON_FAILURE="continue"><OUT_PARAMETER TYPE="int" NAME="n" DEFAULT="1"/>
           <PRE_CODE>log:append("seen") n = 2 RemoteSet.new() error("no")</PRE_CODE>

@@ -1,20 +1,20 @@
-//! `set`: what is not yet decided can be changed.
+//! `set` by a user: parameters of elements that have not begun, bounds and conditions of running controllers.
 
-use crate::kit::{body, document, run, set, setup};
+use crate::harness::{body, document, run, set, setup};
 use xavantes_engine::Rejection;
 
 #[test]
-fn a_parameter_of_an_element_that_has_not_started() {
+fn set_changes_a_parameter_of_an_element_that_has_not_begun() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Take" NAME="b" n="1" RETRIES="1"/>"#);
     run.set("b", "n", "7");
     run.done("a");
     assert_eq!(run.parameters("b"), [7.into()]);
     run.fail("b");
-    assert_eq!(run.parameters("b"), [7.into()], "also when it is tried again");
+    assert_eq!(run.parameters("b"), [7.into()], "a new try uses the value too");
 }
 
 #[test]
-fn a_parameter_of_an_element_of_a_par_that_waits() {
+fn set_changes_a_parameter_of_a_waiting_element_of_a_par() {
     let mut run = run(r#"<PAR NAME="p" MAX_PARALLEL="1"><ACTIVITY TYPE="Do" NAME="a"/>
         <ACTIVITY TYPE="Take" NAME="b" AFTER="a" n="1"/>
         <ACTIVITY TYPE="Take" NAME="c" n="1"/></PAR>"#);
@@ -27,7 +27,7 @@ fn a_parameter_of_an_element_of_a_par_that_waits() {
 }
 
 #[test]
-fn the_bound_of_a_loop_that_has_not_started() {
+fn set_changes_the_bound_of_a_loop_that_has_not_begun() {
     let mut run = run(r#"<ACTIVITY TYPE="Do" NAME="a"/><FOR NAME="f" TO="9" COLLECT="counter"><ITERATE/></FOR>
         <POST_CODE>result = f.results</POST_CODE>"#);
     run.set("f", "counterEnd", "2");
@@ -36,7 +36,7 @@ fn the_bound_of_a_loop_that_has_not_started() {
 }
 
 #[test]
-fn to_of_a_loop_that_runs() {
+fn set_changes_to_of_a_running_loop() {
     for (to, numbers) in [("5", "[1,2,3,4,5]"), ("2", "[1,2]"), ("1", "[1,2]"), ("-9", "[1,2]")] {
         let mut run = run(r#"<PARFOR NAME="f" TO="3" MAX_PARALLEL="2" COLLECT="counter"><ITERATE>
             <ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>
@@ -58,13 +58,13 @@ fn to_of_a_loop_that_runs() {
 }
 
 #[test]
-fn max_parallel_of_a_controller_that_runs() {
+fn set_changes_max_parallel_of_a_running_controller() {
     let mut run = run(r#"<PARFOR NAME="f" TO="9" MAX_PARALLEL="2"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>
         </PARFOR>"#);
     run.set("f", "MAX_PARALLEL", "3");
     assert_eq!(run.running().len(), 3);
     run.set("f", "MAX_PARALLEL", "1");
-    assert_eq!((run.running().len(), run.stopping().len()), (3, 0), "what runs goes on");
+    assert_eq!((run.running().len(), run.stopping().len()), (3, 0), "running iterations go on");
     run.done("f/[1]/a");
     run.done("f/[2]/a");
     assert_eq!(run.running(), ["f/[3]/a"]);
@@ -73,7 +73,7 @@ fn max_parallel_of_a_controller_that_runs() {
 }
 
 #[test]
-fn join_of_a_controller_that_runs_may_end_it_at_once() {
+fn set_join_may_end_a_running_controller_at_once() {
     let mut run = run(r#"<PARFOR NAME="f" TO="4"><ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#);
     run.done("f/[1]/a");
     run.set("f", "JOIN", "2");
@@ -83,7 +83,7 @@ fn join_of_a_controller_that_runs_may_end_it_at_once() {
 }
 
 #[test]
-fn exit_condition_of_a_controller_that_runs_replaces_the_one_of_the_document() {
+fn set_replaces_the_exit_condition_of_a_running_controller() {
     let text = r#"<PARFOR NAME="f" TO="4" EXIT_CONDITION="completed == 1">
         <OUT_PARAMETER TYPE="int" NAME="limit" DEFAULT="2"/>
         <ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR>"#;
@@ -97,7 +97,7 @@ fn exit_condition_of_a_controller_that_runs_replaces_the_one_of_the_document() {
 }
 
 #[test]
-fn what_cannot_be_set_is_refused_with_the_reason() {
+fn a_rejected_set_names_the_reason() {
     let text = body(
         r#"<ACTIVITY TYPE="Do" NAME="x"/>
         <PAR NAME="p"><PARFOR NAME="f" EACH="${ {1} }"><ITERATE><ACTIVITY TYPE="Take" NAME="a" n="1"/></ITERATE>
@@ -110,13 +110,13 @@ fn what_cannot_be_set_is_refused_with_the_reason() {
     let mut run = setup(&text).run();
     run.done("x");
     run.fail("p/c/e");
-    for (path, key, value, words) in [
+    for (path, key, value, expected) in [
         ("z", "m", "1", r#"P/z has no IN parameter "m""#),
         ("z", "n", "one", r#"n: expected int, got "one""#),
-        ("x", "n", "1", "P/x has begun: its parameters are set"),
+        ("x", "n", "1", "P/x has begun: its parameters can no longer be set"),
         ("p/u", "set", "{}", "set: a RemoteSet has no literal: code creates it with RemoteSet.new()"),
-        ("p/f/[1]/a", "n", "1", "P/p/f/[1]/a has begun: its parameters are set"),
-        ("p/f", "TO", "5", "P/p/f does not count to a number"),
+        ("p/f/[1]/a", "n", "1", "P/p/f/[1]/a has begun: its parameters can no longer be set"),
+        ("p/f", "TO", "5", "P/p/f has no TO: it does not count"),
         ("p", "TO", "5", "P/p is not a loop"),
         ("p/g", "TO", "many", r#"TO: expected int, got "many""#),
         ("p/g", "JOIN", "1", "P/p/g is not a parallel controller"),
@@ -127,31 +127,31 @@ fn what_cannot_be_set_is_refused_with_the_reason() {
         ("p/h", "n", "1", r#"P/p has no element "h""#),
         ("p/f/[2]", "n", "1", "P/p/f has no iteration [2] now"),
     ] {
-        let told = run.refused(path, set(key, value));
-        assert!(told.starts_with(words), "{path} {key}={value}: {told}");
+        let message = run.refused(path, set(key, value));
+        assert!(message.starts_with(expected), "{path} {key}={value}: {message}");
     }
-    for (condition, words) in
+    for (condition, expected) in
         [("1 +", "EXIT_CONDITION: "), ("nobody > 1", r#"EXIT_CONDITION: there is no "nobody" here"#)]
     {
-        let told = run.refused("p/f", set("EXIT_CONDITION", condition));
-        assert!(told.starts_with(words), "{told}");
+        let message = run.refused("p/f", set("EXIT_CONDITION", condition));
+        assert!(message.starts_with(expected), "{message}");
     }
 }
 
 #[test]
-fn what_never_will_start_cannot_be_set() {
+fn an_element_that_never_begins_cannot_be_set() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Take" NAME="b" AFTER="a" n="1"/>
         <ACTIVITY TYPE="Do" NAME="c"/></PAR>
         <ACTIVITY TYPE="Take" NAME="z" n="1"/>"#);
     run.cancel("p/a");
     run.stopped("p/a");
-    assert_eq!(run.refused("p/b", set("n", "2")), "P/p/b will not begin");
+    assert_eq!(run.refused("p/b", set("n", "2")), "P/p/b will never begin");
     run.cancel("");
-    assert_eq!(run.refused("z", set("n", "2")), "P/z will not begin");
+    assert_eq!(run.refused("z", set("n", "2")), "P/z will never begin");
 }
 
 #[test]
-fn what_is_delegated_is_set_where_it_runs() {
+fn a_delegated_element_is_set_on_its_coordinator() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><BODY><PARFOR NAME="f" TO="3" DELEGATE="always"><ITERATE>
             <ACTIVITY TYPE="Do" NAME="a"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>"#,

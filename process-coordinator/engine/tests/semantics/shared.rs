@@ -1,6 +1,6 @@
-//! Shared objects: calls take effect once, and objects live as long as somebody can reach them.
+//! Shared objects: calls take effect once, and objects live as long as code can reach them.
 
-use crate::kit::{Run, document, run, setup};
+use crate::harness::{Run, document, run, setup};
 use xavantes_engine::{Answer, Input, Rejection, SharedCall};
 use xavantes_model::shared::Method;
 use xavantes_model::value::{SharedKind, SharedRef, Value};
@@ -23,7 +23,11 @@ fn a_call_is_answered_and_its_effect_stays() {
     let mut run = one();
     assert_eq!(run.call("a", 1, set(), Method::Add, vec![5.into()]), Ok(Ok(Value::Bool(true))));
     assert_eq!(run.call("a", 2, set(), Method::Add, vec![5.into()]), Ok(Ok(Value::Bool(false))));
-    assert_eq!(run.call("a", 0, set(), Method::Size, vec![]), Ok(Ok(1.into())), "reading is not counted");
+    assert_eq!(
+        run.call("a", 0, set(), Method::Size, vec![]),
+        Ok(Ok(1.into())),
+        "calls that only read are not numbered"
+    );
     run.done("a");
     assert_eq!(run.result(), "[5]");
 }
@@ -39,11 +43,11 @@ fn a_repeated_call_is_answered_again_and_has_no_effect_again() {
     assert_eq!(run.call("a", 1, set(), Method::Add, vec![5.into()]), Ok(Ok(Value::Bool(true))), "also after a crash");
     assert_eq!(run.call("a", 2, set(), Method::Remove, vec![9.into()]), Ok(Ok(Value::Bool(false))));
     let old = run.call("a", 1, set(), Method::Add, vec![5.into()]);
-    assert_eq!(old, Err(Rejection::OldCall { sequence: 1 }), "its answer was received: call 2 said so");
+    assert_eq!(old, Err(Rejection::OldCall { sequence: 1 }), "call 2 acknowledged the answer");
 }
 
 #[test]
-fn calls_come_in_order() {
+fn calls_are_accepted_only_in_order() {
     let mut run = one();
     assert_eq!(
         run.call("a", 2, set(), Method::Add, vec![1.into()]),
@@ -62,7 +66,7 @@ fn call(run: &mut Run, caller: u64, sequence: u64, acknowledged: u64) -> Result<
 }
 
 #[test]
-fn callers_count_by_themselves() {
+fn each_caller_numbers_its_own_calls() {
     let mut run = one();
     assert_eq!(call(&mut run, 7, 1, 0), Ok(()));
     assert_eq!(call(&mut run, 8, 1, 0), Ok(()));
@@ -70,18 +74,18 @@ fn callers_count_by_themselves() {
 }
 
 #[test]
-fn a_caller_may_not_run_far_ahead_of_the_answers_it_has() {
+fn a_caller_may_not_run_far_ahead_of_its_acknowledgements() {
     let mut run = one();
     for sequence in 1..=1024 {
         assert_eq!(call(&mut run, 0, sequence, 0), Ok(()));
     }
-    let told = call(&mut run, 0, 1025, 0).expect_err("too far ahead").to_string();
-    assert_eq!(told, "more than 1024 answers are not acknowledged");
+    let message = call(&mut run, 0, 1025, 0).expect_err("too far ahead").to_string();
+    assert_eq!(message, "more than 1024 answers are not acknowledged");
     assert_eq!(call(&mut run, 0, 1025, 1), Ok(()));
 }
 
 #[test]
-fn calls_of_late_attempts_are_refused() {
+fn calls_of_late_attempts_are_rejected() {
     let mut run = one();
     let (element, attempt) = run.attempt("a");
     let late = |attempt: u32| {
@@ -105,16 +109,16 @@ fn calls_of_late_attempts_are_refused() {
 }
 
 #[test]
-fn wrong_calls_are_answered_with_what_is_wrong() {
+fn a_wrong_call_is_answered_with_the_problem() {
     let mut run = one();
-    for (object, method, arguments, words) in [
+    for (object, method, arguments, message) in [
         (SharedRef { home: "Q".into(), ..set() }, Method::Size, vec![], "this RemoteSet belongs to another process"),
         (set(), Method::Pop, vec![], "a RemoteSet has no method Pop"),
         (set(), Method::Add, vec![], "RemoteSet:add takes 1 arguments, got 0"),
         (set(), Method::Size, vec![1.into()], "RemoteSet:size takes 0 arguments, got 1"),
         (object(SharedKind::Set, 9), Method::Size, vec![], "the shared object no longer exists"),
     ] {
-        assert_eq!(run.call("a", 1, object, method, arguments), Ok(Err(words.into())));
+        assert_eq!(run.call("a", 1, object, method, arguments), Ok(Err(message.into())));
     }
     let nothing = run.call("a", 1, set(), Method::Add, vec![Value::Null]);
     assert_eq!(nothing, Ok(Err("nothing (nil) cannot be kept".into())));
@@ -123,7 +127,7 @@ fn wrong_calls_are_answered_with_what_is_wrong() {
 }
 
 #[test]
-fn objects_go_with_the_scope_that_created_them() {
+fn objects_end_with_the_scope_that_created_them() {
     let mut run = run(r#"<FOR NAME="f" TO="3"><ITERATE><PRE_CODE>RemoteSet.new() RemoteCounter.new()</PRE_CODE>
         <ACTIVITY TYPE="Do" NAME="a"/></ITERATE></FOR>
         <ACTIVITY TYPE="Do" NAME="b"/>"#);
@@ -168,7 +172,7 @@ fn collected_objects_live_as_long_as_the_results() {
 }
 
 #[test]
-fn an_object_given_to_a_variable_of_the_loop_belongs_to_the_loop() {
+fn an_object_assigned_to_a_variable_of_the_loop_belongs_to_the_loop() {
     for code in [
         r#"<PRE_CODE>if counter == 1 then s = RemoteSet.new() end s:add(counter)</PRE_CODE>"#,
         r#"<IN_PARAMETER TYPE="RemoteSet" NAME="mine" OPTIONAL="true"/><PRE_CODE>mine = RemoteSet.new()</PRE_CODE>
@@ -187,7 +191,7 @@ fn an_object_given_to_a_variable_of_the_loop_belongs_to_the_loop() {
 }
 
 #[test]
-fn objects_of_a_failed_try_are_gone_and_others_keep_what_was_done_to_them() {
+fn objects_of_a_failed_try_end_and_its_changes_of_other_objects_stay() {
     let mut run = run(r#"<OUT_PARAMETER TYPE="RemoteSet" NAME="s"/><PRE_CODE>s = RemoteSet.new()</PRE_CODE>
         <BLOCK NAME="b" RETRIES="1"><OUT_PARAMETER TYPE="RemoteList" NAME="own"/>
         <PRE_CODE>own = RemoteList.new() own:append(1) s:add(own:size())</PRE_CODE>
@@ -200,7 +204,7 @@ fn objects_of_a_failed_try_are_gone_and_others_keep_what_was_done_to_them() {
 }
 
 #[test]
-fn objects_of_what_failed_are_gone() {
+fn objects_of_a_failed_element_end() {
     let mut run = run(r#"<BLOCK NAME="b" ON_FAILURE="continue"><OUT_PARAMETER TYPE="RemoteSet" NAME="s"/>
         <PRE_CODE>s = RemoteSet.new()</PRE_CODE>
         <ACTIVITY TYPE="Do" NAME="a"/></BLOCK><ACTIVITY TYPE="Do" NAME="c"/>

@@ -1,33 +1,27 @@
-//! Leaves: activities and delegated subtrees. An attempt is handed out, may call shared objects, and is answered once.
+//! Activities and delegated subtrees: the engine hands out attempts, and each attempt is answered once.
 
 use xavantes_model::definition::{Input as Captured, Kind, Node, NodeId, Script, Variable};
-use xavantes_model::shared::{Call, Method, methods};
 use xavantes_model::value::{Type, Value};
 
-use crate::engine::{Engine, Output, Task};
+use crate::command::{Command, Delegation};
+use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::id::ElementId;
-use crate::input::{Answer, Command, Delegation, Rejection, SharedCall};
-use crate::state::{Instance, Out, Outcome, Phase, Stop};
-
-/// Answers that are kept for a caller that has not acknowledged them: it may not run further ahead.
-const MOST_UNACKNOWLEDGED: usize = 1024;
-
-fn holds_object(value: &Value) -> bool {
-    let mut found = false;
-    value.each_shared(&mut |_| found = true);
-    found
-}
+use crate::input::Answer;
+use crate::outcome::{Outcome, StopReason};
+use crate::output::StepOutput;
+use crate::rejection::Rejection;
+use crate::state::instance::{Instance, OutstandingAttempt, Phase};
 
 impl Engine {
-    /// Hands a leaf out, if there is room.
-    pub(crate) fn send(&mut self, id: ElementId, out: &mut Output) {
+    /// Hands out an attempt of a leaf; an activity waits until there is capacity.
+    pub(crate) fn send(&mut self, id: ElementId, out: &mut StepOutput) {
         let Some(instance) = self.state.instances.get(id) else { return };
-        if !instance.delegated && !self.has_room() {
+        if !instance.delegated && !self.has_capacity() {
             return self.ready.push_back(id);
         }
-        // Whoever runs an activity looks after its time, which begins when that does.
+        // A worker watches the time-out of an activity, which begins when the activity starts there.
         let timeout = self.policy(instance).timeout.filter(|_| instance.delegated);
         let deadline = timeout.map(|timeout| self.now.after(timeout));
         let attempt = instance.attempts + 1;
@@ -35,7 +29,7 @@ impl Engine {
         out.commands.push(self.send_command(id));
     }
 
-    /// The command that hands out the current attempt.
+    /// The command that sends the current attempt to a worker or coordinator.
     pub(crate) fn send_command(&self, id: ElementId) -> Command {
         let Some(instance) = self.state.instances.get(id) else { return Command::Continue };
         let (attempt, variables) = (instance.attempts, instance.variables.clone());
@@ -57,15 +51,15 @@ impl Engine {
         }
     }
 
-    /// What a delegated subtree reads from the scopes around it. A called process type reads nothing.
+    /// Values that a delegated subtree reads from the scopes around it. A called process type reads none.
     fn captured(&self, id: ElementId, instance: &Instance) -> Vec<(Captured, Value)> {
         let inputs = self.program.processes[instance.process as usize].captures(instance.node);
         inputs.into_iter().map(|input| (input, self.read(id, input).cloned().unwrap_or_default())).collect()
     }
 
-    /// Can an element run elsewhere? Code can call the shared objects of its own process alone, and they do not move:
-    /// so not when its code would call those of this one, or hand out new ones.
-    pub(crate) fn may_travel(&self, parent: ElementId, site: &Node, variables: &[Value]) -> bool {
+    /// The element can run on another coordinator. Code can call only the shared objects of its own process, and objects
+    /// do not move. So an element stays here if its code would call objects of this process, or return new ones.
+    pub(crate) fn can_delegate(&self, parent: ElementId, site: &Node, variables: &[Value]) -> bool {
         let is_object = |variable: &Variable| matches!(variable.ty, Some(Type::Shared(_)));
         let mut signature = self.program.signature(site).iter();
         let Some(around) = self.state.instances.get(parent) else { return false };
@@ -87,61 +81,69 @@ impl Engine {
         };
         let calls = |script: &Script| script.inputs.iter().any(|input| given(*input).is_some_and(holds_object));
         nodes[inside.clone()].iter().all(|node| {
-            // To pass an object on to an activity is not to call it.
+            // Passing an object to an activity does not call it.
             let passes = node.kind.is_activity() || node.id == root;
             let bindings = node.bindings.as_ref().filter(|_| !passes).and_then(|bindings| bindings.script.as_ref());
             !node.scripts().chain(bindings).any(calls)
         })
     }
 
-    fn attempt_of(&self, element: ElementId, attempt: u32) -> Result<(&Instance, &Out), Rejection> {
+    /// An outstanding attempt and its element.
+    pub(crate) fn attempt_of(
+        &self,
+        element: ElementId,
+        attempt: u32,
+    ) -> Result<(&Instance, &OutstandingAttempt), Rejection> {
         match self.state.instances.get(element) {
             Some(instance) if instance.attempts == attempt => match &instance.phase {
-                Phase::Out(out) => Ok((instance, out)),
+                Phase::Outstanding(outstanding) => Ok((instance, outstanding)),
                 _ => Err(Rejection::NotRunning { element, attempt }),
             },
             _ => Err(Rejection::NotRunning { element, attempt }),
         }
     }
 
+    /// An attempt was answered. If the engine had asked it to stop, the reason for the stop decides, not the answer.
     pub(crate) fn on_answered(
         &mut self,
         id: ElementId,
         attempt: u32,
         answer: Answer,
-        out: &mut Output,
+        out: &mut StepOutput,
     ) -> Result<(), Rejection> {
         let (instance, attempt) = self.attempt_of(id, attempt)?;
         let delegated = instance.delegated;
         match (attempt.stop.clone(), answer) {
-            (Some(Stop::Failed(failure)), _) => self.conclude(id, Outcome::Failed(failure), None, out),
-            (Some(Stop::Restart), _) => self.conclude(id, Outcome::Restart, None, out),
-            (Some(Stop::Cancelled | Stop::Exit), _) => self.end(id, Outcome::Cancelled, Vec::new(), None, out),
+            (Some(StopReason::Failed(failure)), _) => self.conclude(id, Outcome::Failed(failure), None, out),
+            (Some(StopReason::Restart), _) => self.conclude(id, Outcome::Restart, None, out),
+            (Some(StopReason::Cancelled | StopReason::Exit), _) => {
+                self.end(id, Outcome::Cancelled, Vec::new(), None, out)
+            }
             (None, Answer::Completed(values)) => match self.check_results(id, values) {
                 Ok(values) => self.end(id, Outcome::Completed, values, None, out),
                 Err(failure) => {
-                    let failure = self.placed(id, failure);
+                    let failure = self.with_path(id, failure);
                     self.conclude(id, Outcome::Failed(failure), None, out);
                 }
             },
             (None, Answer::Failed(failure)) => {
-                let failure = self.placed(id, failure);
+                let failure = self.with_path(id, failure);
                 self.conclude(id, Outcome::Failed(failure), None, out);
             }
             (None, Answer::Refused) if delegated => {
                 let deadline = self.policy(instance).timeout.map(|timeout| self.now.after(timeout));
                 self.emit(out, Event::Recalled { id, deadline });
-                self.agenda.push(Task::Advance(id));
+                self.agenda.push(AgendaItem::Advance(id));
             }
             (None, Answer::Lost | Answer::Cancelled | Answer::Refused) => {
                 self.emit(out, Event::Lost { id });
-                self.agenda.push(Task::Advance(id));
+                self.agenda.push(AgendaItem::Advance(id));
             }
         }
         Ok(())
     }
 
-    /// Are these all results, each of its type?
+    /// Checks that an answer has a value for each result, and converts it to the type of the result.
     fn check_results(&self, id: ElementId, mut values: Vec<Value>) -> Result<Vec<Value>, Box<Failure>> {
         let Some(instance) = self.state.instances.get(id) else { return Ok(values) };
         let site = self.program.node(instance.site_process as usize, instance.site);
@@ -170,53 +172,11 @@ impl Engine {
         }
         Ok(values)
     }
+}
 
-    pub(crate) fn on_called(&mut self, call: SharedCall, out: &mut Output) -> Result<(), Rejection> {
-        let SharedCall { element, attempt, caller, sequence, acknowledged, object, method, arguments } = call;
-        let (_, running) = self.attempt_of(element, attempt)?;
-        let mut reply = |result| {
-            out.commands.push(Command::Reply { element, attempt, caller, sequence, result });
-            Ok(())
-        };
-        if !self.state.objects.is_home_of(&object) {
-            return reply(Err(format!("this {} belongs to another process", object.kind.type_name())));
-        }
-        let kind = object.kind.type_name();
-        let Some((name, _, least, most)) = methods(object.kind).iter().find(|(_, known, ..)| *known == method) else {
-            return reply(Err(format!("a {kind} has no method {method:?}")));
-        };
-        if !(*least..=*most).contains(&arguments.len()) {
-            return reply(Err(format!("{kind}:{name} takes {most} arguments, got {}", arguments.len())));
-        }
-        let call = Call { object: object.id, method, arguments };
-        if !Method::changes(method) {
-            return reply(self.state.objects.call(&call));
-        }
-        let window = running.calls.get(&caller);
-        let last = window.map_or(0, |window| window.last);
-        if sequence <= last {
-            let answer = window.and_then(|window| window.answers.iter().find(|(number, _)| *number == sequence));
-            return match answer {
-                Some((_, answer)) => reply(answer.clone()),
-                None => Err(Rejection::OldCall { sequence }),
-            };
-        }
-        if sequence != last + 1 {
-            return Err(Rejection::CallGap { sequence, expected: last + 1 });
-        }
-        let unacknowledged =
-            |window: &crate::state::Window| window.answers.iter().filter(|(number, _)| *number > acknowledged).count();
-        if window.map_or(0, unacknowledged) >= MOST_UNACKNOWLEDGED {
-            return Err(Rejection::NotPossible(
-                format!("more than {MOST_UNACKNOWLEDGED} answers are not acknowledged").into(),
-            ));
-        }
-        self.emit(out, Event::Called { id: element, caller, sequence, acknowledged, call });
-        let (_, running) = self.attempt_of(element, attempt)?;
-        if let Some((_, answer)) = running.calls.get(&caller).and_then(|window| window.answers.back()) {
-            let result = answer.clone();
-            out.commands.push(Command::Reply { element, attempt, caller, sequence, result });
-        }
-        Ok(())
-    }
+/// The value is a shared object or contains one.
+fn holds_object(value: &Value) -> bool {
+    let mut found = false;
+    value.each_shared(&mut |_| found = true);
+    found
 }

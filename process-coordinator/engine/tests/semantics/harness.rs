@@ -1,13 +1,13 @@
-//! A process under test: the test plays the world. It answers attempts, steers, and lets time pass.
+//! A process under test. The test plays the driver: it answers attempts, steers, and lets time pass.
 //!
-//! After every step the journal is replayed, and must give the state that the live engine has.
+//! After every step the harness replays the journal, which must result in the state of the live engine.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use xavantes_engine::{
-    Action, Answer, Command, Delegation, ElementId, Engine, Event, Failure, FailureKind, Input, Outcome, Output,
-    Product, Rejection, Root, SharedCall, Start, State, Time, View,
+    Action, Answer, Command, Delegation, ElementId, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome,
+    Product, Rejection, Root, SharedCall, Start, StepOutput, Time, View,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
@@ -16,7 +16,8 @@ use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::shared::Method;
 use xavantes_model::value::{SharedRef, Value};
 
-/// Types that the documents of tests use. `Do` takes and gives nothing, `Give` gives a number, `Take` takes one.
+/// Activity types of all test documents. `Do` has no parameters, `Give` returns a number, `Take` has a number as
+/// parameter, `Use` has a shared set.
 const TYPES: &str = r#"
 <ACTIVITY_TYPE NAME="Do"><CODE LANGUAGE="lua">local nothing</CODE></ACTIVITY_TYPE>
 <ACTIVITY_TYPE NAME="Give"><OUT_PARAMETER TYPE="int" NAME="value"/><CODE LANGUAGE="lua">value = 1</CODE></ACTIVITY_TYPE>
@@ -25,7 +26,7 @@ const TYPES: &str = r#"
 </ACTIVITY_TYPE>
 "#;
 
-/// A document with a `BODY` of that content, in a process type `Main` with an optional result.
+/// A document with a process type `Main`, whose `BODY` has that content and whose result is optional.
 pub fn body(content: &str) -> String {
     document(&format!(
         r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result" OPTIONAL="true"/>
@@ -33,7 +34,7 @@ pub fn body(content: &str) -> String {
     ))
 }
 
-/// A document with these types, and the ones of all tests.
+/// A document with these process types and the activity types of all tests.
 pub fn document(types: &str) -> String {
     format!("<XAVANTES VERSION=\"1\">{types}{TYPES}</XAVANTES>")
 }
@@ -46,34 +47,34 @@ pub fn program(text: &str) -> Arc<Program> {
 pub struct Run {
     pub engine: Engine,
     pub journal: Vec<Event>,
-    /// What the last step wanted of the world.
+    /// The commands of the last step.
     pub commands: Vec<Command>,
-    /// What completed elements gave.
+    /// The results of completed elements.
     pub products: Vec<Product>,
     program: Arc<Program>,
     sandbox: Sandbox,
     now: Time,
-    room: u64,
+    capacity: u64,
     delegations: u64,
 }
 
-/// Where a test begins: a document, and what is unusual about it.
+/// A process to start, with its parameters and limits.
 pub struct Setup {
     program: Arc<Program>,
     start: Start,
-    room: u64,
+    capacity: u64,
     delegations: u64,
 }
 
-/// The process `P` of type `Main`, in a `BODY` of that content.
+/// Starts the process `P` of type `Main`, whose `BODY` has that content.
 pub fn run(content: &str) -> Run {
     setup(&body(content)).run()
 }
 
 pub fn setup(text: &str) -> Setup {
     let program = program(text);
-    let main = program.process("Main").expect("a process type Main");
-    Setup { program, start: Start::new("P", main, Vec::new()), room: 1000, delegations: 0 }
+    let main = program.process("Main").expect("the document has a process type Main");
+    Setup { program, start: Start::new("P", main, Vec::new()), capacity: 1000, delegations: 0 }
 }
 
 impl Setup {
@@ -82,8 +83,8 @@ impl Setup {
         self
     }
 
-    pub fn room(self, room: u64) -> Self {
-        Self { room, ..self }
+    pub fn capacity(self, capacity: u64) -> Self {
+        Self { capacity, ..self }
     }
 
     pub fn delegations(self, delegations: u64) -> Self {
@@ -91,12 +92,14 @@ impl Setup {
     }
 
     pub fn refusal(self) -> Vec<String> {
-        Engine::start(self.program, self.start, Time(0), &mut Output::default()).expect_err("a refusal")
+        Engine::start(self.program, self.start, Time(0), &mut StepOutput::default())
+            .expect_err("the parameters are wrong")
     }
 
     pub fn run(self) -> Run {
-        let mut out = Output::default();
-        let engine = Engine::start(self.program.clone(), self.start, Time(0), &mut out).expect("good parameters");
+        let mut out = StepOutput::default();
+        let engine =
+            Engine::start(self.program.clone(), self.start, Time(0), &mut out).expect("the parameters are right");
         let mut run = Run {
             engine,
             journal: out.events,
@@ -105,18 +108,18 @@ impl Setup {
             program: self.program,
             sandbox: Sandbox::new(Limits::CONTROL, false).unwrap(),
             now: Time(0),
-            room: self.room,
+            capacity: self.capacity,
             delegations: self.delegations,
         };
         run.engine.set_followed(true);
-        run.engine.set_room(run.room);
-        run.engine.set_delegations(run.delegations);
+        run.engine.set_capacity(run.capacity);
+        run.engine.set_max_delegations(run.delegations);
         run.step(Input::Continued).unwrap();
         run
     }
 }
 
-/// The process that another coordinator runs for a delegation, as `P` does everything of its path.
+/// Starts the process that another coordinator runs for a delegation. `path` is the id of that process.
 pub fn receive(text: &str, delegation: &Delegation, path: &str) -> Run {
     let mut setup = setup(text);
     setup.start = Start {
@@ -139,36 +142,36 @@ fn full(path: &str) -> String {
 
 impl Run {
     pub fn step(&mut self, input: Input) -> Result<(), Rejection> {
-        let mut out = Output::default();
+        let mut out = StepOutput::default();
         let before = self.engine.state().clone();
         let verdict = self.engine.step(&mut self.sandbox, input, self.now, &mut out);
         if verdict.is_err() {
-            assert!(out.events.is_empty(), "a rejected input made facts: {:?}", out.events);
-            assert_eq!(*self.engine.state(), before, "a rejected input changed something");
+            assert!(out.events.is_empty(), "a rejected input emitted events: {:?}", out.events);
+            assert_eq!(*self.engine.state(), before, "a rejected input changed the state");
         }
         self.journal.extend(out.events);
         self.commands = out.commands;
         self.products.extend(out.products);
-        let replayed = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
-        assert_eq!(replayed.state(), self.engine.state(), "the journal tells another story");
+        let replayed = Engine::replay(self.program.clone(), EngineState::default(), &self.journal).unwrap();
+        assert_eq!(replayed.state(), self.engine.state(), "the replayed journal results in another state");
         verdict
     }
 
-    /// The coordinator dies and comes back with its journal.
+    /// Replaces the engine by one from the journal, as after a crash of the coordinator.
     pub fn crash(&mut self) {
-        self.engine = Engine::replay(self.program.clone(), State::default(), &self.journal).unwrap();
-        self.engine.set_room(self.room);
-        self.engine.set_delegations(self.delegations);
+        self.engine = Engine::replay(self.program.clone(), EngineState::default(), &self.journal).unwrap();
+        self.engine.set_capacity(self.capacity);
+        self.engine.set_max_delegations(self.delegations);
         self.step(Input::Continued).unwrap();
     }
 
-    pub fn room(&mut self, room: u64) {
-        self.room = room;
-        self.engine.set_room(room);
+    pub fn capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+        self.engine.set_capacity(capacity);
         self.step(Input::Continued).unwrap();
     }
 
-    /// Time passes, from one deadline to the next.
+    /// Lets time pass, from one deadline to the next.
     pub fn advance(&mut self, millis: u64) {
         let end = Time(self.now.0 + millis);
         while let Some(next) = self.engine.next_deadline().filter(|next| *next <= end) {
@@ -191,9 +194,10 @@ impl Run {
         (self.id(path), self.view(path).attempts)
     }
 
-    /// The paths of all attempts that are out, in order.
+    /// The paths of all outstanding attempts, sorted.
     pub fn running(&self) -> Vec<String> {
-        let mut running: Vec<String> = self.engine.outstanding().iter().filter_map(|it| self.sent(it)).collect();
+        let mut running: Vec<String> =
+            self.engine.outstanding().iter().filter_map(|command| self.sent(command)).collect();
         running.sort();
         running
     }
@@ -206,13 +210,13 @@ impl Run {
         }
     }
 
-    /// The path without the process.
+    /// The path of an element without the id of the process.
     pub fn short(&self, id: ElementId) -> String {
         let path = self.engine.path(id);
         path.strip_prefix("P/").unwrap_or(&path).to_owned()
     }
 
-    /// The paths of all attempts that were asked to stop and have not answered, in order.
+    /// The paths of all outstanding attempts that the engine asked to stop, sorted.
     pub fn stopping(&self) -> Vec<String> {
         let asked = self.engine.outstanding().into_iter().filter_map(|command| match command {
             Command::Cancel { element, .. } => Some(self.short(element)),
@@ -226,12 +230,12 @@ impl Run {
         self.step(Input::Answered { element, attempt, answer }).unwrap_or_else(|problem| panic!("{path}: {problem}"));
     }
 
-    /// It is done, and gives nothing.
+    /// Answers that the attempt completed without results.
     pub fn done(&mut self, path: &str) {
         self.answer(path, Answer::Completed(Vec::new()));
     }
 
-    /// It is done, and gives one value.
+    /// Answers that the attempt completed with one result.
     pub fn give(&mut self, path: &str, value: impl Into<Value>) {
         self.answer(path, Answer::Completed(vec![value.into()]));
     }
@@ -240,7 +244,7 @@ impl Run {
         self.answer(path, Answer::Failed(Box::new(Failure::new(FailureKind::Exit, "no luck"))));
     }
 
-    /// It stopped, as it was asked to.
+    /// Answers that the attempt stopped, as the engine asked.
     pub fn stopped(&mut self, path: &str) {
         assert!(
             self.stopping().iter().any(|other| other == path),
@@ -258,9 +262,9 @@ impl Run {
         self.try_steer(path, action).unwrap_or_else(|problem| panic!("{path}: {problem}"));
     }
 
-    /// Why it cannot be done.
+    /// Steers, and returns the text of the rejection.
     pub fn refused(&mut self, path: &str, action: Action) -> String {
-        self.try_steer(path, action).expect_err("a rejection").to_string()
+        self.try_steer(path, action).expect_err("the engine rejects the action").to_string()
     }
 
     pub fn cancel(&mut self, path: &str) {
@@ -283,7 +287,7 @@ impl Run {
         self.steer(path, set(key, value));
     }
 
-    /// An attempt calls a shared object.
+    /// Lets an attempt call a shared object.
     pub fn call(
         &mut self,
         path: &str,
@@ -299,23 +303,23 @@ impl Run {
         Ok(self.reply())
     }
 
-    /// The answer to a call, in the last step.
+    /// The answer to the call of the last step.
     pub fn reply(&self) -> Result<Value, String> {
         let reply = self.commands.iter().find_map(|command| match command {
             Command::Reply { result, .. } => Some(result.clone()),
             _ => None,
         });
-        reply.expect("a reply")
+        reply.expect("the step yields a reply")
     }
 
-    /// The parameters that an attempt was given.
+    /// The parameters of an outstanding attempt.
     pub fn parameters(&self, path: &str) -> Vec<Value> {
         let id = self.id(path);
         let found = self.engine.outstanding().into_iter().find_map(|command| match command {
             Command::Dispatch { element, parameters, .. } if element == id => Some(parameters),
             _ => None,
         });
-        found.expect("an attempt")
+        found.expect("an attempt is outstanding")
     }
 
     pub fn delegation(&self, path: &str) -> Delegation {
@@ -324,12 +328,12 @@ impl Run {
             Command::Delegate(delegation) if delegation.element == id => Some(*delegation),
             _ => None,
         });
-        found.expect("a delegation")
+        found.expect("the element is delegated")
     }
 
     pub fn outcome(&self) -> Outcome {
         let Some((outcome, _)) = self.engine.state().ended() else {
-            panic!("it has not ended; running: {:?}", self.running())
+            panic!("the process has not ended; running: {:?}", self.running())
         };
         assert_eq!(self.engine.state().live(), 0, "elements are left");
         assert_eq!(self.engine.state().shared_objects(), 0, "shared objects are left");
@@ -350,11 +354,11 @@ impl Run {
         self.engine.state().ended().unwrap().1[name].to_json().to_string()
     }
 
-    /// Why the process failed.
+    /// The failure of a process that failed.
     pub fn failure(&self) -> Failure {
         match self.outcome() {
             Outcome::Failed(failure) => *failure,
-            other => panic!("it did not fail: {other:?}"),
+            other => panic!("the process did not fail: {other:?}"),
         }
     }
 
@@ -366,7 +370,7 @@ impl Run {
         assert_eq!(self.outcome(), Outcome::Cancelled);
     }
 
-    /// How often an event of a kind was journaled.
+    /// The number of journaled events that `wanted` selects.
     pub fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
         self.journal.iter().filter(|event| wanted(event)).count()
     }

@@ -1,0 +1,128 @@
+//! Attempts of leaves and their calls of shared objects; failed tries and new tries.
+
+use xavantes_model::definition::Program;
+use xavantes_model::shared::Call;
+use xavantes_model::value::Value;
+
+use crate::apply::ApplyError;
+use crate::failure::Failure;
+use crate::id::{ElementId, Time};
+use crate::state::EngineState;
+use crate::state::body::Body;
+use crate::state::instance::{Phase, first_phase};
+
+impl EngineState {
+    pub(super) fn on_sent(&mut self, id: ElementId, attempt: u32, deadline: Option<Time>) -> Result<(), ApplyError> {
+        let instance = self.instance(id)?;
+        if instance.phase != Phase::Ready {
+            return Err(ApplyError::new("sent but not ready"));
+        }
+        instance.attempts = attempt;
+        instance.deadline = deadline;
+        instance.phase = Phase::Outstanding(Box::default());
+        if instance.delegated {
+            self.counts.delegated += 1;
+        } else {
+            self.counts.outstanding += 1;
+            self.counts.attempts += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_called(
+        &mut self,
+        id: ElementId,
+        caller: u64,
+        sequence: u64,
+        acknowledged: u64,
+        call: &Call,
+    ) -> Result<(), ApplyError> {
+        let answer = self.objects.call(call);
+        let Phase::Outstanding(attempt) = &mut self.instance(id)?.phase else {
+            return Err(ApplyError::new("a call without an outstanding attempt"));
+        };
+        let window = attempt.calls.entry(caller).or_default();
+        window.last = sequence;
+        window.answers.retain(|(number, _)| *number > acknowledged);
+        window.answers.push_back((sequence, answer));
+        Ok(())
+    }
+
+    pub(super) fn on_lost(&mut self, id: ElementId) -> Result<(), ApplyError> {
+        self.uncount_phase(id)?;
+        let instance = self.instance(id)?;
+        instance.phase = Phase::Ready;
+        let (process, site) = (instance.site_process, instance.site);
+        self.history.tally_mut(process, site).lost += 1;
+        Ok(())
+    }
+
+    /// A delegated element becomes a local one.
+    pub(super) fn on_recalled(
+        &mut self,
+        program: &Program,
+        id: ElementId,
+        deadline: Option<Time>,
+    ) -> Result<(), ApplyError> {
+        self.uncount_phase(id)?;
+        let instance = self.instance(id)?;
+        let node = program.node(instance.process as usize, instance.node);
+        instance.delegated = false;
+        instance.body = Body::new(node);
+        instance.phase = first_phase(node);
+        instance.deadline = deadline;
+        Ok(())
+    }
+
+    pub(super) fn on_waiting(&mut self, id: ElementId, until: Time, error: &Failure) -> Result<(), ApplyError> {
+        self.uncount_phase(id)?;
+        let instance = self.instance(id)?;
+        instance.failures += u32::from(!instance.is_restarted());
+        instance.phase = Phase::Waiting { until, error: Box::new(error.clone()) };
+        self.counts.resting += 1;
+        Ok(())
+    }
+
+    pub(super) fn on_held(&mut self, id: ElementId, error: &Failure) -> Result<(), ApplyError> {
+        self.uncount_phase(id)?;
+        let instance = self.instance(id)?;
+        instance.failures += 1;
+        instance.phase = Phase::Held(Box::new(error.clone()));
+        self.counts.resting += 1;
+        Ok(())
+    }
+
+    /// A new try keeps the element's counters and drops everything else that the last try left.
+    pub(super) fn on_restarted(
+        &mut self,
+        program: &Program,
+        id: ElementId,
+        variables: &[Value],
+        deadline: Option<Time>,
+    ) -> Result<(), ApplyError> {
+        self.uncount_phase(id)?;
+        let instance = self.instance(id)?;
+        if matches!(instance.body, Body::Leaf) {
+            instance.phase = Phase::Ready;
+        } else {
+            let node = program.node(instance.process as usize, instance.node);
+            instance.body = Body::new(node);
+            instance.phase = first_phase(node);
+        }
+        instance.restarts += 1;
+        variables.clone_into(&mut instance.variables);
+        instance.deadline = deadline;
+        instance.inputs.clear();
+        instance.kept.clear();
+        instance.handler = None;
+        instance.handled = None;
+        instance.pending_failure = None;
+        let owned = std::mem::take(&mut instance.owned);
+        if instance.parent.is_some() {
+            let (process, site) = (instance.site_process, instance.site);
+            self.history.tally_mut(process, site).retried += 1;
+        }
+        owned.into_iter().for_each(|object| self.objects.remove(object));
+        Ok(())
+    }
+}

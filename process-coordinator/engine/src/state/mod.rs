@@ -1,0 +1,115 @@
+//! The state of a process: its live elements, its shared objects, its counts and its history.
+//!
+//! Ended elements leave only counts, and the values that other elements may still read. So the size of the state follows
+//! the work in flight, not the work done. The `apply` module alone changes the state.
+//!
+//! | file | is about |
+//! |---|---|
+//! | `instance` | one live element and its phase |
+//! | `body` | the progress of a sequence, switch, loop or `PAR` |
+//! | `instances` | the table of live elements |
+//! | `path` | the paths of elements, and the element at a path |
+
+pub(crate) mod body;
+pub(crate) mod instance;
+mod instances;
+pub(crate) mod path;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use xavantes_model::definition::{Input, Node, NodeId, Program};
+use xavantes_model::shared::Objects;
+use xavantes_model::value::Value;
+
+use crate::history::History;
+use crate::id::ElementId;
+use crate::outcome::Outcome;
+use crate::state::instance::Instance;
+use crate::state::instances::Instances;
+
+/// The whole state of a process. A snapshot is its serialised form.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineState {
+    /// The id of the process.
+    pub(crate) process: Arc<str>,
+    pub(crate) instances: Instances,
+    pub(crate) root: Option<ElementId>,
+    /// The root's variables at the start, for a new try of the whole process.
+    pub(crate) initial: Vec<Value>,
+    /// Values that a delegated root reads from the scopes around it.
+    pub(crate) captured: BTreeMap<Input, Value>,
+    pub(crate) objects: Objects,
+    /// How the process ended, with its results by name.
+    pub(crate) ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
+    pub(crate) counts: Counts,
+    pub(crate) history: History,
+}
+
+/// How many elements and attempts of a process are in each condition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Activities with an outstanding attempt.
+    pub outstanding: u64,
+    /// Delegated elements with an outstanding attempt.
+    pub delegated: u64,
+    /// Elements that wait for their next try, or are held.
+    pub resting: u64,
+    /// Elements that a user paused directly, not through an element around them.
+    pub paused: u64,
+    /// Activities that completed.
+    pub completed: u64,
+    /// Activities that failed permanently.
+    pub failed: u64,
+    /// Attempts of activities that the engine handed out.
+    pub attempts: u64,
+}
+
+impl EngineState {
+    /// The number of live elements.
+    pub fn live(&self) -> usize {
+        self.instances.len()
+    }
+
+    /// The number of shared objects.
+    pub fn shared_objects(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// How many elements and attempts are in each condition.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The record of everything that ended.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// How the process ended and its results by name; `None` while it runs.
+    pub fn ended(&self) -> Option<(&Outcome, &BTreeMap<Arc<str>, Value>)> {
+        self.ended.as_ref().map(|(outcome, results)| (outcome, results))
+    }
+
+    /// The node whose body the element runs.
+    pub(crate) fn node<'a>(&self, program: &'a Program, instance: &Instance) -> &'a Node {
+        program.node(instance.process as usize, instance.node)
+    }
+
+    /// The nearest element, from `from` outwards, that runs `node`. `None` if the scope is outside a delegated root.
+    pub(crate) fn scope(&self, from: ElementId, node: NodeId) -> Option<ElementId> {
+        let mut id = from;
+        loop {
+            let instance = self.instances.get(id)?;
+            if instance.node == node {
+                return Some(id);
+            }
+            // A called process type does not see the scopes of its caller.
+            if instance.node == NodeId::BODY {
+                return None;
+            }
+            id = instance.parent?;
+        }
+    }
+}
