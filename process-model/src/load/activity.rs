@@ -68,7 +68,7 @@ fn read_cache(document: &Document, info: &TypeInfo, report: &mut Report) -> bool
     cache
 }
 
-fn read_requires(document: &Document, node: xml::Node, report: &mut Report) -> Requires {
+fn read_requires(document: &Document, node: xml::ElementId, report: &mut Report) -> Requires {
     let default = Requires::default();
     let mut count = |name, least| {
         let number = read(document, node, name, report, |text| literals::int(text, least, u32::MAX.into()));
@@ -87,7 +87,7 @@ fn read_requires(document: &Document, node: xml::Node, report: &mut Report) -> R
 }
 
 /// Lua code has no exit status, no environment and no image.
-fn refuse_program(document: &Document, info: &TypeInfo, code: xml::Node, report: &mut Report) {
+fn refuse_program(document: &Document, info: &TypeInfo, code: xml::ElementId, report: &mut Report) {
     let help = || Some("remove it, or run a program: LANGUAGE=\"command\", \"bash\", \"python\", …".to_owned());
     let results = results(document, info).map(|(_, node)| (node, "FROM"));
     for (node, name) in grammar::PROGRAM.iter().map(|name| (code, *name)).chain(results) {
@@ -103,7 +103,7 @@ fn refuse_program(document: &Document, info: &TypeInfo, code: xml::Node, report:
 }
 
 /// The parameters that the activity gives a value, with their positions.
-fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::Node)> {
+fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::ElementId)> {
     let outs = [Tag::OutParameter, Tag::InOutParameter];
     let nodes = grammar::children(document, info.node, Tag::ActivityType).filter(move |(tag, _)| outs.contains(tag));
     nodes.filter_map(|(_, node)| {
@@ -112,7 +112,7 @@ fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize,
     })
 }
 
-fn read_launch(document: &Document, info: &TypeInfo, code: xml::Node, report: &mut Report) -> Launch {
+fn read_launch(document: &Document, info: &TypeInfo, code: xml::ElementId, report: &mut Report) -> Launch {
     let image = read(document, code, "IMAGE", report, |text| literals::image(text).map(Arc::from));
     let success = read(document, code, "SUCCESS", report, literals::statuses).unwrap_or_default();
     let retry = read(document, code, "RETRY", report, literals::statuses);
@@ -162,7 +162,7 @@ fn read_environment(document: &Document, info: &TypeInfo, report: &mut Report) -
     Environment { names, code: Some(code) }
 }
 
-fn read_code(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
+fn read_code(document: &Document, info: &TypeInfo, node: xml::ElementId, report: &mut Report) -> Option<ActivityCode> {
     let attribute = document.tree.element(node).attribute("LANGUAGE")?;
     let language = attribute.value.value.as_str();
     match language {
@@ -211,7 +211,7 @@ pub(super) fn ports(info: &TypeInfo) -> Vec<Port> {
     names.chain([ATTEMPT.into()]).map(|name| Port { name, field: None }).collect()
 }
 
-fn read_lua(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
+fn read_lua(document: &Document, info: &TypeInfo, node: xml::ElementId, report: &mut Report) -> Option<ActivityCode> {
     let inputs = ports(info);
     let outputs: Vec<Port> = info
         .parameters
@@ -236,7 +236,12 @@ fn read_lua(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut 
     Some(ActivityCode::Lua { text: mapped.value.into(), code })
 }
 
-fn read_command(document: &Document, info: &TypeInfo, node: xml::Node, report: &mut Report) -> Option<ActivityCode> {
+fn read_command(
+    document: &Document,
+    info: &TypeInfo,
+    node: xml::ElementId,
+    report: &mut Report,
+) -> Option<ActivityCode> {
     let (mut texts, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
     let (mut line, mut clean) = (None, true);
     for (_, argument) in grammar::children(document, node, Tag::Code) {

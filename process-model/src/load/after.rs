@@ -17,7 +17,7 @@ pub(super) struct Links {
 const SHOWN: usize = 10;
 
 /// Reads the links between the elements of a `PAR`, given with their names in order.
-pub(super) fn links(document: &Document, elements: &[(&str, xml::Node)], report: &mut Report) -> Links {
+pub(super) fn links(document: &Document, elements: &[(&str, xml::ElementId)], report: &mut Report) -> Links {
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (position, (name, _)) in elements.iter().enumerate() {
         positions.entry(name).or_insert(position);
@@ -55,7 +55,7 @@ pub(super) fn links(document: &Document, elements: &[(&str, xml::Node)], report:
 
 fn report_cycles(
     document: &Document,
-    elements: &[(&str, xml::Node)],
+    elements: &[(&str, xml::ElementId)],
     before: &[Vec<u32>],
     dependents: &[Vec<u32>],
     report: &mut Report,

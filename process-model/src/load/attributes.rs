@@ -9,7 +9,7 @@ use crate::xml;
 /// Reads an attribute if it is there; what is wrong with it is reported.
 pub(super) fn read<T>(
     document: &Document,
-    node: xml::Node,
+    node: xml::ElementId,
     name: &str,
     report: &mut Report,
     parse: impl FnOnce(&str) -> Result<T, String>,
@@ -44,7 +44,7 @@ pub(super) struct PolicyParts {
 
 impl PolicyParts {
     /// From the attributes of an element.
-    pub fn read(document: &Document, node: xml::Node, report: &mut Report) -> Self {
+    pub fn read(document: &Document, node: xml::ElementId, report: &mut Report) -> Self {
         if document.tree.element(node).attributes.is_empty() {
             return Self::default();
         }

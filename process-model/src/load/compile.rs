@@ -84,7 +84,7 @@ impl<'a> Linker<'a> {
     }
 
     /// A condition that is an attribute or a child element.
-    pub fn condition(&mut self, xml: xml::Node, tag: Tag, scope: NodeId, summaries: &[Summary]) -> Option<Script> {
+    pub fn condition(&mut self, xml: xml::ElementId, tag: Tag, scope: NodeId, summaries: &[Summary]) -> Option<Script> {
         let document = self.document;
         let Some(written) = self.written(xml, tag, Tag::Condition) else {
             let element = document.tree.element(xml);
@@ -102,7 +102,7 @@ impl<'a> Linker<'a> {
     }
 
     /// The text of an expression that is an attribute or a child element of the same name, not both.
-    pub fn written(&mut self, xml: xml::Node, tag: Tag, child_tag: Tag) -> Option<Written<'a>> {
+    pub fn written(&mut self, xml: xml::ElementId, tag: Tag, child_tag: Tag) -> Option<Written<'a>> {
         let document = self.document;
         let name = child_tag.name();
         let child = grammar::child(document, xml, child_tag);
@@ -149,7 +149,12 @@ impl<'a> Linker<'a> {
 
     /// Compiles the statements in an element, if there are any, even if some names in them are wrong; tells whether
     /// all that they assign is known.
-    pub fn statements(&mut self, node: xml::Node, scope: NodeId, asks: &[Summary]) -> Option<(Option<Script>, bool)> {
+    pub fn statements(
+        &mut self,
+        node: xml::ElementId,
+        scope: NodeId,
+        asks: &[Summary],
+    ) -> Option<(Option<Script>, bool)> {
         let Some(at) = self.document.tree.text(node).filter(|text| !is_blank(&text.value)) else {
             return Some((None, true));
         };

@@ -31,7 +31,7 @@ pub(super) enum Signature {
 
 /// What is known of a node besides what the definition keeps.
 pub(super) struct Part {
-    pub xml: xml::Node,
+    pub xml: xml::ElementId,
     pub tag: Tag,
     pub signature: Signature,
     /// Its variables, until the node gets them, and their positions.
@@ -43,7 +43,7 @@ pub(super) struct Part {
 pub(super) struct AxisPart {
     pub name: Arc<str>,
     pub ty: Type,
-    pub xml: xml::Node,
+    pub xml: xml::ElementId,
 }
 
 /// Nodes without code.
@@ -56,7 +56,7 @@ pub(super) struct Skeleton {
 struct Frame {
     id: NodeId,
     tag: Tag,
-    pending: std::vec::IntoIter<(Tag, xml::Node)>,
+    pending: std::vec::IntoIter<(Tag, xml::ElementId)>,
     position: u32,
     cases: u32,
     /// Names that an element in it cannot have any more.
@@ -79,7 +79,7 @@ pub(super) fn build(
     document: &Document,
     types: &Types,
     info: &TypeInfo,
-    body: xml::Node,
+    body: xml::ElementId,
     report: &mut Report,
 ) -> Skeleton {
     let (nodes, parts, delegates) = (Vec::new(), Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ pub(super) fn build(
 }
 
 impl Builder<'_> {
-    fn child(&mut self, frame: &mut Frame, tag: Tag, node: xml::Node) -> Frame {
+    fn child(&mut self, frame: &mut Frame, tag: Tag, node: xml::ElementId) -> Frame {
         let name = self.name(frame, tag, node);
         let position = frame.position;
         frame.position += 1;
@@ -118,7 +118,7 @@ impl Builder<'_> {
     }
 
     /// The name of a child in paths. One that cannot be used is empty, so that nothing is said about it again.
-    fn name(&mut self, frame: &mut Frame, tag: Tag, node: xml::Node) -> Arc<str> {
+    fn name(&mut self, frame: &mut Frame, tag: Tag, node: xml::ElementId) -> Arc<str> {
         match tag {
             Tag::Iterate => return "iterate".into(),
             Tag::Default => return "default".into(),
@@ -149,7 +149,7 @@ impl Builder<'_> {
         name
     }
 
-    fn node(&mut self, tag: Tag, xml: xml::Node, parent: Option<NodeId>, position: u32, name: Arc<str>) -> Frame {
+    fn node(&mut self, tag: Tag, xml: xml::ElementId, parent: Option<NodeId>, position: u32, name: Arc<str>) -> Frame {
         // A document has at most a million elements.
         let id = NodeId(self.nodes.len() as u32);
         let (mut kind, mut signature) = (Kind::Sequence, Signature::Own);
@@ -206,7 +206,7 @@ impl Builder<'_> {
     }
 
     /// The children that become nodes, in the order of nodes.
-    fn children(&mut self, tag: Tag, xml: xml::Node) -> Vec<(Tag, xml::Node)> {
+    fn children(&mut self, tag: Tag, xml: xml::ElementId) -> Vec<(Tag, xml::ElementId)> {
         let mut children = Vec::new();
         let (mut iterate, mut default, mut catch, mut finally) = (None, None, None, None);
         for (child_tag, child) in grammar::children(self.document, xml, tag) {
@@ -299,7 +299,7 @@ impl Builder<'_> {
         (locals, summary)
     }
 
-    fn axes(&mut self, xml: xml::Node) -> Vec<AxisPart> {
+    fn axes(&mut self, xml: xml::ElementId) -> Vec<AxisPart> {
         let Some(grid) = grammar::child(self.document, xml, Tag::ParamGrid) else { return Vec::new() };
         let mut axes = Vec::new();
         let mut taken: HashSet<Arc<str>> = HashSet::from(["counter".into()]);
@@ -352,6 +352,6 @@ impl Builder<'_> {
 }
 
 /// True for a loop over numbers, or over what the code around it sets.
-fn counts(document: &Document, xml: xml::Node) -> bool {
+fn counts(document: &Document, xml: xml::ElementId) -> bool {
     document.tree.element(xml).attribute("EACH").is_none() && grammar::child(document, xml, Tag::ParamGrid).is_none()
 }

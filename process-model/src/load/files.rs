@@ -57,7 +57,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// The parameter that an `INPUT` or `OUTPUT` is about.
-    fn parameter(&mut self, node: xml::Node, tag: Tag, known: &[u32]) -> Option<u32> {
+    fn parameter(&mut self, node: xml::ElementId, tag: Tag, known: &[u32]) -> Option<u32> {
         let attribute = self.document.tree.element(node).attribute("PARAMETER")?;
         let name = attribute.value.value.as_str();
         let parameters = &self.info.parameters;
@@ -85,7 +85,7 @@ impl Reader<'_> {
     /// A path, pattern or place. What has code in it is checked when it is known.
     fn text(
         &mut self,
-        node: xml::Node,
+        node: xml::ElementId,
         name: &str,
         fits: impl FnOnce(&str) -> Result<(), &'static str>,
     ) -> Option<FileText> {

@@ -300,9 +300,9 @@ impl Tag {
 /// The children of an element that may stand in it.
 pub(super) fn children<'d>(
     document: &'d Document,
-    node: xml::Node,
+    node: xml::ElementId,
     tag: Tag,
-) -> impl Iterator<Item = (Tag, xml::Node)> + 'd {
+) -> impl Iterator<Item = (Tag, xml::ElementId)> + 'd {
     document.tree.children(node).filter_map(move |(child, element)| {
         let known = Tag::from_name(&element.name)?;
         tag.holds(known).then_some((known, child))
@@ -310,7 +310,7 @@ pub(super) fn children<'d>(
 }
 
 /// The first child with that tag.
-pub(super) fn child(document: &Document, node: xml::Node, tag: Tag) -> Option<xml::Node> {
+pub(super) fn child(document: &Document, node: xml::ElementId, tag: Tag) -> Option<xml::ElementId> {
     document.tree.children(node).find(|(_, element)| element.name == tag.name()).map(|(child, _)| child)
 }
 
@@ -348,7 +348,7 @@ pub(super) fn check(document: &Document, report: &mut Report) -> bool {
     true
 }
 
-fn check_attributes(document: &Document, report: &mut Report, tag: Tag, parent: Option<Tag>, node: xml::Node) {
+fn check_attributes(document: &Document, report: &mut Report, tag: Tag, parent: Option<Tag>, node: xml::ElementId) {
     let element = document.tree.element(node);
     for required in tag.rule().required {
         if element.attribute(required).is_none() {
@@ -388,7 +388,7 @@ fn attribute_help(tag: Tag) -> Option<String> {
     })
 }
 
-fn check_text(document: &Document, report: &mut Report, tag: Tag, node: xml::Node) {
+fn check_text(document: &Document, report: &mut Report, tag: Tag, node: xml::ElementId) {
     let command = tag == Tag::Code && is_command(document, node);
     if tag.rule().text && !command {
         return;
@@ -407,7 +407,7 @@ fn check_text(document: &Document, report: &mut Report, tag: Tag, node: xml::Nod
     }
 }
 
-fn is_command(document: &Document, node: xml::Node) -> bool {
+fn is_command(document: &Document, node: xml::ElementId) -> bool {
     document.tree.element(node).attribute("LANGUAGE").is_some_and(|language| language.value.value == "command")
 }
 
@@ -415,8 +415,8 @@ fn check_children(
     document: &Document,
     report: &mut Report,
     tag: Tag,
-    node: xml::Node,
-    open: &mut Vec<(Tag, Option<Tag>, xml::Node)>,
+    node: xml::ElementId,
+    open: &mut Vec<(Tag, Option<Tag>, xml::ElementId)>,
 ) {
     let mut seen: Vec<Tag> = Vec::new();
     for (child, element) in document.tree.children(node) {

@@ -194,7 +194,7 @@ impl Document {
         Span::new(self.index, bytes.clone())
     }
 
-    fn line(&self, node: xml::Node) -> u32 {
+    fn line(&self, node: xml::ElementId) -> u32 {
         self.lines.line(self.tree.element(node).span.start)
     }
 
@@ -217,7 +217,7 @@ struct TypeInfo {
     name: Arc<str>,
     /// Position among the documents that could be read.
     document: usize,
-    node: xml::Node,
+    node: xml::ElementId,
     line: u32,
     parameters: Parameters,
     policy: PolicyParts,
@@ -266,7 +266,7 @@ impl Types {
     }
 
     /// The type that an `ACTIVITY` or `PROCESS` names.
-    fn find(&self, document: &Document, node: xml::Node, tag: Tag, report: &mut Report) -> Option<usize> {
+    fn find(&self, document: &Document, node: xml::ElementId, tag: Tag, report: &mut Report) -> Option<usize> {
         let attribute = document.tree.element(node).attribute("TYPE")?;
         let wanted = attribute.value.value.as_str();
         let activity = tag == Tag::Activity;

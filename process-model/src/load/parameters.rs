@@ -27,7 +27,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     /// Adds the parameters that an element declares.
-    pub fn read(&mut self, document: &Document, node: xml::Node, tag: Tag, report: &mut Report) {
+    pub fn read(&mut self, document: &Document, node: xml::ElementId, tag: Tag, report: &mut Report) {
         for (child_tag, child) in grammar::children(document, node, tag) {
             let direction = match child_tag {
                 Tag::InParameter => Direction::In,
@@ -101,7 +101,11 @@ impl Parameters {
 }
 
 /// The attribute `NAME` of a parameter, element, case or axis, checked, with its place.
-pub(super) fn read_name(document: &Document, node: xml::Node, report: &mut Report) -> Option<(Arc<str>, Range<usize>)> {
+pub(super) fn read_name(
+    document: &Document,
+    node: xml::ElementId,
+    report: &mut Report,
+) -> Option<(Arc<str>, Range<usize>)> {
     let attribute = document.tree.element(node).attribute("NAME")?;
     let name = attribute.value.value.as_str();
     if let Err((message, help)) = literals::check_name(name) {
@@ -112,7 +116,7 @@ pub(super) fn read_name(document: &Document, node: xml::Node, report: &mut Repor
 }
 
 /// The attribute `TYPE` of a parameter or axis.
-pub(super) fn read_type(document: &Document, node: xml::Node, report: &mut Report) -> Option<Type> {
+pub(super) fn read_type(document: &Document, node: xml::ElementId, report: &mut Report) -> Option<Type> {
     let attribute = document.tree.element(node).attribute("TYPE")?;
     let name = xml::trim(&attribute.value.value);
     let ty = Type::from_name(name);

@@ -69,7 +69,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn pre_code(&mut self, id: NodeId, xml: xml::Node) {
+    fn pre_code(&mut self, id: NodeId, xml: xml::ElementId) {
         let Some(child) = grammar::child(self.document, xml, Tag::PreCode) else { return };
         match self.statements(child, id, &[]) {
             Some((script, certain)) => {
@@ -87,7 +87,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn switch(&mut self, id: NodeId, tag: Tag, xml: xml::Node) {
+    fn switch(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
         let mut conditions = Vec::new();
         for element in self.nodes[id.index()].elements.clone() {
             let Part { tag, xml, .. } = self.parts[element.index()];
@@ -99,7 +99,7 @@ impl<'a> Linker<'a> {
         self.nodes[id.index()].kind = Kind::Switch { conditions, parallel };
     }
 
-    fn for_loop(&mut self, id: NodeId, tag: Tag, xml: xml::Node) {
+    fn for_loop(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
         let source = self.source(id, tag, xml);
         let parallel = (tag == Tag::ParFor).then(|| self.parallel(id, tag, xml));
         if let Some(source) = source {
@@ -107,7 +107,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn while_loop(&mut self, id: NodeId, tag: Tag, xml: xml::Node) {
+    fn while_loop(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         let asks = summaries(tag, collects, Moment::Condition);
         let condition = self.condition(xml, tag, id, &asks);
@@ -117,9 +117,9 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn par(&mut self, id: NodeId, xml: xml::Node) {
+    fn par(&mut self, id: NodeId, xml: xml::ElementId) {
         let parallel = self.parallel(id, Tag::Par, xml);
-        let elements: Vec<(&str, xml::Node)> = self.nodes[id.index()]
+        let elements: Vec<(&str, xml::ElementId)> = self.nodes[id.index()]
             .elements
             .iter()
             .map(|element| (&*self.nodes[element.index()].name, self.parts[element.index()].xml))
@@ -141,7 +141,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn parallel(&mut self, id: NodeId, tag: Tag, xml: xml::Node) -> Parallel {
+    fn parallel(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Parallel {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         let asks = summaries(tag, collects, Moment::Exit);
         let exit = match self.written(xml, tag, Tag::ExitCondition) {
@@ -156,7 +156,7 @@ impl<'a> Linker<'a> {
         Parallel { exit, join, max }
     }
 
-    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::Node) -> Option<Source> {
+    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Option<Source> {
         let document = self.document;
         let element = document.tree.element(xml);
         let grid = grammar::child(document, xml, Tag::ParamGrid);
@@ -229,7 +229,7 @@ impl<'a> Linker<'a> {
 
     fn axes(&mut self, id: NodeId) -> Option<Vec<Axis>> {
         let document = self.document;
-        let parts: Vec<(Arc<str>, Type, xml::Node)> =
+        let parts: Vec<(Arc<str>, Type, xml::ElementId)> =
             self.parts[id.index()].axes.iter().map(|axis| (axis.name.clone(), axis.ty, axis.xml)).collect();
         let mut axes = Vec::new();
         for (name, ty, xml) in parts {
@@ -265,7 +265,7 @@ impl<'a> Linker<'a> {
     }
 
     /// A whole number or `${…}`.
-    fn bound(&mut self, id: NodeId, xml: xml::Node, name: &str, least: i64) -> Option<Bound> {
+    fn bound(&mut self, id: NodeId, xml: xml::ElementId, name: &str, least: i64) -> Option<Bound> {
         let document = self.document;
         let attribute = document.tree.element(xml).attribute(name)?;
         match self.value(attribute)? {
