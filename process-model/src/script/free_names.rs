@@ -1,7 +1,7 @@
-//! Which names a piece of Lua takes from outside: what it reads, what it assigns, and where.
+//! Finds the names that a piece of Lua takes from outside: which it reads, which it assigns, and where.
 //!
-//! Code never sees a dynamic environment. Knowing its free names before it runs lets `validate` find misspelt ones,
-//! lets the engine hand over just the values that are needed, and tells what a delegated subtree must carry along.
+//! The free names are known before the code runs. So `validate` finds misspelt names, the engine passes only the values that
+//! the code reads, and a delegated subtree carries only the values that its code reads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,22 +13,23 @@ use full_moon::ast::{
 };
 use full_moon::tokenizer::{TokenReference, TokenType};
 
-/// A free name in a script.
+/// One use of a free name in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameUse {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// Its bytes in the script.
+    /// Bytes of the name in the script.
     pub at: Range<usize>,
-    /// The field asked of it, for `name.field`.
+    /// Field with its bytes, for `name.field`.
     pub field: Option<(String, Range<usize>)>,
-    /// The name, or its field, is assigned.
+    /// True if the script assigns the name or its field.
     pub write: bool,
-    /// The old value plays a role too, as in `n += 1`.
+    /// True if the script reads the old value, as in `n += 1`.
     pub read: bool,
 }
 
-/// Finds the free names. `prefix` bytes at the start of the text are not the author's and are taken off positions.
+/// Returns the uses of free names, in order. The first `prefix` bytes of the text are not the author's, so positions do not
+/// count them.
 pub(super) fn free_names(block: &Block, prefix: usize) -> Vec<NameUse> {
     let mut walker = Walker { locals: Vec::new(), counts: HashMap::new(), uses: Vec::new(), prefix };
     walker.block(block);
@@ -36,15 +37,15 @@ pub(super) fn free_names(block: &Block, prefix: usize) -> Vec<NameUse> {
 }
 
 struct Walker {
-    /// In the order of their declaration.
+    /// Locals in scope, in the order of their declaration.
     locals: Vec<String>,
-    /// How often each is declared around here: functions within functions have more locals than can be searched.
+    /// Number of declarations in scope for each name. Nested functions can have too many locals to search a list.
     counts: HashMap<String, usize>,
     uses: Vec<NameUse>,
     prefix: usize,
 }
 
-/// The text of an identifier; other tokens have none.
+/// Returns the text of an identifier; `None` for other tokens.
 fn identifier(token: &TokenReference) -> Option<&str> {
     match token.token_type() {
         TokenType::Identifier { identifier } => Some(identifier.as_str()),
@@ -127,7 +128,7 @@ impl Walker {
                     this.block(it.block());
                 });
             }
-            // `if local x = …` declares x for its branch and the ones after it.
+            // `if local x = …` declares x for its branch and for the branches after it.
             Stmt::If(it) => self.scoped(|this| {
                 this.condition(it.condition(), it.binding().map(|binding| binding.name()));
                 this.block(it.block());
@@ -164,7 +165,7 @@ impl Walker {
                     this.block(it.block());
                 });
             }
-            // What a repeat block declares is still in reach of its condition.
+            // The condition of a repeat block sees the locals of the block.
             Stmt::Repeat(it) => self.scoped(|this| {
                 this.statements(it.block());
                 this.expression(it.until());
@@ -217,7 +218,7 @@ impl Walker {
         self.chain(call.prefix(), &suffixes, false, true);
     }
 
-    /// `prefix.a.b:c(…)`: only the first field belongs to the name, and only a chain that ends there assigns it.
+    /// Walks `prefix.a.b:c(…)`. The first field belongs to the name; only a chain that ends with that field assigns it.
     fn chain(&mut self, prefix: &Prefix, suffixes: &[&Suffix], write: bool, read: bool) {
         match prefix {
             Prefix::Name(name) => match suffixes.first() {
