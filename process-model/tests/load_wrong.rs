@@ -125,7 +125,7 @@ fn grammar() {
         ),
         (
             r#"<PROCESS_TYPE NAME="P"><IN_PARAMETER NAME="a" TYPE="string" DEFAULT="¦${x}"/><BODY/></PROCESS_TYPE>"#,
-            ("bad-value", "written down", ""),
+            ("bad-value", "must be a literal", ""),
         ),
         (
             r#"<PROCESS_TYPE NAME="P"><IN_PARAMETER NAME="a" TYPE="RemoteSet" DEFAULT="¦{}"/><BODY/></PROCESS_TYPE>"#,
@@ -141,7 +141,7 @@ fn grammar() {
         ),
         (
             r#"<PROCESS_TYPE NAME="P"><BODY><IN_PARAMETER NAME="¦a" TYPE="int"/></BODY></PROCESS_TYPE>"#,
-            ("missing-parameter", "BODY has no starter", "DEFAULT"),
+            ("missing-parameter", "parameters are not passed to BODY", "DEFAULT"),
         ),
     ] {
         check(&document(types), expected);
@@ -165,9 +165,9 @@ fn activity_types() {
         (r#"<CODE LANGUAGE="lua">¦print = 1</CODE>"#, ("unknown-name", "built in", "")),
         (r#"<CODE LANGUAGE="lua">¦attempt = 1</CODE>"#, ("bad-assignment", "only be read", "")),
         (r#"<CODE LANGUAGE="lua">local s = ¦RemoteSet.new()</CODE>"#, ("unknown-name", "cannot create", "parameter")),
-        (r#"<CODE LANGUAGE="lua">local s = ¦...</CODE>"#, ("lua-syntax", "function of its own", "")),
+        (r#"<CODE LANGUAGE="lua">local s = ¦...</CODE>"#, ("lua-syntax", "only be used inside a function", "")),
         (r#"<ENV NAME="¦A-B" VALUE=""/><CODE LANGUAGE="bash"/>"#, ("bad-value", "NAME: expected a name", "")),
-        (r#"<ENV NAME="¦XAVANTES_PATH" VALUE=""/><CODE LANGUAGE="bash"/>"#, ("bad-value", "kept for Xavantes", "")),
+        (r#"<ENV NAME="¦XAVANTES_PATH" VALUE=""/><CODE LANGUAGE="bash"/>"#, ("bad-value", "reserved for Xavantes", "")),
         (r#"<ENV NAME="A" VALUE="${¦dpth}"/><CODE LANGUAGE="bash"/>"#, ("unknown-name", "\"dpth\"", "\"depth\"")),
         (r#"<ENV NAME="A" VALUE="¦${depth"/><CODE LANGUAGE="bash"/>"#, ("bad-value", "never closed", "$${")),
         (
@@ -178,7 +178,7 @@ fn activity_types() {
         (r#"<CODE LANGUAGE="lua" ¦IMAGE="debian"/>"#, ("unknown-attribute", "IMAGE is only for programs", "bash")),
         (r#"<CODE LANGUAGE="sh" IMAGE="¦--privileged"/>"#, ("bad-value", "IMAGE: expected the name", "")),
         (r#"<CODE LANGUAGE="sh" SUCCESS="¦256"/>"#, ("bad-value", "SUCCESS: expected exit statuses", "")),
-        (r#"<CODE LANGUAGE="sh" RETRY="¦9-3"/>"#, ("bad-value", "RETRY: 9-3 is empty", "")),
+        (r#"<CODE LANGUAGE="sh" RETRY="¦9-3"/>"#, ("bad-value", "RETRY: 9-3 is an empty range", "")),
         (
             r#"<OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout"/><CODE LANGUAGE="lua"/>"#,
             ("unknown-attribute", "FROM is only for programs", "bash"),
@@ -203,11 +203,11 @@ fn activity_types() {
         ),
         (
             r#"<INPUT PARAMETER="¦depth" PATH="a"/><CODE LANGUAGE="sh"/>"#,
-            ("unknown-name", "no IN parameter of the type", ""),
+            ("unknown-name", "not an IN parameter of type", ""),
         ),
         (
             r#"<INPUT PARAMETER="¦parts" PATH="a"/><CODE LANGUAGE="sh"/>"#,
-            ("unknown-name", "no IN parameter of the type", ""),
+            ("unknown-name", "not an IN parameter of type", ""),
         ),
         (r#"<OUTPUT PARAMETER="¦data" PATTERN="a"/><CODE LANGUAGE="sh"/>"#, ("unknown-name", "no OUT parameter", "")),
         (r#"<INPUT PARAMETER="data" PATH="¦/etc/passwd"/><CODE LANGUAGE="sh"/>"#, ("bad-value", "is absolute", "")),
@@ -393,7 +393,7 @@ fn bindings() {
         (r#"label="&lt;&amp; ${n} ${¦txt}""#, ("unknown-name", "\"txt\"", "\"text\"")),
         (r#"depth="${¦a}""#, ("element-as-value", "not a value", "write a.model")),
         (r#"depth="${other.¦modl}""#, ("unknown-parameter", "\"other\" has no parameter \"modl\"", "\"model\"")),
-        (r#"depth="${¦...}""#, ("lua-syntax", "function of its own", "")),
+        (r#"depth="${¦...}""#, ("lua-syntax", "only be used inside a function", "")),
         (r#"depth="${n + #¦list2}""#, ("unknown-name", "", "\"list\"")),
         (r#"depth="${(function() ¦out = 1 return 1 end)()}""#, ("bad-assignment", "expression", "PRE_CODE")),
         (r#"state="¦[1]""#, ("bad-value", "expected map", "")),
@@ -424,7 +424,7 @@ fn bindings() {
         ),
         (
             r#"<FOR NAME="f" TO="1"><ITERATE><IN_PARAMETER NAME="¦x" TYPE="int"/></ITERATE></FOR>"#,
-            ("missing-parameter", "ITERATE has no starter", ""),
+            ("missing-parameter", "parameters are not passed to ITERATE", ""),
         ),
     ] {
         check(&document(&body(content)), expected);
@@ -474,7 +474,10 @@ fn names_in_code() {
             r#"<PAR NAME="p"><POST_CODE>print(¦running)</POST_CODE></PAR>"#,
             ("unknown-name", "running", "EXIT_CONDITION"),
         ),
-        (r#"<PAR NAME="p"><POST_CODE>¦completed = 1</POST_CODE></PAR>"#, ("bad-assignment", "counted", "")),
+        (
+            r#"<PAR NAME="p"><POST_CODE>¦completed = 1</POST_CODE></PAR>"#,
+            ("bad-assignment", "the controller counts", ""),
+        ),
         (r#"<PAR NAME="p" EXIT_CONDITION="¦results[1] == 1"/>"#, ("unknown-name", "results", "COLLECT")),
         (r#"<PAR NAME="p" EXIT_CONDITION="¦counter > 1"/>"#, ("unknown-name", "counter", "ITERATE")),
         (r#"<PAR NAME="p" JOIN="${¦completed}"/>"#, ("unknown-name", "completed", "")),

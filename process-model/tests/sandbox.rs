@@ -110,6 +110,15 @@ fn hostile_scripts_run_into_limits_that_name_the_line() {
 }
 
 #[test]
+fn only_exhausted_memory_counts_as_a_memory_error() {
+    assert_eq!(run("error('not enough memory')").unwrap_err().kind, ErrorKind::Code);
+    let rethrown = run("local ok, problem = pcall(string.rep, 'x', 1e10) error(problem)").unwrap_err();
+    assert_eq!(rethrown.kind, ErrorKind::Memory);
+    let survived = run("result = pcall(string.rep, 'x', 1e10) and 1 or 2").unwrap();
+    assert_eq!(survived, Value::Int(2), "code may catch the error and go on");
+}
+
+#[test]
 fn a_plain_search_is_linear() {
     let text = "local s = string.rep('a', 4000000) local w = string.rep('a', 2000000) .. 'b'
         result = #string.split(s, w) + (s:find(w, 1, true) or 0) + (s:find(w) or 0)";
@@ -297,7 +306,12 @@ fn activities_reach_shared_objects_through_their_worker() {
     };
     assert_eq!(activity("n = set:size() + attempt").unwrap(), [Value::Int(2)]);
     assert!(activity("set:add(1)").unwrap_err().message.contains("RemoteSet:add: the set is closed"));
-    assert!(activity("RemoteSet.new()").unwrap_err().message.contains("not of activities"));
+    assert!(
+        activity("RemoteSet.new()")
+            .unwrap_err()
+            .message
+            .contains("only the code of a controller can create a RemoteSet")
+    );
     assert_eq!(activity("print('a', {}) set:size() while true do end").unwrap_err().kind, ErrorKind::Stopped);
 }
 

@@ -71,15 +71,21 @@ pub enum Summary {
 }
 
 impl Summary {
-    /// All figures with their names in code.
-    pub const ALL: [(&'static str, Summary); 6] = [
-        ("completed", Summary::Completed),
-        ("failed", Summary::Failed),
-        ("cancelled", Summary::Cancelled),
-        ("running", Summary::Running),
-        ("results", Summary::Results),
-        ("counter", Summary::Counter),
-    ];
+    /// All figures.
+    pub const ALL: [Summary; 6] =
+        [Summary::Completed, Summary::Failed, Summary::Cancelled, Summary::Running, Summary::Results, Summary::Counter];
+
+    /// Returns the name in code.
+    pub fn name(self) -> &'static str {
+        match self {
+            Summary::Completed => "completed",
+            Summary::Failed => "failed",
+            Summary::Cancelled => "cancelled",
+            Summary::Running => "running",
+            Summary::Results => "results",
+            Summary::Counter => "counter",
+        }
+    }
 }
 
 /// A variable or parameter that a script assigns.

@@ -82,7 +82,7 @@ impl Sandbox {
         let mut effects = Effects::default();
         if let Backend::Local { objects: mut borrowed, effects: made, undo } = self.backend.replace(Backend::Idle) {
             undo.into_iter().rev().for_each(|undo| borrowed.undo(undo));
-            made.created.iter().rev().for_each(|created| borrowed.uncreate(created));
+            made.created.iter().rev().for_each(|created| borrowed.undo_create(created));
             *objects = borrowed;
             effects = made;
         }

@@ -3,44 +3,46 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::attributes::{PolicyParts, choice, read};
-use super::grammar::{self, Tag};
-use super::parameters::{Parameters, read_name, read_type};
-use super::{Document, Report, TypeInfo, Types};
 use crate::definition::{Delegate, Direction, Kind, Node, NodeId};
+use crate::load::attributes::{PolicyParts, choice, read};
+use crate::load::document::Document;
+use crate::load::grammar::{self, Tag};
+use crate::load::parameters::{Parameters, read_name, read_type};
+use crate::load::report::Report;
+use crate::load::types::{TypeInfo, Types};
 use crate::value::Type;
 use crate::xml;
 
-/// So many activities make a subtree worth another coordinator's while.
-const WORTH_DELEGATING: u32 = 8;
-/// They name parts of controllers in paths.
+/// A subtree with fewer activities is not worth the messages that its delegation costs.
+const MIN_DELEGATED_ACTIVITIES: u32 = 8;
+/// Names of drafts of controllers in paths, which elements cannot have.
 const RESERVED: [&str; 3] = ["catch", "finally", "default"];
 
-/// Whose parameters others see of an element.
+/// The parameters of an element that code around it can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signature {
-    /// Its own.
+    /// Those of the controller itself.
     Own,
     /// Those of an activity type.
     Activity(usize),
     /// Those of a process type.
     Process(usize),
-    /// Of a type that does not exist.
+    /// The type does not exist.
     Unknown,
 }
 
-/// What is known of a node besides what the definition keeps.
-pub(super) struct Part {
+/// Facts about a node that only the loader needs.
+pub(super) struct NodeDraft {
     pub xml: xml::ElementId,
     pub tag: Tag,
     pub signature: Signature,
-    /// Its variables, until the node gets them, and their positions.
+    /// Variables with their positions. The node takes the variables themselves when it is built.
     pub parameters: Parameters,
-    pub axes: Vec<AxisPart>,
+    pub axes: Vec<AxisDraft>,
 }
 
 /// An axis of a parameter grid, without its values.
-pub(super) struct AxisPart {
+pub(super) struct AxisDraft {
     pub name: Arc<str>,
     pub ty: Type,
     pub xml: xml::ElementId,
@@ -49,17 +51,17 @@ pub(super) struct AxisPart {
 /// Nodes without code.
 pub(super) struct Skeleton {
     pub nodes: Vec<Node>,
-    pub parts: Vec<Part>,
+    pub drafts: Vec<NodeDraft>,
 }
 
-/// An element whose children are being built.
+/// An element whose children are not all built yet.
 struct Frame {
     id: NodeId,
     tag: Tag,
     pending: std::vec::IntoIter<(Tag, xml::ElementId)>,
     position: u32,
     cases: u32,
-    /// Names that an element in it cannot have any more.
+    /// Names of the children so far.
     taken: HashSet<Arc<str>>,
 }
 
@@ -69,8 +71,8 @@ struct Builder<'a> {
     info: &'a TypeInfo,
     report: &'a mut Report,
     nodes: Vec<Node>,
-    parts: Vec<Part>,
-    /// What `DELEGATE` says, if it does.
+    drafts: Vec<NodeDraft>,
+    /// Value of `DELEGATE` for each node.
     delegates: Vec<Option<Delegate>>,
 }
 
@@ -82,8 +84,8 @@ pub(super) fn build(
     body: xml::ElementId,
     report: &mut Report,
 ) -> Skeleton {
-    let (nodes, parts, delegates) = (Vec::new(), Vec::new(), Vec::new());
-    let mut builder = Builder { document, types, info, report, nodes, parts, delegates };
+    let (nodes, drafts, delegates) = (Vec::new(), Vec::new(), Vec::new());
+    let mut builder = Builder { document, types, info, report, nodes, drafts, delegates };
     let mut open = vec![builder.node(Tag::Body, body, None, 0, "body".into())];
     while let Some(frame) = open.last_mut() {
         match frame.pending.next() {
@@ -99,7 +101,7 @@ pub(super) fn build(
         }
     }
     builder.decide_delegation();
-    Skeleton { nodes: builder.nodes, parts: builder.parts }
+    Skeleton { nodes: builder.nodes, drafts: builder.drafts }
 }
 
 impl Builder<'_> {
@@ -117,7 +119,7 @@ impl Builder<'_> {
         child
     }
 
-    /// The name of a child in paths. One that cannot be used is empty, so that nothing is said about it again.
+    /// Returns the name of a child in paths. An invalid name becomes empty, so that no further finding is about it.
     fn name(&mut self, frame: &mut Frame, tag: Tag, node: xml::ElementId) -> Arc<str> {
         match tag {
             Tag::Iterate => return "iterate".into(),
@@ -137,20 +139,23 @@ impl Builder<'_> {
         };
         let span = self.document.span(&span);
         if RESERVED.contains(&&*name) {
-            let message = format!("{name:?} names a part of a controller and cannot be the name of an element");
+            let message =
+                format!("{name:?} is reserved for a part of controllers and cannot be the name of an element");
             self.report.add("bad-name", span, message, || Some("choose another name".into()));
-        } else if tag != Tag::Case && self.parts[frame.id.index()].parameters.slots.contains_key(&name) {
+        } else if tag != Tag::Case && self.drafts[frame.id.index()].parameters.slots.contains_key(&name) {
             let message = format!("{name:?} is already a variable of this {}", frame.tag.name());
             self.report.add("duplicate-name", span, message, || Some("rename the element or the parameter".into()));
         } else if !frame.taken.insert(name.clone()) {
             let message = format!("{name:?} is already the name of another element here");
-            self.report.add("duplicate-name", span, message, || Some("names are unique among neighbours".into()));
+            self.report.add("duplicate-name", span, message, || {
+                Some("names must be unique among the elements of a controller".into())
+            });
         }
         name
     }
 
     fn node(&mut self, tag: Tag, xml: xml::ElementId, parent: Option<NodeId>, position: u32, name: Arc<str>) -> Frame {
-        // A document has at most a million elements.
+        // `MAX_NODES` of the XML reader fits in 32 bits.
         let id = NodeId(self.nodes.len() as u32);
         let (mut kind, mut signature) = (Kind::Sequence, Signature::Own);
         let mut policy = PolicyParts::default();
@@ -167,14 +172,14 @@ impl Builder<'_> {
             }
         }
         let policy = match tag.is_element() || tag == Tag::Iterate {
-            true => PolicyParts::read(self.document, xml, self.report).over(policy),
-            false => policy.over(PolicyParts::default()),
+            true => PolicyParts::read(self.document, xml, self.report).or(policy),
+            false => policy.or(PolicyParts::default()),
         };
         let words = [("auto", Delegate::Auto), ("always", Delegate::Always), ("never", Delegate::Never)];
         let delegate = read(self.document, xml, "DELEGATE", self.report, |text| choice(text, &words));
         let axes = if matches!(tag, Tag::For | Tag::ParFor) { self.axes(xml) } else { Vec::new() };
-        let mut part = Part { xml, tag, signature, parameters: Parameters::default(), axes };
-        let (locals, summary) = self.variables(&mut part, parent);
+        let mut draft = NodeDraft { xml, tag, signature, parameters: Parameters::default(), axes };
+        let (locals, summary) = self.variables(&mut draft, parent);
         let node = Node {
             id,
             name,
@@ -184,7 +189,7 @@ impl Builder<'_> {
             position,
             end: NodeId(id.0 + 1),
             kind,
-            variables: std::mem::take(&mut part.parameters.variables),
+            variables: std::mem::take(&mut draft.parameters.variables),
             locals,
             summary,
             elements: Vec::new(),
@@ -199,13 +204,13 @@ impl Builder<'_> {
             kept: false,
         };
         self.nodes.push(node);
-        self.parts.push(part);
+        self.drafts.push(draft);
         self.delegates.push(delegate);
         let pending = self.children(tag, xml).into_iter();
         Frame { id, tag, pending, position: 0, cases: 0, taken: HashSet::new() }
     }
 
-    /// The children that become nodes, in the order of nodes.
+    /// Returns the children that become nodes, in the order of nodes.
     fn children(&mut self, tag: Tag, xml: xml::ElementId) -> Vec<(Tag, xml::ElementId)> {
         let mut children = Vec::new();
         let (mut iterate, mut default, mut catch, mut finally) = (None, None, None, None);
@@ -218,9 +223,12 @@ impl Builder<'_> {
                 Tag::Case => {
                     if default.is_some() {
                         let span = self.document.span(&self.document.tree.element(child).name_span);
-                        self.report.add("case-after-default", span, "a CASE behind DEFAULT is never reached", || {
-                            Some("move DEFAULT behind all cases".into())
-                        });
+                        self.report.add(
+                            "case-after-default",
+                            span,
+                            "this CASE stands behind DEFAULT, so it can never run",
+                            || Some("move DEFAULT behind all cases".into()),
+                        );
                     }
                     children.push((child_tag, child));
                 }
@@ -232,20 +240,24 @@ impl Builder<'_> {
         children
     }
 
-    /// Fills in the variables of a node; tells where the locals and the summary begin.
-    fn variables(&mut self, part: &mut Part, parent: Option<NodeId>) -> (u32, u32) {
-        let (document, tag, xml) = (self.document, part.tag, part.xml);
+    /// Fills in the variables of a node. Returns the slots at which the locals and the summary begin.
+    fn variables(&mut self, draft: &mut NodeDraft, parent: Option<NodeId>) -> (u32, u32) {
+        let (document, tag, xml) = (self.document, draft.tag, draft.xml);
         if tag == Tag::Body {
-            part.parameters = self.info.parameters.clone();
+            draft.parameters = self.info.parameters.clone();
         }
-        let own = part.parameters.variables.len();
-        let parameters = &mut part.parameters;
+        let own = draft.parameters.variables.len();
+        let parameters = &mut draft.parameters;
         parameters.read(document, xml, tag, self.report);
         if matches!(tag, Tag::Body | Tag::Iterate) {
             for variable in &parameters.variables[own..] {
                 if variable.direction.is_in() && variable.default.is_none() && !variable.optional {
                     let slot = parameters.slots[&variable.name];
-                    let message = format!("nobody can give {:?} a value: {} has no starter", variable.name, tag.name());
+                    let message = format!(
+                        "{:?} can never get a value: parameters are not passed to {}",
+                        variable.name,
+                        tag.name()
+                    );
                     let span = document.span(parameters.span(slot));
                     self.report.add("missing-parameter", span, message, || {
                         Some("give it a DEFAULT, write OPTIONAL=\"true\", or declare it as OUT_PARAMETER".into())
@@ -256,42 +268,42 @@ impl Builder<'_> {
         let element = document.tree.element(xml);
         let int = Some(Type::Int);
         if matches!(tag, Tag::For | Tag::ParFor) && counts(document, xml) {
-            let what = "set by whoever starts the loop";
+            let meaning = "an implicit parameter of every FOR and PARFOR that counts";
             for name in ["counterBegin", "counterEnd", "counterStep"] {
-                parameters.add(name, int, Direction::In, what, document, self.report);
+                parameters.add(name, int, Direction::In, meaning, document, self.report);
             }
-            parameters.add("items", Some(Type::List), Direction::In, what, document, self.report);
+            parameters.add("items", Some(Type::List), Direction::In, meaning, document, self.report);
         }
         let summary = parameters.next_slot();
         if tag.is_loop() || tag.is_parallel() {
-            let what = format!("what every {} tells about itself", tag.name());
+            let meaning = format!("an implicit result of every {}", tag.name());
             for name in ["completed", "failed", "cancelled"] {
-                parameters.add(name, int, Direction::Out, &what, document, self.report);
+                parameters.add(name, int, Direction::Out, &meaning, document, self.report);
             }
             if element.attribute("COLLECT").is_some() {
-                parameters.add("results", Some(Type::List), Direction::Out, &what, document, self.report);
+                parameters.add("results", Some(Type::List), Direction::Out, &meaning, document, self.report);
             }
-            parameters.reserve("running", &what, document, self.report);
+            parameters.reserve("running", &meaning, document, self.report);
             if matches!(tag, Tag::While | Tag::ParWhile) {
                 parameters.reserve("counter", "the number of the iteration", document, self.report);
             }
         }
         let locals = parameters.next_slot();
-        match (tag, parent.map(|parent| &self.parts[parent.index()])) {
+        match (tag, parent.map(|parent| &self.drafts[parent.index()])) {
             (Tag::Catch, _) => {
-                let what = "the error that is handled";
-                parameters.add("error", Some(Type::Map), Direction::Local, what, document, self.report);
+                let meaning = "the error that is handled";
+                parameters.add("error", Some(Type::Map), Direction::Local, meaning, document, self.report);
             }
             (Tag::Iterate, Some(parent)) => {
-                let what = "the number of the iteration";
-                parameters.add("counter", int, Direction::Local, what, document, self.report);
+                let meaning = "the number of the iteration";
+                parameters.add("counter", int, Direction::Local, meaning, document, self.report);
                 for axis in &parent.axes {
-                    let what = "an axis of the grid";
-                    parameters.add(&axis.name, Some(axis.ty), Direction::Local, what, document, self.report);
+                    let meaning = "an axis of the grid";
+                    parameters.add(&axis.name, Some(axis.ty), Direction::Local, meaning, document, self.report);
                 }
                 if matches!(parent.tag, Tag::For | Tag::ParFor) && parent.axes.is_empty() {
-                    let what = "the item of the iteration";
-                    parameters.add("item", None, Direction::Local, what, document, self.report);
+                    let meaning = "the item of the iteration";
+                    parameters.add("item", None, Direction::Local, meaning, document, self.report);
                 }
             }
             _ => {}
@@ -299,7 +311,7 @@ impl Builder<'_> {
         (locals, summary)
     }
 
-    fn axes(&mut self, xml: xml::ElementId) -> Vec<AxisPart> {
+    fn axes(&mut self, xml: xml::ElementId) -> Vec<AxisDraft> {
         let Some(grid) = grammar::child(self.document, xml, Tag::ParamGrid) else { return Vec::new() };
         let mut axes = Vec::new();
         let mut taken: HashSet<Arc<str>> = HashSet::from(["counter".into()]);
@@ -319,26 +331,28 @@ impl Builder<'_> {
                 self.report.add("duplicate-name", span, message, || Some("choose another name".into()));
                 continue;
             }
-            axes.push(AxisPart { name, ty: ty.unwrap_or(Type::String), xml: node });
+            axes.push(AxisDraft { name, ty: ty.unwrap_or(Type::String), xml: node });
         }
         axes
     }
 
-    /// Small controllers are not worth moving, unless their author says so.
+    /// Decides which subtrees may be delegated. Small ones are not worth it, unless their author asks for it.
     fn decide_delegation(&mut self) {
         let mut activities: Vec<u32> = vec![0; self.nodes.len()];
         let mut worth = vec![false; self.nodes.len()];
-        // Children stand behind their parents, so backwards each is complete when its turn comes.
+        // Children stand behind their parents, so in reverse order a node comes after all its children.
         for index in (0..self.nodes.len()).rev() {
-            let tag = self.parts[index].tag;
+            let tag = self.drafts[index].tag;
             activities[index] += (tag == Tag::Activity) as u32;
-            worth[index] |=
-                tag.is_loop() || tag.is_parallel() || tag == Tag::Process || activities[index] >= WORTH_DELEGATING;
+            worth[index] |= tag.is_loop()
+                || tag.is_parallel()
+                || tag == Tag::Process
+                || activities[index] >= MIN_DELEGATED_ACTIVITIES;
             if tag.is_element() && tag != Tag::Activity {
                 self.nodes[index].delegate = match self.delegates[index] {
                     None | Some(Delegate::Auto) if worth[index] => Delegate::Auto,
                     None | Some(Delegate::Auto) => Delegate::Never,
-                    Some(said) => said,
+                    Some(written) => written,
                 };
             }
             if let Some(parent) = self.nodes[index].parent {
@@ -351,7 +365,7 @@ impl Builder<'_> {
     }
 }
 
-/// True for a loop over numbers, or over what the code around it sets.
+/// True for a loop over numbers, or over the implicit parameter `items`.
 fn counts(document: &Document, xml: xml::ElementId) -> bool {
     document.tree.element(xml).attribute("EACH").is_none() && grammar::child(document, xml, Tag::ParamGrid).is_none()
 }

@@ -1,16 +1,17 @@
-//! The files of an activity type: which are laid where, and which are taken at the end.
+//! `INPUT` and `OUTPUT`: which files a worker stages in and out of the working directory.
 
 use std::sync::Arc;
 
-use super::activity::{check, ports, report_too_much};
-use super::bindings::join;
-use super::compile::report_unclosed;
-use super::grammar::{self, Tag};
-use super::scope::{check_code, check_count};
-use super::template::{self, Piece};
-use super::{Document, MOST_CANDIDATES, Report, TypeInfo};
+use super::expressions::{check, inputs, report_too_large};
 use crate::definition::{ActivityFiles, FileText, InputFile, OutputFile};
 use crate::diagnostic::did_you_mean;
+use crate::load::code_limits::{check_code, check_count};
+use crate::load::document::Document;
+use crate::load::grammar::{self, Tag};
+use crate::load::problem::report_unclosed;
+use crate::load::report::{MAX_CANDIDATES, Report};
+use crate::load::template::{self, Piece, join};
+use crate::load::types::TypeInfo;
 use crate::path::{check_path, check_pattern, in_source};
 use crate::script::{Code, Form};
 use crate::value::Type;
@@ -33,7 +34,7 @@ pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut Report) ->
                 let pattern = reader.text(node, "PATTERN", check_pattern);
                 let to = reader.text(node, "TO", |uri| match in_source(uri) {
                     Some((name, path)) if !name.is_empty() => check_path(path),
-                    _ => Err("is no place in a data source: expected source://name/path"),
+                    _ => Err("is not a location in a data source: expected source://name/path"),
                 });
                 let slot = reader.parameter(node, tag, &known);
                 outputs.extend(slot.zip(pattern).map(|(slot, pattern)| OutputFile { slot, pattern, to }));
@@ -45,18 +46,19 @@ pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut Report) ->
     ActivityFiles { inputs, outputs, code }
 }
 
+/// Reads the files of one activity type.
 struct Reader<'a> {
     document: &'a Document,
     info: &'a TypeInfo,
     report: &'a mut Report,
-    /// Texts with code in them, in order.
+    /// Expressions of the computed texts, in order.
     expressions: Vec<String>,
     line: u32,
     clean: bool,
 }
 
 impl Reader<'_> {
-    /// The parameter that an `INPUT` or `OUTPUT` is about.
+    /// Returns the slot of the parameter that an `INPUT` or `OUTPUT` names.
     fn parameter(&mut self, node: xml::ElementId, tag: Tag, known: &[u32]) -> Option<u32> {
         let attribute = self.document.tree.element(node).attribute("PARAMETER")?;
         let name = attribute.value.value.as_str();
@@ -71,10 +73,10 @@ impl Reader<'_> {
             let word = if tag == Tag::Input { "IN" } else { "OUT" };
             let message = match parameters.slots.get(name) {
                 Some(slot) if known.contains(slot) => format!("{name:?} has two {}s", tag.name()),
-                Some(_) => format!("{name:?} is no {word} parameter of the type file, directory or list"),
+                Some(_) => format!("{name:?} is not an {word} parameter of type file, directory or list"),
                 None => format!("there is no parameter {name:?}"),
             };
-            let slots = (0..parameters.next_slot()).filter(fitting).take(MOST_CANDIDATES);
+            let slots = (0..parameters.next_slot()).filter(fitting).take(MAX_CANDIDATES);
             let names = slots.map(|slot| &*parameters.variables[slot as usize].name);
             let span = self.document.span(&attribute.value_span);
             self.report.add("unknown-name", span, message, || did_you_mean(name, names));
@@ -82,7 +84,7 @@ impl Reader<'_> {
         slot
     }
 
-    /// A path, pattern or place. What has code in it is checked when it is known.
+    /// Reads a path, pattern or location. The worker checks a text with code in it when it has computed the text.
     fn text(
         &mut self,
         node: xml::ElementId,
@@ -121,13 +123,13 @@ impl Reader<'_> {
         if self.expressions.is_empty() {
             return None;
         }
-        let inputs = ports(self.info);
+        let inputs = inputs(self.info);
         let mut fits = check_count(inputs.len(), inputs.len(), self.expressions.len());
         let code = Code::expressions(&self.expressions, self.line, &inputs);
         if self.clean {
             fits = fits.and_then(|()| check_code(&code));
         }
-        report_too_much(self.document, self.info, fits, self.report);
+        report_too_large(self.document, self.info, fits, self.report);
         Some(code)
     }
 }

@@ -1,31 +1,24 @@
-//! Names in code: what each means in its scope, whether it may be assigned there, and how its value gets in and out.
+//! Resolves the names of a script: the meaning of each in its scope, whether the script may assign it, and which argument or
+//! result carries its value.
 
 use std::collections::{HashMap, HashSet};
 
-use super::grammar::Tag;
-use super::names::{Found, Names};
-use super::{MOST_CANDIDATES, summary_name};
+use super::scope::{NameMeaning, Names};
 use crate::definition::{Direction, Input, NodeId, Script, Summary, Target, Variable};
 use crate::diagnostic::did_you_mean;
-use crate::script::{BUILTINS, Code, Form, MAX_NAMES, NameUse, Port};
+use crate::load::code_limits::{check_code, check_count};
+use crate::load::grammar::Tag;
+use crate::load::problem::{CodeTooLarge, Problem};
+use crate::load::report::MAX_CANDIDATES;
+use crate::script::{BUILTINS, Code, Form, NameUse, Port};
 use crate::value::SharedKind;
 
-/// Something wrong in a script, at bytes of its text. Advice is computed when asked for.
-pub(super) struct Problem<'a> {
-    pub code: &'static str,
-    pub at: std::ops::Range<usize>,
-    pub message: String,
-    /// It is about an assignment, so what the script sets is not quite known.
-    pub write: bool,
-    pub help: Box<dyn FnOnce() -> Option<String> + 'a>,
-}
-
-/// Names found without declaring them in the code of processes.
+/// True for names that the code of processes can use without a declaration.
 fn is_builtin(name: &str) -> bool {
     BUILTINS.contains(&name) || SharedKind::ALL.iter().any(|kind| kind.type_name() == name)
 }
 
-/// Collects what scripts with one set of inputs take in and give out.
+/// Collects the inputs and outputs of scripts that share one set of inputs.
 pub(super) struct Resolver<'a, N> {
     names: &'a N,
     scope: NodeId,
@@ -34,26 +27,20 @@ pub(super) struct Resolver<'a, N> {
     inputs: Vec<Input>,
     ports: Vec<Port>,
     outputs: Vec<(Target, Port)>,
-    /// Position of a port.
+    /// Positions of the ports.
     known: HashMap<(String, Option<String>), usize>,
-    /// Ports that are outputs already.
+    /// Ports that are outputs.
     written: HashSet<usize>,
+    /// Names that a problem was already found with.
     complained: HashSet<(String, Option<String>, bool)>,
-    /// Elements whose parameters are read.
+    /// Elements whose parameters the scripts read.
     pub read: Vec<NodeId>,
-}
-
-/// A script is more than it can be.
-pub(super) struct TooMuch {
-    pub code: &'static str,
-    pub message: String,
-    pub help: &'static str,
 }
 
 type Outcome<'a> = Result<(), Problem<'a>>;
 
 impl<'a, N: Names> Resolver<'a, N> {
-    /// For scripts that run in `scope`.
+    /// Makes a resolver for scripts that run in `scope`.
     pub fn new(names: &'a N, scope: NodeId, form: Form, summaries: &'a [Summary]) -> Self {
         Self {
             names,
@@ -70,8 +57,8 @@ impl<'a, N: Names> Resolver<'a, N> {
         }
     }
 
-    /// Resolves the names of a text. Each thing that is wrong is told once.
-    pub fn take(&mut self, uses: &[NameUse]) -> Vec<Problem<'a>> {
+    /// Resolves the names of a text. Returns each problem once.
+    pub fn resolve_all(&mut self, uses: &[NameUse]) -> Vec<Problem<'a>> {
         let replaced: HashSet<&str> =
             uses.iter().filter(|it| it.write && it.field.is_none()).map(|it| it.name.as_str()).collect();
         let mut problems = Vec::new();
@@ -93,18 +80,21 @@ impl<'a, N: Names> Resolver<'a, N> {
                 Some("assign in PRE_CODE or POST_CODE".into())
             });
         }
-        if let Some(summary) = self.summaries.iter().find(|summary| summary_name(**summary) == name) {
+        if let Some(summary) = self.summaries.iter().find(|summary| summary.name() == name) {
             if it.write {
-                return problem("bad-assignment", it, format!("{name:?} is counted, not assigned"), || {
-                    Some("declare a variable of another name".into())
-                });
+                return problem(
+                    "bad-assignment",
+                    it,
+                    format!("the controller counts {name:?}, so code cannot assign it"),
+                    || Some("declare a variable with another name".into()),
+                );
             }
             self.port(name, None, Input::Summary(*summary));
             return Ok(());
         }
         match self.names.find(name) {
-            Some(Found::Variable { node, slot }) => self.variable(it, node, slot, replaced),
-            Some(Found::Element { scope, element }) => self.element(it, scope, element),
+            Some(NameMeaning::Variable { node, slot }) => self.variable(it, node, slot, replaced),
+            Some(NameMeaning::Element { scope, element }) => self.element(it, scope, element),
             None if is_builtin(name) && !it.write => Ok(()),
             None => self.unknown(it),
         }
@@ -176,15 +166,15 @@ impl<'a, N: Names> Resolver<'a, N> {
             return Ok(());
         }
         let owner = nodes[node.index()].tag;
-        let message = format!("{name:?} belongs to the {owner} around and cannot be assigned here");
+        let message = format!("{name:?} belongs to the {owner} around this code and cannot be assigned here");
         let help = match outer {
             Some(Tag::ParFor | Tag::ParWhile) if parent == Some(node) => {
                 "iterations run in parallel: use COLLECT or a shared object"
             }
             Some(Tag::ParSwitch) if parent == Some(node) => "cases run in parallel: use a shared object",
             _ => {
-                "code assigns to what its own scope declares and to parameters of the elements in it: \
-                 declare an OUT_PARAMETER here, and take it over in the POST_CODE around"
+                "code can assign the variables of its own scope and the parameters of the elements in it: \
+                 declare an OUT_PARAMETER here, and read it in the POST_CODE around"
             }
         };
         problem("bad-assignment", it, message, move || Some(help.into()))
@@ -202,7 +192,7 @@ impl<'a, N: Names> Resolver<'a, N> {
                 Some(format!("write {example}"))
             });
         };
-        // What is wrong with its type was said where it is used.
+        // An unknown type was already reported where the element names it.
         let Some(signature) = signature else { return Ok(()) };
         let Some(slot) = self.names.slot(element, field) else {
             let message = format!("{name:?} has no parameter {field:?}");
@@ -214,7 +204,8 @@ impl<'a, N: Names> Resolver<'a, N> {
             let direction = signature[slot as usize].direction;
             if scope != self.scope {
                 let owner = self.names.nodes()[scope.index()].tag;
-                let message = format!("{name:?} belongs to the {owner} around: its parameters cannot be assigned here");
+                let message =
+                    format!("{name:?} belongs to the {owner} around this code: its parameters cannot be assigned here");
                 return problem("bad-assignment", it, message, move || {
                     Some(format!("assign them in the PRE_CODE of that {owner}"))
                 });
@@ -245,18 +236,18 @@ impl<'a, N: Names> Resolver<'a, N> {
             };
             let names = self.names;
             return problem("unknown-name", it, message, move || {
-                did_you_mean(&name, names.some())
+                did_you_mean(&name, names.candidates())
                     .or_else(|| Some(format!("declare it as a parameter, or make it local: local {name} = …")))
             });
         }
         let (names, summaries) = (self.names, self.summaries);
         problem("unknown-name", it, format!("there is no {name:?} here"), move || {
-            if Summary::ALL.iter().any(|(known, _)| *known == name) {
+            if Summary::ALL.iter().any(|known| known.name() == name) {
                 return Some(summary_help(&name));
             }
             let shared = SharedKind::ALL.iter().map(|kind| kind.type_name());
-            let counted = summaries.iter().map(|summary| summary_name(*summary));
-            did_you_mean(&name, names.some().into_iter().chain(BUILTINS).chain(shared).chain(counted))
+            let counted = summaries.iter().map(|summary| summary.name());
+            did_you_mean(&name, names.candidates().into_iter().chain(BUILTINS).chain(shared).chain(counted))
                 .or_else(|| Some("declare it as a parameter, or make it local".into()))
         })
     }
@@ -267,47 +258,22 @@ impl<'a, N: Names> Resolver<'a, N> {
         self.ports.len() + tables.len()
     }
 
-    /// Expressions with their names resolved.
-    pub fn expressions<T: AsRef<str>>(self, texts: &[T], line: u32) -> Result<Script, TooMuch> {
+    /// Compiles expressions after their names are resolved.
+    pub fn expressions<T: AsRef<str>>(self, texts: &[T], line: u32) -> Result<Script, CodeTooLarge> {
         check_count(self.ports.len(), self.count_locals(), texts.len())?;
         let code = Code::expressions(texts, line, &self.ports);
         check_code(&code)?;
         Ok(Script { code, inputs: self.inputs, outputs: Vec::new(), line })
     }
 
-    /// Statements with their names resolved.
-    pub fn statements(self, text: &str, line: u32) -> Result<Script, TooMuch> {
+    /// Compiles statements after their names are resolved.
+    pub fn statements(self, text: &str, line: u32) -> Result<Script, CodeTooLarge> {
         check_count(self.ports.len(), self.count_locals(), self.outputs.len())?;
         let (outputs, ports): (Vec<Target>, Vec<Port>) = self.outputs.into_iter().unzip();
         let code = Code::statements(text, line, &self.ports, &ports);
         check_code(&code)?;
         Ok(Script { code, inputs: self.inputs, outputs, line })
     }
-}
-
-/// Luau functions have at most 200 locals and 255 registers; some are left for computing.
-const MAX_LOCALS: usize = 190;
-const MAX_REGISTERS: usize = 230;
-
-/// Checks that a script does not take and give more than it can hold. An element takes a local besides those for its
-/// parameters.
-pub(super) fn check_count(ports: usize, locals: usize, results: usize) -> Result<(), TooMuch> {
-    match ports > MAX_NAMES || locals > MAX_LOCALS || locals + results > MAX_REGISTERS {
-        true => Err(TooMuch {
-            code: "too-many-names",
-            message: format!(
-                "the code takes {ports} names from outside and gives {results} values, which is more than it can hold"
-            ),
-            help: "keep values that belong together in one list or map",
-        }),
-        false => Ok(()),
-    }
-}
-
-/// Checks that code in which nothing is wrong is not more than Luau can hold, with all that we write around it.
-pub(super) fn check_code(code: &Code) -> Result<(), TooMuch> {
-    let verdict = if code.is_large() { code.verify() } else { Ok(()) };
-    verdict.map_err(|message| TooMuch { code: "lua-syntax", message, help: "do less in one piece of code" })
 }
 
 fn problem<'a>(
@@ -320,23 +286,24 @@ fn problem<'a>(
     Err(Problem { code, at: it.at.start..end, message, write: it.write, help: Box::new(help) })
 }
 
-/// Which parameter was meant, or which there are.
+/// Suggests the parameter that was meant, or lists the parameters.
 pub(super) fn parameter_help<'v>(
     written: &str,
     parameters: impl Iterator<Item = &'v Variable> + Clone,
 ) -> Option<String> {
-    const SHOWN: usize = 12;
-    let meant = did_you_mean(written, parameters.clone().take(MOST_CANDIDATES).map(|variable| &*variable.name));
+    const MAX_SHOWN: usize = 12;
+    let meant = did_you_mean(written, parameters.clone().take(MAX_CANDIDATES).map(|variable| &*variable.name));
     meant.or_else(|| {
-        let names: Vec<&str> = parameters.take(SHOWN + 1).map(|variable| &*variable.name).collect();
+        let names: Vec<&str> = parameters.take(MAX_SHOWN + 1).map(|variable| &*variable.name).collect();
         match names.len() {
             0 => Some("it has no parameters".into()),
-            1..=SHOWN => Some(format!("it has {}", names.join(", "))),
-            _ => Some(format!("it has {}, …", names[..SHOWN].join(", "))),
+            1..=MAX_SHOWN => Some(format!("it has {}", names.join(", "))),
+            _ => Some(format!("it has {}, …", names[..MAX_SHOWN].join(", "))),
         }
     })
 }
 
+/// Explains where code can read a figure about a controller.
 fn summary_help(name: &str) -> String {
     match name {
         "results" => "only the EXIT_CONDITION, CONDITION and POST_CODE of a loop with COLLECT can use it".into(),

@@ -1,20 +1,21 @@
-//! `AFTER` in a `PAR`: who waits for whom, and that nobody waits for itself in the end.
+//! `AFTER` in a `PAR`: which element waits for which, without cycles.
 
 use std::collections::HashMap;
 
-use super::{Document, MOST_CANDIDATES, Report};
 use crate::diagnostic::did_you_mean;
+use crate::load::document::Document;
+use crate::load::report::{MAX_CANDIDATES, Report};
 use crate::xml;
 
-/// For each element, how many it waits for and who waits for it, by position.
+/// For each element, by position: the number of elements it waits for, and the elements that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     pub waits_for: Vec<u32>,
     pub dependents: Vec<Vec<u32>>,
 }
 
-/// A cycle is shown with at most so many names.
-const SHOWN: usize = 10;
+/// Upper bound on the names that the message about a cycle shows.
+const MAX_SHOWN: usize = 10;
 
 /// Reads the links between the elements of a `PAR`, given with their names in order.
 pub(super) fn links(document: &Document, elements: &[(&str, xml::ElementId)], report: &mut Report) -> Links {
@@ -39,7 +40,7 @@ pub(super) fn links(document: &Document, elements: &[(&str, xml::ElementId)], re
                 None => {
                     let message = format!("there is no element {word:?} in this PAR");
                     report.add("bad-after", document.span(&span), message, || {
-                        did_you_mean(word, elements.iter().take(MOST_CANDIDATES).map(|(name, _)| *name))
+                        did_you_mean(word, elements.iter().take(MAX_CANDIDATES).map(|(name, _)| *name))
                             .or_else(|| Some("AFTER names elements of the same PAR, separated by spaces".into()))
                     });
                 }
@@ -70,7 +71,7 @@ fn report_cycles(
             }
         }
     }
-    // Whoever is left waits for someone who is left. Following one such link from each leads into a cycle.
+    // Each remaining element waits for another remaining one, so following such links from any of them leads into a cycle.
     let next = |position: usize| before[position].iter().map(|b| *b as usize).find(|b| missing[*b] > 0);
     let mut walk = vec![0; elements.len()];
     for start in (0..elements.len()).filter(|position| missing[*position] > 0) {
@@ -85,22 +86,22 @@ fn report_cycles(
         if walk[at] != start + 1 {
             continue;
         }
-        // `at` is in a cycle that no walk before came upon.
+        // `at` is in a cycle that no earlier walk reached.
         let mut cycle = vec![at];
         while let Some(following) = next(cycle[cycle.len() - 1]).filter(|following| *following != at) {
             cycle.push(following);
         }
         let first = cycle.iter().enumerate().min_by_key(|(_, position)| **position).map_or(0, |(index, _)| index);
         cycle.rotate_left(first);
-        let mut names: Vec<&str> = cycle.iter().take(SHOWN).map(|position| elements[*position].0).collect();
-        if cycle.len() > SHOWN {
+        let mut names: Vec<&str> = cycle.iter().take(MAX_SHOWN).map(|position| elements[*position].0).collect();
+        if cycle.len() > MAX_SHOWN {
             names.push("…");
         }
         names.push(elements[cycle[0]].0);
         if let Some(attribute) = document.tree.element(elements[cycle[0]].1).attribute("AFTER") {
             let message = format!("these elements wait for each other: {}", names.join(" → "));
             report.add("after-cycle", document.span(&attribute.value_span), message, || {
-                Some("remove one of these names from an AFTER".into())
+                Some("remove one of these names from the AFTER of another".into())
             });
         }
     }

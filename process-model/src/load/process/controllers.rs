@@ -1,24 +1,27 @@
-//! The code of a process type: each script is resolved in the scope where it runs, in document order.
+//! Adds code to nodes: conditions, bounds, sources of loops, and the code of each kind of controller.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::after;
-use super::compile::Value;
-use super::elements::{Part, Skeleton};
-use super::grammar::{self, Tag};
-use super::literals;
-use super::names::{Moment, Table, summaries};
-use super::{Document, Report, Types};
+use super::compile::AttributeValue;
+use super::linker::Linker;
+use super::nodes::{NodeDraft, Skeleton};
+use super::scope::{CodePosition, ScopeTable, readable_summaries};
 use crate::definition::{Axis, AxisValues, Bound, Kind, Node, NodeId, Parallel, Source, Target};
+use crate::load::document::Document;
+use crate::load::grammar::{self, Tag};
+use crate::load::literals;
+use crate::load::report::Report;
+use crate::load::types::Types;
 use crate::value::Type;
 use crate::xml::{self, Attribute, is_blank, trim};
 
-/// Adds the code to the nodes of a type.
+/// Adds the code to the nodes of a type, in document order.
 pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, report: &mut Report) -> Vec<Node> {
-    let Skeleton { nodes, parts } = skeleton;
-    let (table, assigned, unclear) = (Table::default(), HashSet::new(), HashSet::new());
-    let mut linker = Linker { document, types, report, nodes, parts, table, assigned, unclear };
+    let Skeleton { nodes, drafts } = skeleton;
+    let (table, assigned, unclear) = (ScopeTable::default(), HashSet::new(), HashSet::new());
+    let mut linker = Linker { document, types, report, nodes, drafts, table, assigned, unclear };
     for index in 0..linker.nodes.len() {
         if linker.report.is_full() {
             break;
@@ -28,36 +31,23 @@ pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, repor
     linker.nodes
 }
 
-pub(super) struct Linker<'a> {
-    pub document: &'a Document,
-    pub types: &'a Types,
-    pub report: &'a mut Report,
-    pub nodes: Vec<Node>,
-    pub parts: Vec<Part>,
-    pub table: Table,
-    /// Parameters of elements that the code around them sets.
-    pub assigned: HashSet<(NodeId, u32)>,
-    /// Scopes whose code could not be read, so that nobody knows what it sets.
-    pub unclear: HashSet<NodeId>,
-}
-
 impl<'a> Linker<'a> {
     fn node(&mut self, id: NodeId) {
-        let Part { tag, xml, .. } = self.parts[id.index()];
+        let NodeDraft { tag, xml, .. } = self.drafts[id.index()];
         self.table.leave(self.nodes[id.index()].parent);
         if tag.is_element() {
-            // Bindings belong to the scope around.
+            // Bindings run in the scope around the element.
             self.bind(id);
         }
         if matches!(tag, Tag::Activity | Tag::Process) {
             return;
         }
-        self.table.enter(&self.nodes, &self.parts, id);
+        self.table.enter(&self.nodes, &self.drafts, id);
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         self.pre_code(id, xml);
         if let Some(child) = grammar::child(self.document, xml, Tag::PostCode) {
-            let asks = summaries(tag, collects, Moment::Post);
-            self.nodes[id.index()].post_code = self.statements(child, id, &asks).and_then(|(script, _)| script);
+            let summaries = readable_summaries(tag, collects, CodePosition::PostCode);
+            self.nodes[id.index()].post_code = self.statements(child, id, &summaries).and_then(|(script, _)| script);
         }
         match tag {
             Tag::Switch | Tag::ParSwitch => self.switch(id, tag, xml),
@@ -90,7 +80,7 @@ impl<'a> Linker<'a> {
     fn switch(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
         let mut conditions = Vec::new();
         for element in self.nodes[id.index()].elements.clone() {
-            let Part { tag, xml, .. } = self.parts[element.index()];
+            let NodeDraft { tag, xml, .. } = self.drafts[element.index()];
             if tag == Tag::Case {
                 conditions.extend(self.condition(xml, tag, id, &[]));
             }
@@ -109,8 +99,8 @@ impl<'a> Linker<'a> {
 
     fn while_loop(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
-        let asks = summaries(tag, collects, Moment::Condition);
-        let condition = self.condition(xml, tag, id, &asks);
+        let summaries = readable_summaries(tag, collects, CodePosition::LoopCondition);
+        let condition = self.condition(xml, tag, id, &summaries);
         let parallel = (tag == Tag::ParWhile).then(|| self.parallel(id, tag, xml));
         if let Some(condition) = condition {
             self.nodes[id.index()].kind = Kind::While { condition, collect: None, parallel };
@@ -122,17 +112,17 @@ impl<'a> Linker<'a> {
         let elements: Vec<(&str, xml::ElementId)> = self.nodes[id.index()]
             .elements
             .iter()
-            .map(|element| (&*self.nodes[element.index()].name, self.parts[element.index()].xml))
+            .map(|element| (&*self.nodes[element.index()].name, self.drafts[element.index()].xml))
             .collect();
         let after::Links { waits_for, dependents } = after::links(self.document, &elements, self.report);
         self.nodes[id.index()].kind = Kind::Par { parallel, waits_for, dependents };
     }
 
-    /// `COLLECT` stands on the loop, but runs in its `ITERATE`.
+    /// Adds `COLLECT`, which stands on the loop but runs in the scope of its `ITERATE`.
     fn collect(&mut self, id: NodeId) {
         let Some(parent) = self.nodes[id.index()].parent else { return };
         let document = self.document;
-        let Some(attribute) = document.tree.element(self.parts[parent.index()].xml).attribute("COLLECT") else {
+        let Some(attribute) = document.tree.element(self.drafts[parent.index()].xml).attribute("COLLECT") else {
             return;
         };
         let script = self.expression(&attribute.value, 0..attribute.value.value.len(), id, &[]);
@@ -143,11 +133,11 @@ impl<'a> Linker<'a> {
 
     fn parallel(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Parallel {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
-        let asks = summaries(tag, collects, Moment::Exit);
-        let exit = match self.written(xml, tag, Tag::ExitCondition) {
+        let summaries = readable_summaries(tag, collects, CodePosition::ExitCondition);
+        let exit = match self.expression_text(xml, tag, Tag::ExitCondition) {
             Some(written) => {
                 let mapped = written.mapped();
-                self.expression(mapped, 0..mapped.value.len(), id, &asks)
+                self.expression(mapped, 0..mapped.value.len(), id, &summaries)
             }
             None => None,
         };
@@ -177,11 +167,11 @@ impl<'a> Linker<'a> {
         }
         if let Some(attribute) = each {
             return match self.value(attribute)? {
-                Value::Code(range) => {
+                AttributeValue::Code(range) => {
                     self.check_type(attribute, range.clone(), Type::List, false);
                     self.expression(&attribute.value, range, id, &[]).map(Source::Each)
                 }
-                Value::Literal(_) => {
+                AttributeValue::Literal(_) => {
                     let span = document.span(&attribute.value_span);
                     self.report.add("bad-value", span, "EACH: expected an expression that gives a list", || {
                         Some("write EACH=\"${…}\"".into())
@@ -196,7 +186,7 @@ impl<'a> Linker<'a> {
         if let (Some(Bound::Literal(0)), Some(attribute)) = (&step, element.attribute("STEP")) {
             self.report.add("bad-value", document.span(&attribute.value_span), "STEP: must not be 0", || None);
         }
-        let inputs = self.parts[id.index()].parameters.slots.get("counterBegin").copied()?;
+        let inputs = self.drafts[id.index()].parameters.slots.get("counterBegin").copied()?;
         if element.attribute("TO").is_none() && !self.is_bounded(id) {
             let name = self.nodes[id.index()].name.clone();
             let message = format!("the {} {name:?} has no bound", tag.name());
@@ -209,10 +199,10 @@ impl<'a> Linker<'a> {
         Some(Source::Count { from, to, step, inputs })
     }
 
-    /// True if something besides `TO` says how far a loop goes.
+    /// True if something other than `TO` bounds the loop.
     fn is_bounded(&self, id: NodeId) -> bool {
         let node = &self.nodes[id.index()];
-        let slots = &self.parts[id.index()].parameters.slots;
+        let slots = &self.drafts[id.index()].parameters.slots;
         let ends: Vec<u32> = ["counterEnd", "items"].iter().filter_map(|name| slots.get(*name).copied()).collect();
         let bindings = node.bindings.iter();
         let mut bound =
@@ -221,7 +211,7 @@ impl<'a> Linker<'a> {
             || ends.iter().any(|slot| self.assigned.contains(&(id, *slot)))
             || node.parent.is_some_and(|parent| self.unclear.contains(&parent))
             || self.unclear.contains(&id)
-            // Its own code can set them too: bounds are looked at after it ran.
+            // The engine evaluates bounds after the PRE_CODE of the loop, which can set them too.
             || node.pre_code.iter().flat_map(|script| &script.outputs).any(
                 |target| matches!(target, Target::Variable { node, slot } if *node == id && ends.contains(slot)),
             )
@@ -229,17 +219,17 @@ impl<'a> Linker<'a> {
 
     fn axes(&mut self, id: NodeId) -> Option<Vec<Axis>> {
         let document = self.document;
-        let parts: Vec<(Arc<str>, Type, xml::ElementId)> =
-            self.parts[id.index()].axes.iter().map(|axis| (axis.name.clone(), axis.ty, axis.xml)).collect();
+        let drafts: Vec<(Arc<str>, Type, xml::ElementId)> =
+            self.drafts[id.index()].axes.iter().map(|axis| (axis.name.clone(), axis.ty, axis.xml)).collect();
         let mut axes = Vec::new();
-        for (name, ty, xml) in parts {
+        for (name, ty, xml) in drafts {
             let Some(attribute) = document.tree.element(xml).attribute("VALUES") else { continue };
             let values = match self.value(attribute) {
-                Some(Value::Code(range)) => {
+                Some(AttributeValue::Code(range)) => {
                     self.check_type(attribute, range.clone(), Type::List, false);
                     self.expression(&attribute.value, range, id, &[]).map(AxisValues::Code)
                 }
-                Some(Value::Literal(text)) => self.axis_literals(attribute, &text, ty),
+                Some(AttributeValue::Literal(text)) => self.axis_literals(attribute, &text, ty),
                 None => None,
             };
             axes.extend(values.map(|values| Axis { name, ty, values }));
@@ -264,16 +254,16 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// A whole number or `${…}`.
+    /// Reads an attribute that is a whole number or `${…}`.
     fn bound(&mut self, id: NodeId, xml: xml::ElementId, name: &str, least: i64) -> Option<Bound> {
         let document = self.document;
         let attribute = document.tree.element(xml).attribute(name)?;
         match self.value(attribute)? {
-            Value::Code(range) => {
+            AttributeValue::Code(range) => {
                 self.check_type(attribute, range.clone(), Type::Int, false);
                 self.expression(&attribute.value, range, id, &[]).map(Bound::Code)
             }
-            Value::Literal(text) => match literals::int(&text, least, i64::MAX) {
+            AttributeValue::Literal(text) => match literals::int(&text, least, i64::MAX) {
                 Ok(number) => Some(Bound::Literal(number)),
                 Err(problem) => {
                     let span = document.span(&attribute.value_span);
