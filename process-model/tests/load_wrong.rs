@@ -209,7 +209,10 @@ fn activity_types() {
             r#"<INPUT PARAMETER="¦parts" PATH="a"/><CODE LANGUAGE="sh"/>"#,
             ("unknown-name", "not an IN parameter of type", ""),
         ),
-        (r#"<OUTPUT PARAMETER="¦data" PATTERN="a"/><CODE LANGUAGE="sh"/>"#, ("unknown-name", "no OUT parameter", "")),
+        (
+            r#"<OUTPUT PARAMETER="¦data" PATTERN="a"/><CODE LANGUAGE="sh"/>"#,
+            ("unknown-name", "not an OUT parameter", ""),
+        ),
         (r#"<INPUT PARAMETER="data" PATH="¦/etc/passwd"/><CODE LANGUAGE="sh"/>"#, ("bad-value", "is absolute", "")),
         (
             r#"<INPUT PARAMETER="data" PATH="¦../x"/><CODE LANGUAGE="sh"/>"#,
@@ -230,7 +233,10 @@ fn activity_types() {
             r#"<OUTPUT PARAMETER="parts" PATTERN="a"/><OUTPUT PARAMETER="¦parts" PATTERN="b"/><CODE LANGUAGE="sh"/>"#,
             ("unknown-name", "two OUTPUTs", ""),
         ),
-        (r#"<¦INPUT PARAMETER="data" PATH="a"/><CODE LANGUAGE="lua"/>"#, ("misplaced-element", "is for programs", "")),
+        (
+            r#"<¦INPUT PARAMETER="data" PATH="a"/><CODE LANGUAGE="lua"/>"#,
+            ("misplaced-element", "is only for programs", ""),
+        ),
         (r#"<IN_PARAMETER NAME="¦attempt" TYPE="int"/><CODE LANGUAGE="lua"/>"#, ("duplicate-name", "attempt", "")),
     ] {
         let parameters = r#"<IN_PARAMETER NAME="depth" TYPE="int"/><OUT_PARAMETER NAME="model" TYPE="string"/>

@@ -111,9 +111,11 @@ fn hostile_scripts_run_into_limits_that_name_the_line() {
 
 #[test]
 fn only_exhausted_memory_counts_as_a_memory_error() {
-    assert_eq!(run("error('not enough memory')").unwrap_err().kind, ErrorKind::Code);
+    assert_eq!(run("error('not enough memory for this model')").unwrap_err().kind, ErrorKind::Code);
     let rethrown = run("local ok, problem = pcall(string.rep, 'x', 1e10) error(problem)").unwrap_err();
     assert_eq!(rethrown.kind, ErrorKind::Memory);
+    let within_coroutine = run("coroutine.wrap(function() local s = 'x' while true do s = s .. s end end)()");
+    assert_eq!(within_coroutine.unwrap_err().kind, ErrorKind::Memory);
     let survived = run("result = pcall(string.rep, 'x', 1e10) and 1 or 2").unwrap();
     assert_eq!(survived, Value::Int(2), "code may catch the error and go on");
 }

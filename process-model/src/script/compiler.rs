@@ -10,6 +10,9 @@ pub(super) const AUTHOR_PREFIX: &str = "lua:";
 /// Name of the chunk with the wrappers of the sandbox.
 pub(super) const PRELUDE_CHUNK: &str = "=prelude";
 const PRELUDE_PREFIX: &str = "prelude:";
+/// Luau's whole message for an exhausted memory limit. `pcall` and coroutines hand it on as plain text, without the status
+/// that mlua makes a `MemoryError` of, so for an error from there the text is all that is left.
+pub(super) const OUT_OF_MEMORY: &str = "not enough memory";
 /// mlua appends the traceback to the message of a runtime error, behind this line. It offers no typed access to it.
 const TRACEBACK: &str = "\nstack traceback:";
 
@@ -72,10 +75,15 @@ fn line_in(trace: &str) -> Option<u32> {
     })
 }
 
-/// The error that a callback returned, without the tracebacks that mlua wraps around it.
-pub(super) fn root_cause(mut error: &mlua::Error) -> &mlua::Error {
-    while let mlua::Error::CallbackError { cause, .. } = error {
-        error = cause;
+/// True if the script exceeded its memory limit.
+pub(super) fn is_out_of_memory(error: &mlua::Error) -> bool {
+    let mut cause = error;
+    while let mlua::Error::CallbackError { cause: inner, .. } = cause {
+        cause = inner;
     }
-    error
+    match cause {
+        mlua::Error::MemoryError(_) => true,
+        mlua::Error::RuntimeError(_) => line_and_message(error).1 == OUT_OF_MEMORY,
+        _ => false,
+    }
 }

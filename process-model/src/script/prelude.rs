@@ -3,7 +3,7 @@
 
 use mlua::{Lua, LuaString, MultiValue, Result, Value as LuaValue};
 
-use super::compiler::PRELUDE_CHUNK;
+use super::compiler::{OUT_OF_MEMORY, PRELUDE_CHUNK};
 use super::int64::Int64;
 
 /// The names that code finds without declaring them.
@@ -112,8 +112,7 @@ pub(super) fn install(lua: &Lua, memory: usize) -> Result<()> {
         lua.load(statement).exec()?;
     }
     // The same typed error as Luau raises when an allocation exceeds the limit.
-    let too_much =
-        lua.create_function(|_, ()| Err::<(), _>(mlua::Error::MemoryError("not enough memory".to_owned())))?;
+    let too_much = lua.create_function(|_, ()| Err::<(), _>(mlua::Error::MemoryError(OUT_OF_MEMORY.to_owned())))?;
     lua.load(WRAPPERS).set_name(PRELUDE_CHUNK).call::<()>((memory, too_much))?;
     let globals = lua.globals();
     globals.set(TEXT_OF, globals.get::<mlua::Function>("tostring")?)?;

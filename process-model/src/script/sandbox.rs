@@ -9,7 +9,7 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, VmState};
 
 use super::arguments::{Argument, ArgumentCache};
 use super::code::Code;
-use super::compiler::{AUTHOR_CHUNK, AUTHOR_PREFIX, line_and_message, root_cause};
+use super::compiler::{AUTHOR_CHUNK, AUTHOR_PREFIX, is_out_of_memory, line_and_message};
 use super::convert::{EMPTY_MAP, from_lua, to_lua};
 use super::limits::{Error, ErrorKind, Limits, Meter, limit_message};
 use super::objects::{Backend, Effects, RemoteObjects, install_shared};
@@ -141,7 +141,7 @@ impl Sandbox {
         let (line, message) = line_and_message(error);
         let kind = match self.meter.exceeded.get() {
             Some(kind) => kind,
-            None if matches!(root_cause(error), mlua::Error::MemoryError(_)) => ErrorKind::Memory,
+            None if is_out_of_memory(error) => ErrorKind::Memory,
             None => ErrorKind::Code,
         };
         let message = match kind {
