@@ -1,4 +1,5 @@
-//! Findings about documents. Every finding carries its place, so that people see the source line and editors can jump to it.
+//! Findings about documents. Every finding carries its place, so that people see the source line and editors can jump
+//! to it.
 
 use std::ops::Range;
 use std::sync::Arc;

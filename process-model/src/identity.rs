@@ -1,6 +1,6 @@
 //! The identity of an activity as bytes: everything of its type that a result can depend on, and the values of its
-//! parameters. The result cache hashes them. The encoding is the same on every node and in every run. Each part begins with
-//! its length, so that different inputs never give the same bytes.
+//! parameters. The result cache hashes them. The encoding is the same on every node and in every run. Each part begins
+//! with its length, so that different inputs never give the same bytes.
 
 use crate::definition::{ActivityCode, ActivityFiles, ActivityType, Capture, Direction, FileText, Launch, Variable};
 use crate::value::Value;
@@ -17,8 +17,8 @@ pub enum Undecided {
     Shared,
 }
 
-/// Encodes an activity type: its code, its parameters, the launch of its program, its files. The name does not count, nor do
-/// settings of where, how often and how long it may run.
+/// Encodes an activity type: its code, its parameters, the launch of its program, its files. The name does not count,
+/// nor do settings of where, how often and how long it may run.
 pub fn activity_type(activity: &ActivityType) -> Vec<u8> {
     let mut bytes = Encoder(vec![VERSION]);
     bytes.number(activity.parameters.len());
@@ -44,8 +44,8 @@ pub fn activity_type(activity: &ActivityType) -> Vec<u8> {
     bytes.0
 }
 
-/// Encodes the value of a parameter. A file counts with its content, its name and whether it is executable, because a program
-/// can see these; its holders do not count.
+/// Encodes the value of a parameter. A file counts with its content, its name and whether it is executable, because a
+/// program can see these; its holders do not count.
 pub fn value(value: &Value) -> Result<Vec<u8>, Undecided> {
     let mut bytes = Encoder(vec![VERSION]);
     bytes.value(value)?;

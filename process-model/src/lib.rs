@@ -1,5 +1,5 @@
-//! The Xavantes process language: XML documents become checked definitions, which hold values and run sandboxed scripts.
-//! Nothing here does I/O.
+//! The Xavantes process language: XML documents become checked definitions, which hold values and run sandboxed
+//! scripts. Nothing here does I/O.
 //!
 //! | module | content |
 //! |---|---|

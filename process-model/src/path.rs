@@ -5,8 +5,8 @@ const MAX_NAME: usize = 255;
 /// Upper bound on the bytes of a path; systems accept 4096, and the working directory needs some of them.
 const MAX_PATH: usize = 4000;
 
-/// Checks that a path is relative, without `.`, `..` and empty names. All characters but NUL are allowed, also line breaks. The
-/// error is the predicate of a sentence whose subject is the path.
+/// Checks that a path is relative, without `.`, `..` and empty names. All characters but NUL are allowed, also line
+/// breaks. The error is the predicate of a sentence whose subject is the path.
 pub fn check_path(path: &str) -> Result<(), &'static str> {
     if path.is_empty() {
         return Err("is empty");

@@ -1,5 +1,5 @@
-//! Shared objects: sets, lists, maps and counters that many activities use at once. They are part of the state of the process
-//! that created them. Every call is atomic, and the coordinator journals calls that change something.
+//! Shared objects: sets, lists, maps and counters that many activities use at once. They are part of the state of the
+//! process that created them. Every call is atomic, and the coordinator journals calls that change something.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

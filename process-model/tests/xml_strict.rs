@@ -279,7 +279,8 @@ fn check_positions(source: &str, tree: &Tree) {
     }
 }
 
-/// Checks that every decoded character stands at its place in the source, or that white space or a reference stands there.
+/// Checks that every decoded character stands at its place in the source, or that white space or a reference stands
+/// there.
 fn check_mapping(source: &str, mapped: &Mapped) {
     let mut before = None;
     for (offset, character) in mapped.value.char_indices() {
@@ -297,8 +298,8 @@ fn check_against_oracle(source: &str) {
     let Ok(ours) = xml::parse(0, source) else { return };
     check_positions(source, &ours);
     assert!(roxmltree::Document::parse(source).is_ok(), "{source:?}");
-    // roxmltree does not normalise a carriage return before a reference. XML normalises line ends before anything else, so
-    // the test does it for roxmltree.
+    // roxmltree does not normalise a carriage return before a reference. XML normalises line ends before anything else,
+    // so the test does it for roxmltree.
     let normalised = source.replace("\r\n", "\n").replace('\r', "\n");
     let theirs = roxmltree::Document::parse(&normalised).unwrap_or_else(|error| panic!("{source:?}: {error}"));
     let mut elements = theirs.descendants().filter(|node| node.is_element());

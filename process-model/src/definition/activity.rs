@@ -153,8 +153,8 @@ impl Statuses {
 /// The code of an activity.
 #[derive(Debug, Clone)]
 pub enum ActivityCode {
-    /// Lua in the sandbox of the worker. It takes all parameters in order and the number of the attempt, and returns the
-    /// `OUT` and `INOUT` parameters in order.
+    /// Lua in the sandbox of the worker. It takes all parameters in order and the number of the attempt, and returns
+    /// the `OUT` and `INOUT` parameters in order.
     Lua {
         /// Text in the document.
         text: Arc<str>,

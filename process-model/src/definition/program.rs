@@ -57,7 +57,8 @@ impl Program {
         &self.processes[process].nodes[node.index()]
     }
 
-    /// Returns the parameters that code around an element can use: those of its type, or those of the controller itself.
+    /// Returns the parameters that code around an element can use: those of its type, or those of the controller
+    /// itself.
     pub fn signature<'a>(&'a self, node: &'a Node) -> &'a [Variable] {
         match &node.kind {
             Kind::Activity { activity } => &self.activities[*activity].parameters,

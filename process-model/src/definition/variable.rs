@@ -42,6 +42,6 @@ pub struct Variable {
     pub default: Option<Value>,
     /// True if it may stay without a value.
     pub optional: bool,
-    /// True for variables that come with the kind of controller instead of a declaration: `counterBegin`, `completed`, …
+    /// True for variables that every controller of a kind has, without a declaration: `counterBegin`, `completed`, …
     pub implicit: bool,
 }

@@ -8,7 +8,8 @@ const MAX_LOCALS: usize = 190;
 /// Upper bound on the registers for locals and results. A Luau function has at most 255.
 const MAX_REGISTERS: usize = 230;
 
-/// Checks the number of inputs, locals and results of a script. An element takes one local besides those for its parameters.
+/// Checks the number of inputs, locals and results of a script. An element takes one local besides those for its
+/// parameters.
 pub(super) fn check_count(ports: usize, locals: usize, results: usize) -> Result<(), CodeTooLarge> {
     match ports > MAX_NAMES || locals > MAX_LOCALS || locals + results > MAX_REGISTERS {
         true => Err(CodeTooLarge {

@@ -8,8 +8,8 @@ use crate::diagnostic::{LineIndex, Span};
 use crate::script::{self, Form, NameUse, SyntaxError};
 use crate::xml;
 
-/// Upper bound on the pieces of code in one document, without those that are just a name. It bounds time: checking a piece
-/// takes some ten microseconds, although four bytes are enough to write one.
+/// Upper bound on the pieces of code in one document, without those that are just a name. It bounds time: checking a
+/// piece takes some ten microseconds, although four bytes are enough to write one.
 const MAX_CODE_PIECES: usize = 200_000;
 
 /// A well-formed document.

@@ -1,7 +1,7 @@
 //! From documents to a checked [`Program`], or to everything that is wrong with them.
 //!
-//! Types may be used before they are defined and across documents, so all signatures are collected first. Then each type is
-//! built in two steps: first its nodes with their variables, then their code, which can name any of them.
+//! Types may be used before they are defined and across documents, so all signatures are collected first. Then each
+//! type is built in two steps: first its nodes with their variables, then their code, which can name any of them.
 //!
 //! | module | content |
 //! |---|---|

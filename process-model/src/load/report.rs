@@ -58,8 +58,8 @@ impl Report {
     }
 }
 
-/// Makes a message safe to show. It may quote the author's text, which can be long and can contain characters that move the
-/// cursor or change the direction of a line.
+/// Makes a message safe to show. It may quote the author's text, which can be long and can contain characters that move
+/// the cursor or change the direction of a line.
 fn presentable(text: String) -> String {
     const MAX_CHARS: usize = 500;
     let invisible = |c: char| {

@@ -1,4 +1,5 @@
-//! `${…}` in attributes and arguments: where the expressions in a text begin and end, and one expression for the whole text.
+//! `${…}` in attributes and arguments: where the expressions in a text begin and end, and one expression for the whole
+//! text.
 
 use std::ops::Range;
 
@@ -44,8 +45,8 @@ pub(super) fn cut(text: &str) -> Result<Vec<Piece>, usize> {
     Ok(pieces)
 }
 
-/// Returns the offset of the brace that closes the expression which begins at `at`. Braces in strings do not count, braces of
-/// tables come in pairs, and an interpolated string has expressions of its own.
+/// Returns the offset of the brace that closes the expression which begins at `at`. Braces in strings do not count,
+/// braces of tables come in pairs, and an interpolated string has expressions of its own.
 pub(super) fn closing(text: &[u8], mut at: usize) -> Option<usize> {
     let mut open: Vec<u8> = Vec::new();
     while at < text.len() {

@@ -14,7 +14,8 @@ pub(super) fn fits(given: Type, expected: Type) -> bool {
         )
 }
 
-/// Explains why a literal of Lua does not have the type `ty`. Returns `None` if it has, or if the expression is no literal.
+/// Explains why a literal of Lua does not have the type `ty`. Returns `None` if it has, or if the expression is no
+/// literal.
 pub(super) fn wrong_literal(text: &str, ty: Type, may_be_nil: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let value = match bytes.first()? {

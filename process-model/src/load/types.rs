@@ -1,5 +1,5 @@
-//! The types of all documents with their signatures, collected before any type is built, because types may be used before
-//! they are defined and across documents.
+//! The types of all documents with their signatures, collected before any type is built, because types may be used
+//! before they are defined and across documents.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -22,8 +22,8 @@ pub enum Argument<'a> {
     },
 }
 
-/// Upper bound on the growing lists with a cached table. A coordinator runs few loops with results at once, so dropping all
-/// of them at the bound is rare.
+/// Upper bound on the growing lists with a cached table. A coordinator runs few loops with results at once, so dropping
+/// all of them at the bound is rare.
 const MAX_GROWING_LISTS: usize = 256;
 
 /// Converts arguments and caches the tables of long and growing lists.

@@ -1,7 +1,7 @@
 //! Checks the text of a script before it runs and finds the names that it takes from outside.
 //!
-//! Luau's own compiler decides whether the text is valid. It offers no syntax tree, so `full_moon` parses the text a second
-//! time to find the free names.
+//! Luau's own compiler decides whether the text is valid. It offers no syntax tree, so `full_moon` parses the text a
+//! second time to find the free names.
 
 use std::ops::Range;
 
@@ -26,11 +26,12 @@ pub struct SyntaxError {
     pub at: Range<usize>,
 }
 
-/// Upper bound on the names and fields that a script takes from outside, because a Luau function has at most 200 locals.
+/// Upper bound on the names and fields that a script takes from outside, because a Luau function has at most 200
+/// locals.
 pub const MAX_NAMES: usize = 150;
 
-/// Upper bound on the length of one piece of code, in bytes, because the syntax tree takes several hundred times as much
-/// memory.
+/// Upper bound on the length of one piece of code, in bytes, because the syntax tree takes several hundred times as
+/// much memory.
 pub const MAX_CODE: usize = 256 * 1024;
 
 /// Makes a chunk out of an expression.
@@ -42,8 +43,8 @@ pub fn check(text: &str, form: Form) -> Result<Vec<NameUse>, SyntaxError> {
         let message = format!("the code has {} bytes; at most {MAX_CODE} are accepted", text.len());
         return Err(SyntaxError { message, at: 0..text.len() });
     }
-    // As in XML. Luau takes a NUL for the end of the chunk, including the code that `Code` appends. Luau also takes a form
-    // feed for a space, which full_moon does not.
+    // As in XML. Luau takes a NUL for the end of the chunk, including the code that `Code` appends. Luau also takes a
+    // form feed for a space, which full_moon does not.
     let control = |byte: u8| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
     if let Some(at) = text.bytes().position(control) {
         let message = format!("the character U+{:04X} is not allowed in code", text.as_bytes()[at]);

@@ -27,8 +27,8 @@ pub struct Code {
 impl Code {
     /// Makes a chunk of statements. `inputs` are its arguments; it returns the final values of `outputs`.
     pub fn statements(text: &str, line: u32, inputs: &[Port], outputs: &[Port]) -> Self {
-        // The closure keeps a `return` of the author from skipping the `return` added here. The line break ends a comment
-        // on the last line.
+        // The closure keeps a `return` of the author from skipping the `return` added here. The line break ends a
+        // comment on the last line.
         let returns: Vec<String> = outputs
             .iter()
             .map(|port| match &port.field {
@@ -39,8 +39,8 @@ impl Code {
         Self::new(format!("{}(function() {text}\nend)() return {}", head(inputs), returns.join(",")), line)
     }
 
-    /// Makes a chunk of expressions. `inputs` are its arguments; it returns the values of the expressions. Lines in errors
-    /// are right for the first expression, which may span lines.
+    /// Makes a chunk of expressions. `inputs` are its arguments; it returns the values of the expressions. Lines in
+    /// errors are right for the first expression, which may span lines.
     pub fn expressions<T: AsRef<str>>(texts: &[T], line: u32, inputs: &[Port]) -> Self {
         let values: Vec<String> = texts.iter().map(|text| format!("({}\n)", text.as_ref())).collect();
         Self::new(format!("{}return {}", head(inputs), values.join(",")), line)
@@ -57,8 +57,8 @@ impl Code {
         self.chunk.len() > 400
     }
 
-    /// Compiles the whole chunk. A text that [`check`](super::check) accepts fails here only if the whole chunk nests deeper
-    /// or uses more registers than Luau allows.
+    /// Compiles the whole chunk. A text that [`check`](super::check) accepts fails here only if the whole chunk nests
+    /// deeper or uses more registers than Luau allows.
     pub fn verify(&self) -> Result<(), String> {
         compile_check(&self.chunk).map_err(|(_, message)| message)
     }

@@ -1,7 +1,7 @@
 //! Luau's compiler and the places in its error messages.
 //!
-//! mlua reports the place of an error only as text, in the formats of Luau: `chunk:12: message` and a traceback. This module is
-//! the only one that takes such texts apart.
+//! mlua reports the place of an error only as text, in the formats of Luau: `chunk:12: message` and a traceback. This
+//! module is the only one that takes such texts apart.
 
 /// Name of the chunks that authors write. `=` tells Luau to use the rest as it is.
 pub(super) const AUTHOR_CHUNK: &str = "=lua";
@@ -10,8 +10,8 @@ pub(super) const AUTHOR_PREFIX: &str = "lua:";
 /// Name of the chunk with the wrappers of the sandbox.
 pub(super) const PRELUDE_CHUNK: &str = "=prelude";
 const PRELUDE_PREFIX: &str = "prelude:";
-/// Luau's whole message for an exhausted memory limit. `pcall` and coroutines hand it on as plain text, without the status
-/// that mlua makes a `MemoryError` of, so for an error from there the text is all that is left.
+/// Luau's whole message for an exhausted memory limit. `pcall` and coroutines hand it on as plain text, without the
+/// status that mlua makes a `MemoryError` of, so for an error from there the text is all that is left.
 pub(super) const OUT_OF_MEMORY: &str = "not enough memory";
 /// mlua appends the traceback to the message of a runtime error, behind this line. It offers no typed access to it.
 const TRACEBACK: &str = "\nstack traceback:";

@@ -1,7 +1,7 @@
 //! Finds the names that a piece of Lua takes from outside: which it reads, which it assigns, and where.
 //!
-//! The free names are known before the code runs. So `validate` finds misspelt names, the engine passes only the values that
-//! the code reads, and a delegated subtree carries only the values that its code reads.
+//! The free names are known before the code runs. So `validate` finds misspelt names, the engine passes only the values
+//! that the code reads, and a delegated subtree carries only the values that its code reads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,8 +28,8 @@ pub struct NameUse {
     pub read: bool,
 }
 
-/// Returns the uses of free names, in order. The first `prefix` bytes of the text are not the author's, so positions do not
-/// count them.
+/// Returns the uses of free names, in order. The first `prefix` bytes of the text are not the author's, so positions do
+/// not count them.
 pub(super) fn free_names(block: &Block, prefix: usize) -> Vec<NameUse> {
     let mut walker = Walker { locals: Vec::new(), counts: HashMap::new(), uses: Vec::new(), prefix };
     walker.block(block);

@@ -10,7 +10,8 @@ pub struct Limits {
     pub steps: u64,
     /// Bytes of memory.
     pub memory: usize,
-    /// Wall-clock time. It guards against work that steps do not measure; ordinary scripts exceed steps or memory first.
+    /// Wall-clock time. It guards against work that steps do not measure; ordinary scripts exceed steps or memory
+    /// first.
     pub time: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! Lua in definitions: checked before anything runs, compiled once, run in a sandbox.
 //!
-//! A script is a pure function. The values that it reads from the scopes around it are its arguments, and the values that it
-//! assigns are its results. Shared objects are the only thing that it reaches while it runs.
+//! A script is a pure function. The values that it reads from the scopes around it are its arguments, and the values
+//! that it assigns are its results. Shared objects are the only thing that it reaches while it runs.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The globals of the sandbox, made safe: nothing reaches outside, nothing differs between runs, and no single call runs long
-//! without an interrupt.
+//! The globals of the sandbox, made safe: nothing reaches outside, nothing differs between runs, and no single call
+//! runs long without an interrupt.
 
 use mlua::{Lua, LuaString, MultiValue, Result, Value as LuaValue};
 
@@ -49,8 +49,8 @@ loadstring, require, getfenv, setfenv, collectgarbage, newproxy, gcinfo, _G = ni
 math.random, math.randomseed = nil
 ";
 
-/// Wrappers around library functions. `tostring` and `format` hide addresses. The others refuse a call at once that would
-/// exhaust memory or run long.
+/// Wrappers around library functions. `tostring` and `format` hide addresses. The others refuse a call at once that
+/// would exhaust memory or run long.
 const WRAPPERS: &str = r##"
 local limit, too_much = ...
 local tostring0, format0, rep0, create0, buffer0, move0 =
@@ -124,8 +124,8 @@ pub(super) fn install(lua: &Lua, memory: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes a `string.find` with a linear search where no pattern is involved, because Luau's own search is quadratic and no
-/// interrupt reaches it.
+/// Makes a `string.find` with a linear search where no pattern is involved, because Luau's own search is quadratic and
+/// no interrupt reaches it.
 fn find(lua: &Lua, original: mlua::Function) -> Result<mlua::Function> {
     lua.create_function(move |_, arguments: MultiValue| {
         let mut values = arguments.iter();

@@ -1,5 +1,5 @@
-//! Runs scripts: one Lua state for many scripts of many processes. Each run has limits of its own and leaves no trace for the
-//! next one.
+//! Runs scripts: one Lua state for many scripts of many processes. Each run has limits of its own and leaves no trace
+//! for the next one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ use super::prelude;
 use crate::shared::Objects;
 use crate::value::Value;
 
-/// Upper bound on the compiled functions of a sandbox. A coordinator has few types at once, so dropping all functions at the
-/// bound is rare.
+/// Upper bound on the compiled functions of a sandbox. A coordinator has few types at once, so dropping all functions
+/// at the bound is rare.
 const MAX_FUNCTIONS: usize = 16_384;
 /// The interrupt handler reads the clock once per this many steps, because reading it takes longer than a step.
 const STEPS_PER_CLOCK_READ: u64 = 64;
@@ -66,8 +66,8 @@ impl Sandbox {
         Ok(Self { lua, functions: HashMap::new(), backend, meter, arguments: ArgumentCache::default() })
     }
 
-    /// Runs the code of a controller. Returns its results and its effects on `objects`. `objects` itself is unchanged: the
-    /// caller journals the effects first and applies them then.
+    /// Runs the code of a controller. Returns its results and its effects on `objects`. `objects` itself is unchanged:
+    /// the caller journals the effects first and applies them then.
     pub fn run<'a>(
         &mut self,
         code: &Code,

@@ -9,9 +9,10 @@ use super::file::{Content, FileRef, MOST_HOLDERS};
 use super::types::Type;
 
 impl Value {
-    /// Converts to JSON. Values that JSON lacks become an object with one key that begins with `$`: `{"$bytes": "<hex>"}`,
-    /// `{"$float": "NaN"}`, `{"$file": uri}`, `{"$directory": uri}`, `{"$shared": …}`. Files and directories whose content
-    /// the grid stores have more members: `{"$file": {"name": …, "digest": …, "size": …, "holders": […]}}`.
+    /// Converts to JSON. Values that JSON lacks become an object with one key that begins with `$`: `{"$bytes":
+    /// "<hex>"}`, `{"$float": "NaN"}`, `{"$file": uri}`, `{"$directory": uri}`, `{"$shared": …}`. Files and directories
+    /// whose content the grid stores have more members: `{"$file": {"name": …, "digest": …, "size": …, "holders":
+    /// […]}}`.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Value::Null => Json::Null,
@@ -46,8 +47,8 @@ impl Value {
 impl TryFrom<Json> for Value {
     type Error = String;
 
-    /// Converts from JSON: the inverse of [`Value::to_json`], except for shared objects. A user could forge a reference to
-    /// a shared object, so `{"$shared": …}` stays a plain map.
+    /// Converts from JSON: the inverse of [`Value::to_json`], except for shared objects. A user could forge a reference
+    /// to a shared object, so `{"$shared": …}` stays a plain map.
     fn try_from(json: Json) -> Result<Self, String> {
         let value = from_json(json)?;
         if value.depth() > MAX_VALUE_DEPTH {

@@ -18,8 +18,8 @@ impl Mapped {
         Self { value: String::new(), runs: Vec::new(), end: start }
     }
 
-    /// Returns the source offset of a byte offset of `value`. A character that was written as a reference is at its `&`.
-    /// The end of `value`, and any offset past it, maps to the end of the text in the source.
+    /// Returns the source offset of a byte offset of `value`. A character that was written as a reference is at its
+    /// `&`. The end of `value`, and any offset past it, maps to the end of the text in the source.
     pub fn source_offset(&self, offset: usize) -> usize {
         let run = self.runs.partition_point(|(decoded, _)| *decoded as usize <= offset);
         match run.checked_sub(1).and_then(|run| self.runs.get(run)) {

@@ -1,5 +1,5 @@
-//! Strict reading of XML: well-formed XML 1.0 without a document type, bounded in size, with a source position for every
-//! part.
+//! Strict reading of XML: well-formed XML 1.0 without a document type, bounded in size, with a source position for
+//! every part.
 //!
 //! | module | content |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `limits` | bounds on documents |
 //!
 //! The reader is written by hand on top of `quick-xml` for two reasons. Diagnostics point into decoded text, such as a
-//! script with `&lt;` in it, so every decoded byte must map back to the source. Documents are untrusted, so every bound is
-//! checked while reading and nothing recurses.
+//! script with `&lt;` in it, so every decoded byte must map back to the source. Documents are untrusted, so every bound
+//! is checked while reading and nothing recurses.
 
 mod chars;
 mod limits;

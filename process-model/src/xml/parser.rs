@@ -1,7 +1,8 @@
 //! Builds the tree of a document and stops at the first violation of XML.
 //!
 //! `quick-xml` only cuts the text into tags, text and comments. It is lenient on purpose, so the parser and the scanner
-//! check every rule of XML that quick-xml leaves to its caller. Nothing here recurses, so nesting cannot exhaust the stack.
+//! check every rule of XML that quick-xml leaves to its caller. Nothing here recurses, so nesting cannot exhaust the
+//! stack.
 
 use std::ops::Range;
 
@@ -18,8 +19,8 @@ use crate::diagnostic::Diagnostic;
 /// Namespace of the attributes that tell editors where the schema is.
 const XSI_NAMESPACE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
-/// Decodes the bytes of a file, which must be UTF-8. The error carries the offset of the first bad byte. A byte order mark
-/// stays in the text, so that offsets in the text are offsets in the file; [`parse`] accepts it.
+/// Decodes the bytes of a file, which must be UTF-8. The error carries the offset of the first bad byte. A byte order
+/// mark stays in the text, so that offsets in the text are offsets in the file; [`parse`] accepts it.
 pub fn decode(bytes: &[u8]) -> Result<&str, (usize, String)> {
     if bytes.starts_with(&[0xFE, 0xFF])
         || bytes.starts_with(&[0xFF, 0xFE])
@@ -33,8 +34,8 @@ pub fn decode(bytes: &[u8]) -> Result<&str, (usize, String)> {
     })
 }
 
-/// Parses a document and stops at the first error. `source` is the position of the document among the sources; spans carry
-/// it.
+/// Parses a document and stops at the first error. `source` is the position of the document among the sources; spans
+/// carry it.
 pub fn parse(source: usize, text: &str) -> Result<Tree, Vec<Diagnostic>> {
     let parser = Parser { scanner: Scanner { source, text }, elements: Vec::new(), open: None, nodes: 0 };
     parser.run().map_err(|diagnostic| vec![diagnostic])

@@ -161,8 +161,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Appends the text at `span` to `out` with its line ends normalised. quick-xml does not look into attributes, so in an
-    /// attribute white space becomes spaces, references are replaced, and `<` is refused.
+    /// Appends the text at `span` to `out` with its line ends normalised. quick-xml does not look into attributes, so
+    /// in an attribute white space becomes spaces, references are replaced, and `<` is refused.
     pub fn decode_into(self, out: &mut Mapped, span: Range<usize>, attribute: bool) -> Fallible<()> {
         let bytes = self.text.as_bytes();
         let special = |b: &u8| *b == b'\r' || (attribute && matches!(b, b'\t' | b'\n' | b'&' | b'<'));

@@ -118,8 +118,8 @@ impl Tree {
         self.elements.iter().enumerate().map(|(index, element)| (ElementId(index as u32), element))
     }
 
-    /// Joins the pieces of text directly inside `parent`, without the text of its child elements. Returns `None` if there
-    /// is no piece of text.
+    /// Joins the pieces of text directly inside `parent`, without the text of its child elements. Returns `None` if
+    /// there is no piece of text.
     pub fn text(&self, parent: ElementId) -> Option<Mapped> {
         let mut texts = self.element(parent).texts();
         let mut joined = texts.next()?.value.clone();

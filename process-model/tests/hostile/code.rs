@@ -176,8 +176,8 @@ fn code_stays_in_its_wrapper() {
     }
 }
 
-/// Luau reads a NUL as the end of the text, and a form feed as a space. No document can contain them, but a new condition for
-/// a running controller can.
+/// Luau reads a NUL as the end of the text, and a form feed as a space. No document can contain them, but a new
+/// condition for a running controller can.
 #[test]
 fn code_has_no_control_characters() {
     for code in ["x\0", "x = 1 --\0", "\0", "x = 'a\0'", "x = 1\0 end)() os.exit()", "f\0@", "x :: T\u{C}", "x\u{B}"] {

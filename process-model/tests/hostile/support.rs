@@ -9,7 +9,8 @@ use xavantes_model::diagnostic::{Diagnostic, Source};
 use xavantes_model::load::load;
 use xavantes_model::script::{Form, NameUse, SyntaxError, check};
 
-/// Upper bound on the time for one document. The slowest takes a few seconds on a slow machine, so only a hang exceeds it.
+/// Upper bound on the time for one document. The slowest takes a few seconds on a slow machine, so only a hang exceeds
+/// it.
 const MAX_TIME: Duration = Duration::from_secs(30);
 /// Upper bound on the memory for one document of at most 16 MiB.
 const MAX_MEMORY_BYTES: usize = 2 << 30;

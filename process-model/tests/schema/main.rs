@@ -1,5 +1,5 @@
-//! The schema, compared with the loader by a real validator: the schema is valid, and it never refuses a document that the
-//! loader accepts.
+//! The schema, compared with the loader by a real validator: the schema is valid, and it never refuses a document that
+//! the loader accepts.
 
 mod element;
 mod mutants;

@@ -23,7 +23,8 @@ pub(super) fn inputs(info: &TypeInfo) -> Vec<Port> {
     names.chain([ATTEMPT.into()]).map(|name| Port { name, field: None }).collect()
 }
 
-/// Makes one expression of a text with `${…}` in it. Returns `None` if something is wrong with it, which is then reported.
+/// Makes one expression of a text with `${…}` in it. Returns `None` if something is wrong with it, which is then
+/// reported.
 pub(super) fn expression(document: &Document, info: &TypeInfo, mapped: &Mapped, report: &mut Report) -> Option<String> {
     let pieces = match template::cut(&mapped.value) {
         Ok(pieces) => pieces,

@@ -1,5 +1,5 @@
-//! Which elements, attributes and texts a document may have where. The rules are tables; rules about relations between parts
-//! of a document are checked where those parts are built.
+//! Which elements, attributes and texts a document may have where. The rules are tables; rules about relations between
+//! parts of a document are checked where those parts are built.
 
 mod check;
 mod rules;

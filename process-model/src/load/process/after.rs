@@ -71,7 +71,8 @@ fn report_cycles(
             }
         }
     }
-    // Each remaining element waits for another remaining one, so following such links from any of them leads into a cycle.
+    // Each remaining element waits for another remaining one, so following such links from any of them leads into a
+    // cycle.
     let next = |position: usize| before[position].iter().map(|b| *b as usize).find(|b| missing[*b] > 0);
     let mut walk = vec![0; elements.len()];
     for start in (0..elements.len()).filter(|position| missing[*position] > 0) {

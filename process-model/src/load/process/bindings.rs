@@ -1,5 +1,5 @@
-//! Parameters that attributes set: literals, expressions, and text with expressions in it. Also checks that every parameter
-//! that needs a value gets one.
+//! Parameters that attributes set: literals, expressions, and text with expressions in it. Also checks that every
+//! parameter that needs a value gets one.
 
 use std::collections::HashSet;
 

@@ -156,8 +156,8 @@ impl<'a> Linker<'a> {
         script.map_err(|too_large| place.too_large(self.report, text, too_large)).ok()
     }
 
-    /// Compiles the statements in an element, even if some names in them are wrong. The flag says whether all assignments are
-    /// known. Returns `None` if the text is not valid Lua.
+    /// Compiles the statements in an element, even if some names in them are wrong. The flag says whether all
+    /// assignments are known. Returns `None` if the text is not valid Lua.
     pub fn statements(
         &mut self,
         node: xml::ElementId,

@@ -1,5 +1,5 @@
-//! Resolves the names of a script: the meaning of each in its scope, whether the script may assign it, and which argument or
-//! result carries its value.
+//! Resolves the names of a script: the meaning of each in its scope, whether the script may assign it, and which
+//! argument or result carries its value.
 
 use std::collections::{HashMap, HashSet};
 

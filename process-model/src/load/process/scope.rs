@@ -35,8 +35,8 @@ pub(super) trait Names {
     fn candidates(&self) -> Vec<&str>;
 }
 
-/// The names in reach while the nodes of a type are visited in order. The time of a lookup does not depend on the depth of
-/// the scope.
+/// The names in reach while the nodes of a type are visited in order. The time of a lookup does not depend on the depth
+/// of the scope.
 #[derive(Default)]
 pub(super) struct ScopeTable {
     meanings: HashMap<Arc<str>, Vec<NameMeaning>>,
