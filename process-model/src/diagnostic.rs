@@ -1,5 +1,5 @@
-//! What is wrong with a document: every finding carries the place it was found, so that people see the
-//! source line and editors can jump to it.
+//! Findings about documents. Every finding carries its place, so that people see the source line and editors can jump
+//! to it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use serde::Serialize;
 /// A document as given by its author.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// What the author calls it: a file name, or `<stdin>`.
+    /// Name for messages: a file name, or `<stdin>`.
     pub name: Arc<str>,
-    /// The whole text.
+    /// Whole text.
     pub text: Arc<str>,
 }
 
 impl Source {
-    /// A document from its name and text.
+    /// Makes a document of its name and text.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into() }
     }
@@ -25,14 +25,14 @@ impl Source {
 /// A byte range in one of the sources being checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Which source, by its position in the list that was checked.
+    /// Position of the source in the list of checked sources.
     pub source: usize,
-    /// Bytes of that source.
+    /// Bytes in that source.
     pub bytes: Range<usize>,
 }
 
 impl Span {
-    /// A span of `bytes` in the source at position `source`.
+    /// Makes a span of `bytes` in the source at position `source`.
     pub fn new(source: usize, bytes: Range<usize>) -> Self {
         Self { source, bytes }
     }
@@ -41,23 +41,23 @@ impl Span {
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// A stable short name of the rule, for scripts: `unknown-element`, `lua-syntax`, …
+    /// Stable short name of the rule, for scripts: `unknown-element`, `lua-syntax`, …
     pub code: &'static str,
-    /// What is wrong, in one sentence.
+    /// Message in one sentence.
     pub message: String,
-    /// Where.
+    /// Place in the documents.
     pub span: Span,
-    /// What was probably meant or what to do, when we can tell.
+    /// Advice: what the author probably meant, or what to do.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// A finding without advice.
+    /// Makes a finding without advice.
     pub fn new(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), span, help: None }
     }
 
-    /// The same finding with advice.
+    /// Adds advice to the finding.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -65,12 +65,12 @@ impl Diagnostic {
     }
 }
 
-/// Lines and columns, counted from 1; columns count characters.
+/// A line and a column, counted from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Position {
-    /// Line.
+    /// Line, from 1.
     pub line: u32,
-    /// Column.
+    /// Column, from 1.
     pub column: u32,
 }
 
@@ -81,23 +81,23 @@ pub struct LineIndex {
 }
 
 impl LineIndex {
-    /// Scans the text once.
+    /// Makes an index of a text in one pass.
     pub fn new(text: &str) -> Self {
         let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|i| i + 1)).collect();
         Self { starts }
     }
 
-    /// The line of a byte offset, counted from 1.
+    /// Returns the line of a byte offset, counted from 1.
     pub fn line(&self, offset: usize) -> u32 {
         self.starts.partition_point(|start| *start <= offset) as u32
     }
 
-    /// Where a line begins, in bytes; lines count from 1.
+    /// Returns the byte offset at which a line begins; lines count from 1.
     pub fn start_of(&self, line: u32) -> usize {
         self.starts.get(line.saturating_sub(1) as usize).copied().unwrap_or_else(|| *self.starts.last().unwrap_or(&0))
     }
 
-    /// Line and column of a byte offset in the text that this index was made from.
+    /// Returns the position of a byte offset. `text` must be the text of this index.
     pub fn position(&self, text: &str, offset: usize) -> Position {
         let line = self.line(offset);
         let start = self.start_of(line);
@@ -106,20 +106,20 @@ impl LineIndex {
     }
 }
 
-/// `did you mean "x"?`, when one of the candidates is close enough to what was written.
+/// Returns `did you mean "x"?` if one of the candidates is close enough to what the author wrote.
 pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    // Names longer than this are not typing mistakes, and the distance is quadratic in their length.
-    const LONGEST: usize = 40;
-    if written.len() > LONGEST {
+    // The time for the distance is quadratic in the length of the names.
+    const MAX_BYTES: usize = 40;
+    if written.len() > MAX_BYTES {
         return None;
     }
     let folded = written.to_lowercase();
     candidates
         .into_iter()
-        .filter(|candidate| candidate.len() <= LONGEST)
+        .filter(|candidate| candidate.len() <= MAX_BYTES)
         .map(|candidate| (strsim::damerau_levenshtein(&folded, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| {
-            // Of two names that share nothing one is not a misspelling of the other, however short they are.
+            // Two names that have no character in common are not misspellings of each other, however short they are.
             let length = candidate.chars().count().max(folded.chars().count());
             *distance < length && *distance <= 1 + length / 4
         })

@@ -1,4 +1,4 @@
-//! What content is called: a BLAKE3 digest of its bytes, in 64 hexadecimal digits.
+//! The name of content: a BLAKE3 digest of its bytes, written as 64 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// From its bytes; nothing if they are not 32.
+    /// Makes a digest of its bytes. Returns `None` if they are not 32.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The first digits, for messages to people.
+    /// Returns the first digits, for messages.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
@@ -39,7 +39,7 @@ impl FromStr for Digest {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not a digest: expected 64 hexadecimal digits");
         let mut bytes = [0; 32];
-        // One spelling only: a digest is also the name of a file.
+        // A digest is also the name of a file, so it has one spelling only.
         if text.len() != 64 || !text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(wrong());
         }

@@ -1,26 +1,26 @@
-//! What decides on the results of an activity, as bytes: everything of its type that a result can depend on, and the values
-//! of its parameters. The same bytes mean the same, wherever and whenever they are made; each part says how long it is, so
-//! that no two things give the same bytes.
+//! The identity of an activity as bytes: everything of its type that a result can depend on, and the values of its
+//! parameters. The result cache hashes them. The encoding is the same on every node and in every run. Each part begins
+//! with its length, so that different inputs never give the same bytes.
 
 use crate::definition::{ActivityCode, ActivityFiles, ActivityType, Capture, Direction, FileText, Launch, Variable};
 use crate::value::Value;
 
-/// The bytes are of this form.
+/// First byte of every encoding; a new encoding needs a new version.
 const VERSION: u8 = 1;
 
-/// Why a value cannot be told from others by its bytes.
+/// Why a value has no identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undecided {
-    /// It is, or has in it, a file or directory whose content is not known here.
+    /// The value is or contains a file or directory outside the grid, whose content is not known.
     Outside(String),
-    /// It is, or has in it, a shared object, which changes.
+    /// The value is or contains a shared object, which changes.
     Shared,
 }
 
-/// An activity type: its code, its parameters, how its program is run, which files go in and out. Not its name, and not
-/// what only says where, how often and how long it may run.
+/// Encodes an activity type: its code, its parameters, the launch of its program, its files. The name does not count,
+/// nor do settings of where, how often and how long it may run.
 pub fn activity_type(activity: &ActivityType) -> Vec<u8> {
-    let mut bytes = Bytes(vec![VERSION]);
+    let mut bytes = Encoder(vec![VERSION]);
     bytes.number(activity.parameters.len());
     activity.parameters.iter().for_each(|parameter| bytes.parameter(parameter));
     match &activity.code {
@@ -44,17 +44,18 @@ pub fn activity_type(activity: &ActivityType) -> Vec<u8> {
     bytes.0
 }
 
-/// A value of a parameter. A file is its content, its name and whether it is a program, for a program can see these; not
-/// who has it.
+/// Encodes the value of a parameter. A file counts with its content, its name and whether it is executable, because a
+/// program can see these; its holders do not count.
 pub fn value(value: &Value) -> Result<Vec<u8>, Undecided> {
-    let mut bytes = Bytes(vec![VERSION]);
+    let mut bytes = Encoder(vec![VERSION]);
     bytes.value(value)?;
     Ok(bytes.0)
 }
 
-struct Bytes(Vec<u8>);
+/// Appends parts to an encoding.
+struct Encoder(Vec<u8>);
 
-impl Bytes {
+impl Encoder {
     fn number(&mut self, number: usize) {
         self.0.extend_from_slice(&(number as u64).to_le_bytes());
     }
@@ -68,14 +69,14 @@ impl Bytes {
         self.bytes(text.as_bytes());
     }
 
-    fn perhaps(&mut self, text: Option<&str>) {
+    fn optional_text(&mut self, text: Option<&str>) {
         self.0.push(text.is_some().into());
         self.text(text.unwrap_or_default());
     }
 
     fn parameter(&mut self, parameter: &Variable) {
         self.text(&parameter.name);
-        self.perhaps(parameter.ty.map(crate::value::Type::name));
+        self.optional_text(parameter.ty.map(crate::value::Type::name));
         self.0.push(match parameter.direction {
             Direction::In => 0,
             Direction::Out => 1,
@@ -83,16 +84,16 @@ impl Bytes {
             Direction::Local => 3,
         });
         self.0.push(parameter.optional.into());
-        // Without one is another thing than with one that is nothing. Literals have no content and no objects.
+        // No default differs from a default of null. Defaults are literals, so JSON encodes them completely.
         let default = parameter.default.as_ref().map(|default| default.to_json().to_string());
-        self.perhaps(default.as_deref());
+        self.optional_text(default.as_deref());
     }
 
     fn launch(&mut self, launch: &Launch) {
-        self.perhaps(launch.image.as_deref());
+        self.optional_text(launch.image.as_deref());
         self.number(launch.environment.names.len());
         launch.environment.names.iter().for_each(|name| self.text(name));
-        self.perhaps(launch.environment.code.as_ref().map(|code| code.text()));
+        self.optional_text(launch.environment.code.as_ref().map(|code| code.text()));
         self.number(launch.success.0.len());
         launch.success.0.iter().for_each(|range| self.0.extend([*range.start(), *range.end()]));
         self.number(launch.captures.len());
@@ -109,29 +110,29 @@ impl Bytes {
         self.number(files.inputs.len());
         for input in &files.inputs {
             self.number(input.slot as usize);
-            self.place(&input.path);
+            self.file_text(&input.path);
         }
         self.number(files.outputs.len());
         for output in &files.outputs {
             self.number(output.slot as usize);
-            self.place(&output.pattern);
+            self.file_text(&output.pattern);
             self.0.push(output.to.is_some().into());
-            output.to.iter().for_each(|to| self.place(to));
+            output.to.iter().for_each(|to| self.file_text(to));
         }
-        self.perhaps(files.code.as_ref().map(|code| code.text()));
+        self.optional_text(files.code.as_ref().map(|code| code.text()));
     }
 
-    fn place(&mut self, place: &FileText) {
-        match place {
-            FileText::Plain(text) => self.perhaps(Some(text)),
+    fn file_text(&mut self, text: &FileText) {
+        match text {
+            FileText::Plain(text) => self.optional_text(Some(text)),
             FileText::Computed(number) => {
-                self.perhaps(None);
+                self.optional_text(None);
                 self.number(*number);
             }
         }
     }
 
-    // Values nest no deeper than `MAX_VALUE_DEPTH`.
+    // `MAX_VALUE_DEPTH` bounds the recursion.
     fn value(&mut self, value: &Value) -> Result<(), Undecided> {
         match value {
             Value::Null => self.0.push(0),
@@ -187,7 +188,7 @@ mod tests {
     use crate::load::load;
     use crate::value::{Content, FileRef, SharedKind, SharedRef};
 
-    fn of(attributes: &str, inner: &str) -> Vec<u8> {
+    fn encode(attributes: &str, inner: &str) -> Vec<u8> {
         let text =
             format!(r#"<XAVANTES VERSION="1"><ACTIVITY_TYPE NAME="A" {attributes}>{inner}</ACTIVITY_TYPE></XAVANTES>"#);
         let program = load(&[Source::new("a.xml", text.as_str())]).unwrap_or_else(|problems| panic!("{problems:?}"));
@@ -198,17 +199,17 @@ mod tests {
       <OUTPUT PARAMETER="b" PATTERN="b"/><CODE LANGUAGE="bash">cp $a b</CODE>"#;
 
     #[test]
-    fn what_cannot_change_a_result_does_not_count() {
-        let plain = of("", PLAIN);
-        assert_eq!(plain, of("CACHE=\"true\" RETRIES=\"3\" TIMEOUT=\"1m\"", PLAIN));
+    fn settings_that_cannot_change_a_result_do_not_count() {
+        let plain = encode("", PLAIN);
+        assert_eq!(plain, encode("CACHE=\"true\" RETRIES=\"3\" TIMEOUT=\"1m\"", PLAIN));
         let more = format!("<DESCRIPTION>words</DESCRIPTION>\n\n<REQUIRES CPUS=\"2\" MEMORY=\"1GB\"/>{PLAIN}");
-        assert_eq!(plain, of("", &more));
-        assert_eq!(plain, of("", &PLAIN.replace("LANGUAGE=\"bash\"", "LANGUAGE=\"bash\" RETRY=\"75\"")));
+        assert_eq!(plain, encode("", &more));
+        assert_eq!(plain, encode("", &PLAIN.replace("LANGUAGE=\"bash\"", "LANGUAGE=\"bash\" RETRY=\"75\"")));
     }
 
     #[test]
-    fn what_can_change_a_result_counts() {
-        let mut seen = vec![of("", PLAIN)];
+    fn settings_that_can_change_a_result_count() {
+        let mut seen = vec![encode("", PLAIN)];
         for (before, after) in [
             ("cp $a b", "cp $a  b"),
             ("\"bash\"", "\"sh\""),
@@ -228,14 +229,14 @@ mod tests {
         ] {
             let changed = PLAIN.replace(before, after);
             assert_ne!(changed, PLAIN);
-            let bytes = of("", &changed);
+            let bytes = encode("", &changed);
             assert!(!seen.contains(&bytes), "{before} → {after}");
             seen.push(bytes);
         }
     }
 
     #[test]
-    fn values_that_differ_have_other_bytes() {
+    fn different_values_have_different_bytes() {
         let file = |uri: &str, number, executable, holder: &str| {
             let content = Content { digest: Digest([number; 32]), size: 1, executable, holders: vec![holder.into()] };
             Value::File(Arc::new(FileRef { uri: uri.into(), directory: false, content: Some(content) }))
@@ -268,15 +269,11 @@ mod tests {
             }
             assert_eq!(value(one), value(&one.clone()));
         }
-        assert_eq!(
-            value(&file("a", 1, false, "x:1")),
-            value(&file("a", 1, false, "y:1")),
-            "who has it does not matter"
-        );
+        assert_eq!(value(&file("a", 1, false, "x:1")), value(&file("a", 1, false, "y:1")), "holders do not count");
     }
 
     #[test]
-    fn what_may_change_is_undecided() {
+    fn values_that_may_change_have_no_identity() {
         let outside = Value::File(Arc::new(FileRef::outside("source://a/b", false)));
         let inside = Value::from(vec![Value::Int(1), outside]);
         assert_eq!(value(&inside), Err(Undecided::Outside("source://a/b".into())));

@@ -1,5 +1,17 @@
-//! The Xavantes process language: XML documents become checked definitions; values and sandboxed scripts are what
-//! runs in them. Nothing here does I/O.
+//! The Xavantes process language: XML documents become checked definitions, which hold values and run sandboxed
+//! scripts. Nothing here does I/O.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`xml`] | strict reading of XML, with source positions |
+//! | [`load`] | from documents to a checked [`definition::Program`], or to findings |
+//! | [`diagnostic`] | findings about documents, with their places |
+//! | [`definition`] | process types, activity types and their nodes |
+//! | [`value`] | the data that flows through a process |
+//! | [`script`] | Lua: checks, compilation and the sandbox |
+//! | [`shared`] | shared objects: sets, lists, maps and counters |
+//! | [`identity`] | bytes that decide whether two activities have the same result |
+//! | [`digest`], [`path`] | names of content, and paths in working directories |
 
 pub mod definition;
 pub mod diagnostic;
@@ -12,5 +24,5 @@ pub mod shared;
 pub mod value;
 pub mod xml;
 
-/// The XML schema of documents.
+/// The XML schema of documents, for editors.
 pub const SCHEMA: &str = include_str!("../schema/xavantes.xsd");

@@ -1,16 +1,17 @@
-//! Which paths may be used in a working directory: relative ones that stay in it, whatever is there.
+//! Paths in a working directory: relative ones that cannot lead out of it.
 
-/// The longest name and the longest path that file systems take.
-const LONGEST_NAME: usize = 255;
-const LONGEST_PATH: usize = 4000;
+/// Upper bound on the bytes of one name; file systems accept no more.
+const MAX_NAME: usize = 255;
+/// Upper bound on the bytes of a path; systems accept 4096, and the working directory needs some of them.
+const MAX_PATH: usize = 4000;
 
-/// Whether a path can be used: relative, without `.`, `..` and empty names. Any character is fine, line breaks too. If not:
-/// what is wrong with it, to be read after it.
+/// Checks that a path is relative, without `.`, `..` and empty names. All characters but NUL are allowed, also line
+/// breaks. The error is the predicate of a sentence whose subject is the path.
 pub fn check_path(path: &str) -> Result<(), &'static str> {
     if path.is_empty() {
         return Err("is empty");
     }
-    if path.len() > LONGEST_PATH {
+    if path.len() > MAX_PATH {
         return Err("is too long for a path");
     }
     if path.starts_with('/') {
@@ -21,7 +22,7 @@ pub fn check_path(path: &str) -> Result<(), &'static str> {
             "" => return Err("has an empty name in it"),
             "." => return Err("has a \".\" in it"),
             ".." => return Err("leads out of the directory with \"..\""),
-            name if name.len() > LONGEST_NAME => return Err("has a name that is too long"),
+            name if name.len() > MAX_NAME => return Err("has a name that is too long"),
             name if name.contains('\0') => return Err("has a NUL character in it"),
             _ => {}
         }
@@ -29,7 +30,7 @@ pub fn check_path(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The same for a pattern: `*`, `?` and `[…]` stand for characters of a name, `**` for any number of names.
+/// Checks a pattern in the same way. `*`, `?` and `[…]` match characters of a name, `**` matches any number of names.
 pub fn check_pattern(pattern: &str) -> Result<(), &'static str> {
     check_path(pattern)?;
     if pattern.split('/').any(|name| name.contains("**") && name != "**") {
@@ -37,14 +38,14 @@ pub fn check_pattern(pattern: &str) -> Result<(), &'static str> {
     }
     let mut rest = pattern;
     while let Some((_, after)) = rest.split_once('[') {
-        // A bracket may be its own first member.
+        // A closing bracket may be the first member of the brackets.
         let (_, tail) = after.char_indices().nth(1).map_or((after, ""), |(at, _)| after.split_at(at));
         rest = tail.split_once(']').ok_or("has a \"[\" without its \"]\"")?.1;
     }
     Ok(())
 }
 
-/// The name of a data source and the path in it, if this is a reference to one: `source://name/path`.
+/// Splits `source://name/path` into the name of the data source and the path in it. Returns `None` for other texts.
 pub fn in_source(uri: &str) -> Option<(&str, &str)> {
     uri.strip_prefix("source://")?.split_once('/')
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_paths_that_stay_inside_are_used() {
+    fn only_paths_that_stay_inside_are_accepted() {
         for good in ["a", "a/b", "a b/ü\n", "...", ".hidden", "-x", "a\\b"] {
             assert_eq!(check_path(good), Ok(()), "{good:?}");
         }

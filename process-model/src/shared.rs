@@ -1,5 +1,5 @@
-//! Shared objects: sets, lists, maps and counters that many activities use at once. They live in the state of the
-//! process that created them; every call is atomic, and calls that change something are facts to be journaled.
+//! Shared objects: sets, lists, maps and counters that many activities use at once. They are part of the state of the
+//! process that created them. Every call is atomic, and the coordinator journals calls that change something.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::{Map, SharedKind, SharedRef, Value};
 
-/// A shared object's content.
+/// The content of a shared object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Object {
     Set(BTreeSet<Value>),
@@ -17,9 +17,9 @@ enum Object {
     Counter(i64),
 }
 
-/// What can be asked of shared objects.
+/// A method of shared objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // The names are the documentation; the language reference tells each one's meaning.
+#[allow(missing_docs)] // The language reference documents each method under the same name.
 pub enum Method {
     Size,
     Contains,
@@ -36,10 +36,10 @@ pub enum Method {
     Clear,
 }
 
-/// Which methods a kind has: name in code, method, least and greatest number of arguments.
+/// A method of a kind: name in code, method, least and greatest number of arguments.
 pub type Signature = (&'static str, Method, usize, usize);
 
-/// The methods of a kind of shared object.
+/// Returns the methods of a kind of shared objects.
 pub fn methods(kind: SharedKind) -> &'static [Signature] {
     use Method as M;
     match kind {
@@ -77,12 +77,12 @@ pub fn methods(kind: SharedKind) -> &'static [Signature] {
 }
 
 impl Method {
-    /// The method of that name, if the kind has it.
+    /// Returns the method called `name`, if the kind has it.
     pub fn find(kind: SharedKind, name: &str) -> Option<Method> {
         methods(kind).iter().find(|(known, ..)| *known == name).map(|(_, method, ..)| *method)
     }
 
-    /// Whether a call may change the object.
+    /// True if a call may change the object.
     pub fn changes(self) -> bool {
         !matches!(self, Method::Size | Method::Contains | Method::Values | Method::Keys | Method::Get)
     }
@@ -91,29 +91,37 @@ impl Method {
 /// A call of a method of a shared object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// The object's number in its home process.
+    /// Number of the object in its home process.
     pub object: u64,
-    /// What is asked.
+    /// Called method.
     pub method: Method,
-    /// With what.
+    /// Arguments in order.
     pub arguments: Vec<Value>,
 }
 
-/// How to take back one change.
+/// The state before one change, to take the change back.
 #[derive(Debug)]
 pub(crate) struct Undo {
     object: u64,
     before: Before,
 }
 
+/// The part of an object that a change replaced.
 #[derive(Debug)]
 enum Before {
+    /// The whole object.
     Whole(Object),
+    /// A value, and whether it was a member of the set.
     Member(Value, bool),
+    /// The length of the list.
     Length(usize),
+    /// An item of the list and its position.
     Item(usize, Value),
+    /// The last item of the list.
     Popped(Value),
+    /// A key of the map, and its value if it had one.
     Entry(Value, Option<Value>),
+    /// Nothing changed.
     Same,
 }
 
@@ -126,22 +134,22 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// None yet, for the process of that id.
+    /// Makes the empty collection of the process with the id `home`.
     pub fn new(home: Arc<str>) -> Self {
         Self { home, next: 0, table: BTreeMap::new() }
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// True when there are none.
+    /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// Makes an empty object.
+    /// Creates an empty object.
     pub fn create(&mut self, kind: SharedKind) -> SharedRef {
         let id = self.next;
         self.next += 1;
@@ -155,27 +163,28 @@ impl Objects {
         SharedRef { kind, home: self.home.clone(), id }
     }
 
-    pub(crate) fn uncreate(&mut self, object: &SharedRef) {
+    /// Takes the creation of an object back.
+    pub(crate) fn undo_create(&mut self, object: &SharedRef) {
         self.table.remove(&object.id);
         self.next = self.next.min(object.id);
     }
 
-    /// Forgets an object.
+    /// Deletes an object.
     pub fn remove(&mut self, id: u64) {
         self.table.remove(&id);
     }
 
-    /// True if the reference is to one of these, rather than to one of another process.
+    /// True if the reference is to an object of this process.
     pub fn is_home_of(&self, object: &SharedRef) -> bool {
         object.home == self.home
     }
 
-    /// Carries out a call.
+    /// Performs a call.
     pub fn call(&mut self, call: &Call) -> Result<Value, String> {
         self.call_undoable(call).map(|(value, _)| value)
     }
 
-    /// The whole content as a plain value: what a process that ends hands to its user.
+    /// Returns the whole content as a plain value, for the results of a process.
     pub fn content(&self, object: &SharedRef) -> Option<Value> {
         Some(match self.table.get(&object.id)? {
             Object::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
@@ -188,12 +197,13 @@ impl Objects {
         })
     }
 
+    /// Performs a call and returns how to take it back.
     pub(crate) fn call_undoable(&mut self, call: &Call) -> Result<(Value, Undo), String> {
         let object = self.table.get_mut(&call.object).ok_or("the shared object no longer exists")?;
-        let mut held = false;
-        call.arguments.iter().for_each(|argument| argument.each_shared(&mut |_| held = true));
-        if held {
-            return Err("a shared object cannot hold another".into());
+        let mut nested = false;
+        call.arguments.iter().for_each(|argument| argument.each_shared(&mut |_| nested = true));
+        if nested {
+            return Err("a shared object cannot hold another shared object".into());
         }
         let (value, before) = object.call(call.method, &call.arguments)?;
         Ok((value, Undo { object: call.object, before }))
@@ -233,14 +243,14 @@ impl Object {
             Some(Value::Int(i)) => Ok(*i),
             Some(other) => Err(format!("expected int, got {}", other.describe())),
         };
-        let some =
-            |value: Value| if value.is_null() { Err("nothing (nil) cannot be kept".to_owned()) } else { Ok(value) };
+        let not_nil =
+            |value: Value| if value.is_null() { Err("a shared object cannot hold nil".to_owned()) } else { Ok(value) };
         Ok(match (self, method) {
             (Object::Set(set), Method::Size) => (Value::Int(set.len() as i64), B::Same),
             (Object::Set(set), Method::Contains) => (Value::Bool(set.contains(&argument(0))), B::Same),
             (Object::Set(set), Method::Values) => (set.iter().cloned().collect::<Vec<_>>().into(), B::Same),
             (Object::Set(set), Method::Add) => {
-                let value = some(argument(0))?;
+                let value = not_nil(argument(0))?;
                 let new = set.insert(value.clone());
                 (Value::Bool(new), B::Member(value, !new))
             }
@@ -255,13 +265,14 @@ impl Object {
                 (position(&argument(0), list.len()).map(|index| list[index].clone()).unwrap_or_default(), B::Same)
             }
             (Object::List(list), Method::Append) => {
-                list.push(some(argument(0))?);
+                list.push(not_nil(argument(0))?);
                 (Value::Int(list.len() as i64), B::Length(list.len() - 1))
             }
             (Object::List(list), Method::Set) => {
-                let index = position(&argument(0), list.len())
-                    .ok_or_else(|| format!("no position {} in a list of {}", argument(0), list.len()))?;
-                (Value::Null, B::Item(index, std::mem::replace(&mut list[index], some(argument(1))?)))
+                let index = position(&argument(0), list.len()).ok_or_else(|| {
+                    format!("position {} does not exist in a list of {} items", argument(0), list.len())
+                })?;
+                (Value::Null, B::Item(index, std::mem::replace(&mut list[index], not_nil(argument(1))?)))
             }
             (Object::List(list), Method::Pop) => match list.pop() {
                 Some(value) => (value.clone(), B::Popped(value)),
@@ -274,7 +285,7 @@ impl Object {
             (Object::Map(map), Method::Get) => (map.get(&argument(0)).cloned().unwrap_or_default(), B::Same),
             (Object::Map(map), Method::Put) => {
                 let key = key(argument(0))?;
-                let old = map.insert(key.clone(), some(argument(1))?);
+                let old = map.insert(key.clone(), not_nil(argument(1))?);
                 (old.clone().unwrap_or_default(), B::Entry(key, old))
             }
             (Object::Map(map), Method::PutIfAbsent) => {
@@ -282,7 +293,7 @@ impl Object {
                 if map.contains_key(&key) {
                     (Value::Bool(false), B::Same)
                 } else {
-                    map.insert(key.clone(), some(argument(1))?);
+                    map.insert(key.clone(), not_nil(argument(1))?);
                     (Value::Bool(true), B::Entry(key, None))
                 }
             }
@@ -321,12 +332,12 @@ impl Object {
                 };
                 (Value::Null, B::Whole(std::mem::replace(object, empty)))
             }
-            (_, method) => return Err(format!("no method {method:?} here")),
+            (_, method) => return Err(format!("this kind of shared object has no method {method:?}")),
         })
     }
 }
 
-/// Lists count from 1, as in Lua.
+/// Converts a position in a list, from 1 as in Lua, to an index.
 fn position(index: &Value, length: usize) -> Option<usize> {
     match index {
         Value::Int(i) => usize::try_from(*i).ok()?.checked_sub(1).filter(|index| *index < length),
@@ -334,6 +345,7 @@ fn position(index: &Value, length: usize) -> Option<usize> {
     }
 }
 
+/// Checks that a value can be a key of a map.
 fn key(value: Value) -> Result<Value, String> {
     match value {
         Value::Bool(_) | Value::Int(_) | Value::Str(_) | Value::Bytes(_) => Ok(value),
@@ -367,7 +379,10 @@ mod tests {
                 let before = objects.clone();
                 let arguments = [key.clone(), Value::Int(2)];
                 let (_, undo) = objects.call_undoable(&call(*method, &arguments[..*most])).unwrap();
-                assert!(method.changes() || objects == before, "{name} of {kind:?} changes without saying so");
+                assert!(
+                    method.changes() || objects == before,
+                    "{name} of {kind:?} changes the object, but `changes` denies it"
+                );
                 objects.undo(undo);
                 assert_eq!(objects, before, "{name} of {kind:?}");
             }

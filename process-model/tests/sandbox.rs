@@ -1,4 +1,4 @@
-//! Scripts: what they may do, what stops them, and what crosses the boundary.
+//! The sandbox: what scripts can reach, which limits stop them, and which values cross the boundary.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn run(text: &str) -> Result<Value, Error> {
 }
 
 #[test]
-fn nothing_reaches_outside() {
+fn code_reaches_nothing_outside_the_sandbox() {
     for name in [
         "io",
         "os",
@@ -60,7 +60,7 @@ fn nothing_reaches_outside() {
 }
 
 #[test]
-fn nothing_is_left_for_the_next_script() {
+fn a_script_leaves_no_trace_for_the_next_one() {
     let mut sandbox = sandbox();
     let mut objects = Objects::default();
     for attack in [
@@ -83,7 +83,7 @@ fn nothing_is_left_for_the_next_script() {
 }
 
 #[test]
-fn hostile_scripts_run_into_limits_that_name_the_line() {
+fn limits_stop_hostile_scripts_and_errors_name_the_line() {
     for (text, kind, line) in [
         ("while true do end", ErrorKind::Steps, 10),
         ("local x = 1\nwhile true do\nx = x + 1\nend", ErrorKind::Steps, 11),
@@ -103,10 +103,21 @@ fn hostile_scripts_run_into_limits_that_name_the_line() {
         let began = Instant::now();
         let error = run(text).expect_err(text);
         assert_eq!(error.kind, kind, "{text}: {error:?}");
-        // Where memory gives out inside one operation Luau does not tell the line: the script's first one stands in.
+        // Luau reports no line for an allocation that fails inside one operation; the first line stands in.
         assert!(error.line == line || (kind == ErrorKind::Memory && error.line == 10), "{text}: {error:?}");
         assert!(began.elapsed() < Duration::from_secs(20), "{text} took {:?}", began.elapsed());
     }
+}
+
+#[test]
+fn only_exhausted_memory_counts_as_a_memory_error() {
+    assert_eq!(run("error('not enough memory for this model')").unwrap_err().kind, ErrorKind::Code);
+    let rethrown = run("local ok, problem = pcall(string.rep, 'x', 1e10) error(problem)").unwrap_err();
+    assert_eq!(rethrown.kind, ErrorKind::Memory);
+    let within_coroutine = run("coroutine.wrap(function() local s = 'x' while true do s = s .. s end end)()");
+    assert_eq!(within_coroutine.unwrap_err().kind, ErrorKind::Memory);
+    let survived = run("result = pcall(string.rep, 'x', 1e10) and 1 or 2").unwrap();
+    assert_eq!(survived, Value::Int(2), "code may catch the error and go on");
 }
 
 #[test]
@@ -119,7 +130,7 @@ fn a_plain_search_is_linear() {
 }
 
 #[test]
-fn find_and_split_do_what_lua_does() {
+fn find_and_split_behave_as_in_lua() {
     for (text, expected) in [
         ("{string.find('hello', 'l')}", "[3,3]"),
         ("{string.find('hello', 'l', 4)}", "[4,4]"),
@@ -139,7 +150,7 @@ fn find_and_split_do_what_lua_does() {
 }
 
 #[test]
-fn addresses_do_not_show() {
+fn addresses_are_not_visible() {
     for text in [
         "tostring({})",
         "tostring(print)",
@@ -174,7 +185,7 @@ fn errors_carry_their_message_and_line() {
 }
 
 #[test]
-fn whole_numbers_beyond_doubles_have_a_type_of_their_own() {
+fn integers_beyond_doubles_have_a_type_of_their_own() {
     for (text, expected) in [
         ("int64('9223372036854775807')", i64::MAX),
         ("int64('-9223372036854775808')", i64::MIN),
@@ -191,14 +202,14 @@ fn whole_numbers_beyond_doubles_have_a_type_of_their_own() {
     assert!(evaluate("int64(1) // 0").unwrap_err().message.contains("division"));
     assert!(evaluate("int64(0.5)").unwrap_err().message.contains("exact"));
     assert!(evaluate("int64(2^60)").is_err());
-    // A double that is too large for certainty is a float, and an int parameter refuses it.
+    // A double beyond 2^53 is a float, and an int parameter refuses it.
     let large = evaluate("2^60").unwrap();
     assert_eq!(large, Value::Float(1152921504606846976.0));
     assert!(Type::Int.accept(large).is_err());
 }
 
 #[test]
-fn parameters_are_read_only_tables_that_tables_functions_take() {
+fn list_and_map_parameters_are_read_only_tables() {
     let mut sandbox = sandbox();
     let list = Value::from((0..100).map(Value::Int).collect::<Vec<_>>());
     let code = Code::statements(
@@ -224,7 +235,7 @@ fn parameters_are_read_only_tables_that_tables_functions_take() {
 }
 
 #[test]
-fn growing_lists_are_seen_as_they_grow() {
+fn growing_lists_show_their_new_items() {
     let mut sandbox = sandbox();
     let code = Code::expressions(&["#results", "results[#results]"], 1, &[port("results")]);
     let items: Vec<Value> = (0..50).map(Value::Int).collect();
@@ -236,7 +247,7 @@ fn growing_lists_are_seen_as_they_grow() {
 }
 
 #[test]
-fn effects_on_shared_objects_are_told_and_not_made() {
+fn effects_on_shared_objects_are_returned_and_not_applied() {
     let mut sandbox = sandbox();
     let mut objects = Objects::new("p".into());
     let set = Value::Shared(objects.create(SharedKind::Set));
@@ -263,7 +274,7 @@ fn effects_on_shared_objects_are_told_and_not_made() {
         }),
         Some(vec![Value::Int(4)].into())
     );
-    // A script that fails leaves nothing either.
+    // A script that fails leaves no effects either.
     let before = objects.clone();
     let code = Code::statements("set:add(9) error('no')", 1, &[port("set")], &[]);
     assert!(sandbox.run(&code, [Argument::Value(&set)], &mut objects).is_err());
@@ -288,7 +299,7 @@ impl RemoteObjects for Remote {
 }
 
 #[test]
-fn activities_reach_shared_objects_through_their_worker() {
+fn activities_call_shared_objects_through_their_worker() {
     let set = Value::Shared(SharedRef { kind: SharedKind::Set, home: "far".into(), id: 7 });
     let ports = [port("set"), port("n"), port("attempt")];
     let activity = |text: &str| {
@@ -297,12 +308,17 @@ fn activities_reach_shared_objects_through_their_worker() {
     };
     assert_eq!(activity("n = set:size() + attempt").unwrap(), [Value::Int(2)]);
     assert!(activity("set:add(1)").unwrap_err().message.contains("RemoteSet:add: the set is closed"));
-    assert!(activity("RemoteSet.new()").unwrap_err().message.contains("not of activities"));
+    assert!(
+        activity("RemoteSet.new()")
+            .unwrap_err()
+            .message
+            .contains("only the code of a controller can create a RemoteSet")
+    );
     assert_eq!(activity("print('a', {}) set:size() while true do end").unwrap_err().kind, ErrorKind::Stopped);
 }
 
 #[test]
-fn names_are_found_with_their_place() {
+fn free_names_are_found_with_their_place() {
     let names = |text: &str, form| -> Vec<String> {
         let mut names: Vec<String> = check(text, form)
             .unwrap_or_else(|error| panic!("{text}: {error:?}"))
@@ -396,7 +412,7 @@ fn deep_nesting_is_refused_without_overflow() {
     ] {
         assert!(check(&text, Form::Statements).is_err(), "{}…", &text[..40]);
     }
-    // What Luau still takes must not overflow the other parser, on a small stack.
+    // Code that Luau accepts must not overflow the stack of full_moon, even if the stack is small.
     let small = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
         for depth in [50, 150, 190, 300, 900] {
             for text in [
@@ -422,7 +438,7 @@ fn values() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::Int),
         (-100..100i64).prop_map(Value::Int),
-        // Floats with a fraction: whole ones come back as integers, which is the same number.
+        // Only floats with a fraction, because whole ones come back as integers.
         any::<f64>().prop_filter("whole", |f| f.fract() != 0.0 || !f.is_finite()).prop_map(Value::Float),
         ".{0,8}".prop_map(|text| Value::from(text.as_str())),
         proptest::collection::vec(any::<u8>(), 0..8).prop_map(|bytes| Value::Bytes(bytes.into())),

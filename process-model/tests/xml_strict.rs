@@ -1,4 +1,4 @@
-//! The XML reader: what it accepts, what it refuses, and where it says things are.
+//! The XML reader: which documents it accepts, which it refuses, and the positions that it reports.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use xavantes_model::xml::{self, Child, MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX
 
 const XSI: &str = r#"xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance""#;
 
-/// The code of the refusal, after checking that its span can be shown.
+/// Returns the code of the refusal, after a check that its span lies in the text.
 fn refusal(text: &str) -> Option<&'static str> {
     match xml::parse(3, text) {
         Ok(_) => None,
@@ -113,7 +113,7 @@ fn malformed_documents_are_refused() {
 }
 
 #[test]
-fn an_unmatched_end_tag_names_what_is_open() {
+fn an_unmatched_end_tag_names_the_open_element() {
     let found = &xml::parse(0, "<a>\n <b>\n </c></a>").unwrap_err()[0];
     assert_eq!(found.message, "`</c>` does not close `<b>`");
     assert_eq!(found.help.as_deref(), Some("`<b>` was opened on line 2 and must be closed first, by `</b>`"));
@@ -140,7 +140,7 @@ fn white_space_is_normalised() {
 }
 
 #[test]
-fn decoded_text_knows_its_source() {
+fn decoded_text_maps_back_to_its_source() {
     let source = "<s>é&lt;x\r\ny<![CDATA[<z>\r\n]]>&#x1F600;w<!-- c -->v&amp;</s>";
     let read = tree(source);
     let mapped = read.text(read.root()).unwrap();
@@ -254,7 +254,7 @@ fn hostile_documents_are_refused_quickly() {
     }
 }
 
-/// Every span cuts out what it is about.
+/// Checks that every span covers the text that it describes.
 fn check_positions(source: &str, tree: &Tree) {
     for (node, element) in tree.elements() {
         let tag = &source[element.span.clone()];
@@ -279,7 +279,8 @@ fn check_positions(source: &str, tree: &Tree) {
     }
 }
 
-/// Every decoded character is the one that is written at its place, or white space or a reference is there.
+/// Checks that every decoded character stands at its place in the source, or that white space or a reference stands
+/// there.
 fn check_mapping(source: &str, mapped: &Mapped) {
     let mut before = None;
     for (offset, character) in mapped.value.char_indices() {
@@ -292,13 +293,13 @@ fn check_mapping(source: &str, mapped: &Mapped) {
     assert!(Some(mapped.source_offset(mapped.value.len())) > before);
 }
 
-/// Compares with another reader, that must accept whatever we accept.
+/// Compares with roxmltree, which must accept every document that this reader accepts.
 fn check_against_oracle(source: &str) {
     let Ok(ours) = xml::parse(0, source) else { return };
     check_positions(source, &ours);
     assert!(roxmltree::Document::parse(source).is_ok(), "{source:?}");
-    // roxmltree leaves a carriage return alone that stands before a reference. XML defines line ends as if they were
-    // replaced before anything else, so that is what we do for it.
+    // roxmltree does not normalise a carriage return before a reference. XML normalises line ends before anything else,
+    // so the test does it for roxmltree.
     let normalised = source.replace("\r\n", "\n").replace('\r', "\n");
     let theirs = roxmltree::Document::parse(&normalised).unwrap_or_else(|error| panic!("{source:?}: {error}"));
     let mut elements = theirs.descendants().filter(|node| node.is_element());
@@ -333,7 +334,7 @@ const TOKENS: [&str; 44] = [
     "</a>", "<b/>", "<b>", "</b>", " b='1'", " c=\"<\"", "xmlns", ":", "\u{0}", "\u{FFFE}", "\u{FEFF}", "é", "-", "a",
 ];
 
-/// Puts a token into, copies, or cuts a part of a document.
+/// Inserts a token into a document, or copies or cuts a part of it.
 fn mutate(document: &mut Vec<char>, (kind, token, at, length): (u8, usize, prop::sample::Index, usize)) {
     let at = at.index(document.len() + 1);
     let end = (at + length).min(document.len());
@@ -352,7 +353,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
 
     #[test]
-    fn what_is_accepted_is_well_formed(
+    fn accepted_documents_are_well_formed(
         seed in 0..SEEDS.len(),
         mutations in prop::collection::vec((0..4u8, 0..TOKENS.len(), any::<prop::sample::Index>(), 0..8usize), 0..5),
     ) {
@@ -364,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn tokens_in_any_order_are_no_surprise(tokens in prop::collection::vec(0..TOKENS.len(), 0..8)) {
+    fn tokens_in_any_order_agree_with_the_other_reader(tokens in prop::collection::vec(0..TOKENS.len(), 0..8)) {
         let inside: String = tokens.into_iter().map(|token| TOKENS[token]).collect();
         refusal(&inside);
         check_against_oracle(&inside);
@@ -374,7 +375,7 @@ proptest! {
 
     #[test]
     fn any_text_can_be_written(value in "\\PC{0,20}|[ -~\\n\\t]{0,20}") {
-        // Unassigned characters count as printable, but XML excludes these two.
+        // The pattern admits unassigned characters, but XML excludes these two.
         let value = value.replace(['\u{FFFE}', '\u{FFFF}'], "");
         let escaped = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
         let attribute = escaped.replace('\n', "&#10;").replace('\t', "&#9;");

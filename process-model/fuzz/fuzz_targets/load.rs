@@ -1,4 +1,4 @@
-//! Any bytes are either a program that hangs together or a list of findings that lie in the text.
+//! The loader makes of any bytes either a consistent program, or findings that lie in the text.
 
 #![no_main]
 

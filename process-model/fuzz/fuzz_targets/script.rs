@@ -1,4 +1,4 @@
-//! What the check of scripts accepts can be wrapped and run, and stays inside its wrapper.
+//! Lua that the check accepts compiles inside its wrapper, runs, and does not break out of the wrapper.
 
 #![no_main]
 
@@ -11,10 +11,10 @@ use xavantes_model::script::{Argument, Code, Form, Limits, NameUse, Port, Sandbo
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
-/// Shorter texts cannot run into any limit of Luau's on nesting, locals or registers.
-const SHORT: usize = 200;
+/// Up to this length a text cannot exceed the limits of Luau on nesting, locals or registers.
+const SHORT_BYTES: usize = 200;
 const LIMITS: Limits = Limits { steps: 2_000, memory: 4 << 20, time: Duration::from_millis(500) };
-/// Values with it come out again only if the wrapper is whole.
+/// A value that comes out unchanged only if the wrapper is intact.
 const SEAL: &str = "unbroken";
 
 thread_local! {
@@ -50,7 +50,7 @@ fn accepted(text: &str, form: Form, uses: &[NameUse]) {
         Form::Expression => Code::expressions(&[text, &seal], 1, &inputs),
     };
     if let Err(error) = code.verify() {
-        assert!(text.len() > SHORT, "accepted, but {error:?}");
+        assert!(text.len() > SHORT_BYTES, "accepted, but {error:?}");
         return;
     }
     let values: Vec<Value> =

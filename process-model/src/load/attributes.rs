@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::{Document, Report, literals};
+use super::document::Document;
+use super::literals;
+use super::report::Report;
 use crate::definition::{OnFailure, Policy};
 use crate::xml;
 
-/// Reads an attribute if it is there; what is wrong with it is reported.
+/// Parses an attribute if it is present. Reports an error of the parser.
 pub(super) fn read<T>(
     document: &Document,
-    node: xml::Node,
+    node: xml::ElementId,
     name: &str,
     report: &mut Report,
     parse: impl FnOnce(&str) -> Result<T, String>,
@@ -24,7 +26,7 @@ pub(super) fn read<T>(
     }
 }
 
-/// One of some words.
+/// Parses one of a few words.
 pub(super) fn choice<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
     choices.iter().find(|(word, _)| *word == xml::trim(text)).map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
@@ -32,7 +34,7 @@ pub(super) fn choice<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, St
     })
 }
 
-/// The parts of a [`Policy`] that an element or type gives.
+/// The parts of a [`Policy`] that an element or type sets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PolicyParts {
     retries: Option<u32>,
@@ -43,8 +45,8 @@ pub(super) struct PolicyParts {
 }
 
 impl PolicyParts {
-    /// From the attributes of an element.
-    pub fn read(document: &Document, node: xml::Node, report: &mut Report) -> Self {
+    /// Reads the attributes of an element or type.
+    pub fn read(document: &Document, node: xml::ElementId, report: &mut Report) -> Self {
         if document.tree.element(node).attributes.is_empty() {
             return Self::default();
         }
@@ -54,7 +56,7 @@ impl PolicyParts {
             delay: read(document, node, "RETRY_DELAY", report, literals::duration),
             backoff: read(document, node, "RETRY_BACKOFF", report, literals::factor),
             timeout: read(document, node, "TIMEOUT", report, |text| match literals::duration(text)? {
-                Duration::ZERO => Err("must be longer than nothing".into()),
+                Duration::ZERO => Err("must be longer than 0".into()),
                 timeout => Ok(timeout),
             }),
             on_failure: read(document, node, "ON_FAILURE", report, |text| {
@@ -64,15 +66,15 @@ impl PolicyParts {
         }
     }
 
-    /// These over those over the defaults.
-    pub fn over(self, other: PolicyParts) -> Policy {
+    /// Completes these parts: `fallback` stands in for absent parts, and the defaults for parts absent in both.
+    pub fn or(self, fallback: PolicyParts) -> Policy {
         let default = Policy::default();
         Policy {
-            retries: self.retries.or(other.retries).unwrap_or(default.retries),
-            delay: self.delay.or(other.delay).unwrap_or(default.delay),
-            backoff: self.backoff.or(other.backoff).unwrap_or(default.backoff),
-            timeout: self.timeout.or(other.timeout).or(default.timeout),
-            on_failure: self.on_failure.or(other.on_failure).unwrap_or(default.on_failure),
+            retries: self.retries.or(fallback.retries).unwrap_or(default.retries),
+            delay: self.delay.or(fallback.delay).unwrap_or(default.delay),
+            backoff: self.backoff.or(fallback.backoff).unwrap_or(default.backoff),
+            timeout: self.timeout.or(fallback.timeout).or(default.timeout),
+            on_failure: self.on_failure.or(fallback.on_failure).unwrap_or(default.on_failure),
         }
     }
 }

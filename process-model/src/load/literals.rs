@@ -1,64 +1,17 @@
-//! What authors write down in attributes: names, numbers, durations, sizes.
+//! Numbers, durations, sizes and other literals in attributes.
 
 use std::time::Duration;
 
+use super::identifiers::MAX_NAME;
 use crate::definition::Statuses;
 use crate::xml::trim;
 
-/// Longest name of an element, parameter or type.
-const MAX_NAME: usize = 128;
-/// Longest name of an image.
-const MAX_IMAGE: usize = 512;
+/// Upper bound on the length of the name of a container image.
+const MAX_IMAGE_NAME: usize = 512;
+/// Upper bound on durations; the message says 10 years.
 const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// `continue` and `goto` are no keywords to every Lua, but to too many.
-const KEYWORDS: [&str; 23] = [
-    "and", "break", "continue", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local",
-    "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-];
-
-/// True for words that Lua keeps for itself.
-pub(super) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.contains(&word)
-}
-
-/// True for what Lua reads as one identifier.
-pub(super) fn is_identifier(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        && !is_keyword(text)
-}
-
-/// Checks the name of an element, parameter, case or axis; the error says what is wrong and what to do.
-pub(super) fn check_name(name: &str) -> Result<(), (String, &'static str)> {
-    check_letters(name, "_", "use letters, digits and _, beginning with a letter")?;
-    if is_keyword(name) {
-        return Err((format!("{name:?} is a keyword of Lua and cannot be a name"), "choose another name"));
-    }
-    if name.starts_with("_xv") {
-        return Err((format!("{name:?} begins with _xv, which is kept for Xavantes"), "choose another name"));
-    }
-    Ok(())
-}
-
-/// Checks the name of a type.
-pub(super) fn check_type_name(name: &str) -> Result<(), (String, &'static str)> {
-    check_letters(name, "_.-", "use letters, digits and _ . -, beginning with a letter")
-}
-
-fn check_letters(name: &str, special: &str, help: &'static str) -> Result<(), (String, &'static str)> {
-    if name.len() > MAX_NAME {
-        return Err((format!("the name is longer than {MAX_NAME} characters"), "choose a shorter name"));
-    }
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if !begins || !name.chars().all(|c| c.is_ascii_alphanumeric() || special.contains(c)) {
-        let message = if name.is_empty() { "the name is empty".into() } else { format!("{name:?} is not a name") };
-        return Err((message, help));
-    }
-    Ok(())
-}
-
-/// A whole number within bounds.
+/// Parses a whole number within bounds.
 pub(super) fn int(text: &str, least: i64, most: i64) -> Result<i64, String> {
     let number: i64 = trim(text).parse().map_err(|_| format!("expected a whole number, got {text:?}"))?;
     if number < least {
@@ -70,7 +23,7 @@ pub(super) fn int(text: &str, least: i64, most: i64) -> Result<i64, String> {
     Ok(number)
 }
 
-/// A factor between 1 and 1000, such as `1.5`.
+/// Parses a factor between 1 and 1000, such as `1.5`.
 pub(super) fn factor(text: &str) -> Result<f64, String> {
     let text = trim(text);
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -80,7 +33,7 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A duration such as `500ms` or `1h30m`.
+/// Parses a duration such as `500ms` or `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a duration such as 500ms, 30s or 1h30m, got {text:?}");
     let too_long = || format!("{text:?} is longer than 10 years");
@@ -111,7 +64,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// A number of bytes such as `512`, `4GiB` or `1.5MB`.
+/// Parses a number of bytes such as `512`, `4GiB` or `1.5MB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 512MiB, 1.5GB or 4GiB, got {text:?}");
     let trimmed = trim(text);
@@ -129,18 +82,18 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let (whole, decimals) = trimmed[..number].split_once('.').unwrap_or((&trimmed[..number], "0"));
-    // Longer than any size that fits; it also keeps the arithmetic below from overflowing.
+    // No size that fits has more digits. The bound also keeps the arithmetic below from overflowing.
     if whole.is_empty() || decimals.is_empty() || whole.len() > 20 || decimals.len() > 20 {
         return Err(wrong());
     }
     let whole: u128 = whole.parse().map_err(|_| wrong())?;
     let fraction: u128 = decimals.parse().map_err(|_| wrong())?;
     let bytes = whole * unit + fraction * unit / 10u128.pow(decimals.len() as u32);
-    // Kept within a signed 64-bit number, as the values of the language are.
+    // Sizes stay within a signed 64-bit number, as the values of the language do.
     i64::try_from(bytes).map(|bytes| bytes as u64).map_err(|_| format!("{text:?} is too large"))
 }
 
-/// Exit statuses such as `0, 3` or `100-110`.
+/// Parses exit statuses such as `0, 3` or `100-110`.
 pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
     let wrong = || format!("expected exit statuses from 0 to 255, such as 0,3 or 100-110, got {text:?}");
     let number = |text: &str| {
@@ -152,17 +105,20 @@ pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
         None => number(part).map(|status| status..=status),
         Some((first, last)) => match (number(first)?, number(last)?) {
             (first, last) if first <= last => Ok(first..=last),
-            (first, last) => Err(format!("{first}-{last} is empty: the smaller status comes first")),
+            (first, last) => Err(format!("{first}-{last} is an empty range: write the smaller status first")),
         },
     });
     ranges.collect::<Result<_, _>>().map(Statuses)
 }
 
-/// The name of a container image.
+/// Checks the name of a container image.
 pub(super) fn image(text: &str) -> Result<&str, String> {
     let name = trim(text);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if !begins || name.len() > MAX_IMAGE || !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/:@+".contains(c)) {
+    if !begins
+        || name.len() > MAX_IMAGE_NAME
+        || !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/:@+".contains(c))
+    {
         return Err(format!(
             "expected the name of an image such as debian:12 or registry.example.org/tools/fit:1.2, got {text:?}"
         ));
@@ -170,14 +126,14 @@ pub(super) fn image(text: &str) -> Result<&str, String> {
     Ok(name)
 }
 
-/// The name of an environment variable that a definition may set.
+/// Checks the name of an environment variable that a definition may set.
 pub(super) fn variable(text: &str) -> Result<&str, String> {
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !begins || text.len() > MAX_NAME || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Err(format!("expected a name of letters, digits and _, got {text:?}"));
     }
     match text.starts_with("XAVANTES_") {
-        true => Err(format!("{text:?} begins with XAVANTES_, which is kept for Xavantes")),
+        true => Err(format!("{text:?} begins with XAVANTES_, which is reserved for Xavantes")),
         false => Ok(text),
     }
 }
@@ -187,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_statuses() {
+    fn exit_statuses_are_numbers_and_ranges() {
         let statuses = |text| statuses(text).map(|statuses| statuses.0);
         assert_eq!(statuses("0"), Ok(vec![0..=0]));
         assert_eq!(statuses(" 0 , 3,100 - 110\n"), Ok(vec![0..=0, 3..=3, 100..=110]));
@@ -198,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn images_and_environment_variables() {
+    fn names_of_images_and_environment_variables_are_checked() {
         assert_eq!(image(" debian:12 "), Ok("debian:12"));
         assert_eq!(image("localhost:5000/a_b/c-d@sha256:00ff"), Ok("localhost:5000/a_b/c-d@sha256:00ff"));
         for wrong in ["", "--privileged", "a b", "a;b", "é", "a\n b", &"x".repeat(513)] {
@@ -211,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn durations_are_sums_of_numbers_with_units() {
         let millis = |text: &str| duration(text).map(|duration| duration.as_millis());
         assert_eq!(millis("500ms"), Ok(500));
         assert_eq!(millis("1h30m"), Ok(5_400_000));
@@ -225,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_have_decimal_or_binary_units() {
         assert_eq!(size("512"), Ok(512));
         assert_eq!(size("4GiB"), Ok(4 << 30));
         assert_eq!(size("1.5MB"), Ok(1_500_000));
@@ -237,15 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_numbers() {
-        for right in ["a", "_x", "Fit2", "xv"] {
-            assert!(check_name(right).is_ok(), "{right}");
-        }
-        for wrong in ["", "2a", "a-b", "a.b", "end", "_xv1", "é", "a b"] {
-            assert!(check_name(wrong).is_err(), "{wrong}");
-        }
-        assert!(check_name(&"a".repeat(129)).is_err());
-        assert!(check_type_name("My.Type-2").is_ok());
+    fn whole_numbers_and_factors_have_bounds() {
         assert_eq!(int(" 7 ", 1, 10), Ok(7));
         assert!(int("0", 1, 10).is_err() && int("11", 1, 10).is_err() && int("1.0", 1, 10).is_err());
         assert_eq!(factor("1.5"), Ok(1.5));

@@ -1,17 +1,20 @@
-//! `${…}` in attributes and arguments: where the expressions in a text begin and end.
+//! `${…}` in attributes and arguments: where the expressions in a text begin and end, and one expression for the whole
+//! text.
 
 use std::ops::Range;
+
+use crate::script::TEXT_OF;
 
 /// A piece of a text with expressions in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// As it is.
+    /// Literal text.
     Text(String),
-    /// The bytes of an expression, without its `${` and `}`.
+    /// Bytes of an expression, without its `${` and `}`.
     Code(Range<usize>),
 }
 
-/// Cuts a text into pieces. The error is where a `${` begins that is never closed.
+/// Cuts a text into pieces. The error is the offset of a `${` that is never closed.
 pub(super) fn cut(text: &str) -> Result<Vec<Piece>, usize> {
     let mut pieces = Vec::new();
     let mut plain = String::new();
@@ -42,8 +45,8 @@ pub(super) fn cut(text: &str) -> Result<Vec<Piece>, usize> {
     Ok(pieces)
 }
 
-/// The brace that closes an expression which begins at `at`. Braces in strings do not count, those of tables come in
-/// pairs, and an interpolated string has expressions of its own.
+/// Returns the offset of the brace that closes the expression which begins at `at`. Braces in strings do not count,
+/// braces of tables come in pairs, and an interpolated string has expressions of its own.
 pub(super) fn closing(text: &[u8], mut at: usize) -> Option<usize> {
     let mut open: Vec<u8> = Vec::new();
     while at < text.len() {
@@ -70,7 +73,7 @@ pub(super) fn closing(text: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// The closing quote of the string whose opening one is at `at`.
+/// Returns the offset of the closing quote of the string whose opening quote is at `at`.
 pub(super) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let quote = text[at];
     let mut at = at + 1;
@@ -80,7 +83,7 @@ pub(super) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     (at < text.len()).then_some(at)
 }
 
-/// The last byte of a `[[…]]` or `[=[…]=]` that begins at `at`; `at` itself if none does.
+/// Returns the offset of the last byte of a `[[…]]` or `[=[…]=]` that begins at `at`; `at` itself if none begins there.
 fn long_string_end(text: &[u8], at: usize) -> Option<usize> {
     let level = text[at + 1..].iter().take_while(|byte| **byte == b'=').count();
     if text.get(at + 1 + level) != Some(&b'[') {
@@ -91,8 +94,8 @@ fn long_string_end(text: &[u8], at: usize) -> Option<usize> {
     memchr::memmem::find(&text[content..], &end).map(|found| content + found + end.len() - 1)
 }
 
-/// The text as a Lua string, in quotes.
-pub(super) fn quoted(text: &str) -> String {
+/// Returns the text as a Lua string, in quotes.
+fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {
@@ -106,6 +109,31 @@ pub(super) fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// Upper bound on the operands of one chain of `..`, because Luau holds all of them in registers before it joins them.
+const MAX_CHAIN: usize = 8;
+
+/// Makes one expression of a text with expressions in it.
+pub(super) fn join(text: &str, pieces: &[Piece]) -> String {
+    if let [Piece::Code(range)] = pieces {
+        return text[range.clone()].to_owned();
+    }
+    let mut parts: Vec<String> = pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Text(plain) => quoted(plain),
+            // The line break ends a comment in the expression.
+            Piece::Code(range) if text[range.clone()].contains("--") => {
+                format!("{TEXT_OF}({}\n)", &text[range.clone()])
+            }
+            Piece::Code(range) => format!("{TEXT_OF}({})", &text[range.clone()]),
+        })
+        .collect();
+    while parts.len() > MAX_CHAIN {
+        parts = parts.chunks(MAX_CHAIN).map(|group| format!("({})", group.join(" .. "))).collect();
+    }
+    parts.join(" .. ")
 }
 
 #[cfg(test)]
@@ -126,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut() {
+    fn texts_are_cut_at_expressions() {
         for (text, expected) in [
             ("", "()"),
             ("plain $5 $", "(plain $5 $)"),
@@ -152,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes() {
+    fn quoted_texts_are_strings_of_lua() {
         assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
     }
 }

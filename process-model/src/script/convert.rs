@@ -1,4 +1,4 @@
-//! Values across the Lua boundary, without loss.
+//! Conversion of values to Lua and back, without loss.
 //!
 //! | value | in Lua |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | `string` | string |
 //! | `bytes` | buffer (a string that is not UTF-8 comes back as bytes) |
 //! | `list`, `map` | table |
-//! | nothing | `nil`; inside lists and maps `null` |
+//! | no value | `nil`; inside lists and maps `null` |
 //! | `file`, `directory`, shared objects | objects |
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use mlua::{AnyUserData, Error, Lua, Result, Table, UserData, UserDataMethods, Va
 use super::int64::Int64;
 use crate::value::{FileRef, MAX_VALUE_DEPTH, Map, Value, is_exact};
 
-/// A `file` or `directory` in code: it can be passed on and shown, not opened.
+/// A `file` or `directory` in code. Code can pass it on and show it, but not open it.
 pub(super) struct FileHandle(pub Arc<FileRef>);
 
 impl UserData for FileHandle {
@@ -26,13 +26,13 @@ impl UserData for FileHandle {
     }
 }
 
-/// A shared object in code; its methods are added where sandboxes are made.
+/// A shared object in code; the module `objects` adds its methods.
 pub(super) struct SharedHandle(pub crate::value::SharedRef);
 
-/// The metatable that tells an empty map from an empty list.
+/// Registry key of the metatable that tells an empty map from an empty list.
 pub(super) const EMPTY_MAP: &str = "xavantes.empty_map";
 
-/// What `value` is in Lua; `nested` values have `null` where others have `nil`.
+/// Converts a value to Lua. A missing value becomes `null` if `nested`, else `nil`.
 pub(super) fn to_lua(lua: &Lua, value: &Value, nested: bool) -> Result<LuaValue> {
     Ok(match value {
         Value::Null if nested => LuaValue::NULL,
@@ -74,7 +74,7 @@ pub(super) fn freeze(value: &LuaValue) -> Result<()> {
     Ok(())
 }
 
-/// The value of something from Lua; functions and the like have none.
+/// Converts a value from Lua. Functions, threads and foreign objects have no equivalent.
 pub(super) fn from_lua(lua: &Lua, value: &LuaValue) -> Result<Value> {
     at_depth(lua, value, 0)
 }
@@ -88,7 +88,7 @@ fn at_depth(lua: &Lua, value: &LuaValue, depth: usize) -> Result<Value> {
         null if *null == LuaValue::NULL => Value::Null,
         LuaValue::Boolean(b) => Value::Bool(*b),
         LuaValue::Integer(i) if is_exact(*i) => Value::Int(*i),
-        // It was a double in Lua, and as a double it is exact.
+        // The number was a double in Lua, and as a double it is exact.
         LuaValue::Integer(i) => Value::Float(*i as f64),
         LuaValue::Number(n) => Value::Float(*n),
         LuaValue::String(s) => match std::str::from_utf8(&s.as_bytes()) {
@@ -98,7 +98,7 @@ fn at_depth(lua: &Lua, value: &LuaValue, depth: usize) -> Result<Value> {
         LuaValue::Buffer(buffer) => Value::Bytes(buffer.to_vec().into()),
         LuaValue::Table(table) => table_value(lua, table, depth)?,
         LuaValue::UserData(data) => object_value(data)?,
-        other => return Err(Error::runtime(format!("a {} is not a value of a process", other.type_name()))),
+        other => return Err(Error::runtime(format!("a {} cannot be the value of a parameter", other.type_name()))),
     })
 }
 
@@ -110,11 +110,11 @@ fn object_value(data: &AnyUserData) -> Result<Value> {
     } else if let Ok(file) = data.borrow::<FileHandle>() {
         Ok(Value::File(file.0.clone()))
     } else {
-        Err(Error::runtime("this object is not a value of a process"))
+        Err(Error::runtime("this object cannot be the value of a parameter"))
     }
 }
 
-/// A table with the keys 1 to n is a list, one whose keys are all text is a map; anything else is ambiguous.
+/// Converts a table. Keys 1 to n make a list, keys that are all text make a map; any other table is an error.
 fn table_value(lua: &Lua, table: &Table, depth: usize) -> Result<Value> {
     let length = table.raw_len();
     let mut map = Map::new();

@@ -1,4 +1,4 @@
-//! Integers beyond 2^53, which Lua's numbers cannot hold exactly: a type of their own with checked arithmetic.
+//! 64-bit integers with checked arithmetic, because the numbers of Lua are exact only up to 2^53.
 
 use mlua::{FromLua, Lua, MetaMethod, UserData, UserDataMethods, Value as LuaValue};
 
@@ -36,7 +36,7 @@ impl UserData for Int64 {
         methods.add_meta_function(MetaMethod::Add, |_, (a, b): (Int64, Int64)| checked("+", a.0.checked_add(b.0)));
         methods.add_meta_function(MetaMethod::Sub, |_, (a, b): (Int64, Int64)| checked("-", a.0.checked_sub(b.0)));
         methods.add_meta_function(MetaMethod::Mul, |_, (a, b): (Int64, Int64)| checked("*", a.0.checked_mul(b.0)));
-        // As Lua divides: towards minus infinity, the remainder with the sign of the divisor.
+        // Lua rounds towards minus infinity, and the remainder has the sign of the divisor.
         methods.add_meta_function(MetaMethod::IDiv, |_, (a, b): (Int64, Int64)| {
             checked(
                 "//",
@@ -56,7 +56,9 @@ impl UserData for Int64 {
                 LuaValue::UserData(data) => Ok(data.borrow::<Int64>()?.0.to_string()),
                 _ => Ok::<_, mlua::Error>(
                     lua.coerce_string(value)?
-                        .ok_or_else(|| mlua::Error::runtime("attempt to concatenate something without text"))?
+                        .ok_or_else(|| {
+                            mlua::Error::runtime("attempt to concatenate a value that is neither text nor a number")
+                        })?
                         .to_string_lossy(),
                 ),
             };

@@ -1,8 +1,9 @@
-//! What code finds in its sandbox, made safe: nothing that reaches outside, nothing that differs between runs, no
-//! single call that takes long without being interrupted.
+//! The globals of the sandbox, made safe: nothing reaches outside, nothing differs between runs, and no single call
+//! runs long without an interrupt.
 
 use mlua::{Lua, LuaString, MultiValue, Result, Value as LuaValue};
 
+use super::compiler::{OUT_OF_MEMORY, PRELUDE_CHUNK};
 use super::int64::Int64;
 
 /// The names that code finds without declaring them.
@@ -39,23 +40,22 @@ pub const BUILTINS: [&str; 30] = [
     "_VERSION",
 ];
 
-/// `tostring` under a name that no author can take, for the code that we generate.
+/// `tostring` under a name that no author can take, for generated code.
 pub const TEXT_OF: &str = "_xvtext";
 
-/// Survivors of the standard libraries that reach outside, load code or differ between runs.
+/// Removes the functions of the standard libraries that reach outside, load code or differ between runs.
 const REMOVED: &str = "
 loadstring, require, getfenv, setfenv, collectgarbage, newproxy, gcinfo, _G = nil
 math.random, math.randomseed = nil
 ";
 
-/// Wrappers. `tostring` and `format` hide addresses; the others refuse at once what would exhaust memory or run long
-/// inside one call. Level 2 places the error in the author's code.
+/// Wrappers around library functions. `tostring` and `format` hide addresses. The others refuse a call at once that
+/// would exhaust memory or run long.
 const WRAPPERS: &str = r##"
-local limit = ...
+local limit, too_much = ...
 local tostring0, format0, rep0, create0, buffer0, move0 =
   tostring, string.format, string.rep, table.create, buffer.create, table.move
-local type, select, error, getmetatable = type, select, error, getmetatable
-local function too_much() error("not enough memory", 3) end
+local type, select, getmetatable = type, select, getmetatable
 
 function tostring(value)
   local kind = type(value)
@@ -111,7 +111,9 @@ pub(super) fn install(lua: &Lua, memory: usize) -> Result<()> {
     for statement in REMOVED.trim().lines() {
         lua.load(statement).exec()?;
     }
-    lua.load(WRAPPERS).set_name("=prelude").call::<()>(memory)?;
+    // The same typed error as Luau raises when an allocation exceeds the limit.
+    let too_much = lua.create_function(|_, ()| Err::<(), _>(mlua::Error::MemoryError(OUT_OF_MEMORY.to_owned())))?;
+    lua.load(WRAPPERS).set_name(PRELUDE_CHUNK).call::<()>((memory, too_much))?;
     let globals = lua.globals();
     globals.set(TEXT_OF, globals.get::<mlua::Function>("tostring")?)?;
     globals.set("null", LuaValue::NULL)?;
@@ -122,7 +124,8 @@ pub(super) fn install(lua: &Lua, memory: usize) -> Result<()> {
     Ok(())
 }
 
-/// `string.find` with a linear search where no pattern is involved: Luau's own is quadratic and not interruptible.
+/// Makes a `string.find` with a linear search where no pattern is involved, because Luau's own search is quadratic and
+/// no interrupt reaches it.
 fn find(lua: &Lua, original: mlua::Function) -> Result<mlua::Function> {
     lua.create_function(move |_, arguments: MultiValue| {
         let mut values = arguments.iter();
@@ -138,7 +141,7 @@ fn find(lua: &Lua, original: mlua::Function) -> Result<mlua::Function> {
                 && (plain || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte)))
             {
                 let length = text.len() as i64;
-                // As in Lua: negative positions count from the end.
+                // As in Lua, negative positions count from the end.
                 let start = if first < 0 { (length + first).max(0) } else { (first - 1).max(0) };
                 let found = text
                     .get(start as usize..)

@@ -121,9 +121,9 @@ fn a_wrong_call_is_answered_with_the_problem() {
         assert_eq!(run.call("a", 1, object, method, arguments), Ok(Err(message.into())));
     }
     let nothing = run.call("a", 1, set(), Method::Add, vec![Value::Null]);
-    assert_eq!(nothing, Ok(Err("nothing (nil) cannot be kept".into())));
+    assert_eq!(nothing, Ok(Err("a shared object cannot hold nil".into())));
     let held = run.call("a", 2, set(), Method::Add, vec![Value::Shared(set())]);
-    assert_eq!(held, Ok(Err("a shared object cannot hold another".into())));
+    assert_eq!(held, Ok(Err("a shared object cannot hold another shared object".into())));
 }
 
 #[test]

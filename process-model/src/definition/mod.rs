@@ -1,0 +1,33 @@
+//! The checked form of documents: types made of nodes, every name resolved, every script ready to run.
+//!
+//! A process type is a list of nodes in document order. Node 0 is its `BODY`; the nodes of a subtree are neighbours
+//! (`id..node.end`). Code refers to variables by *slot*, the position of a variable in its scope, not by name.
+//!
+//! | module | content |
+//! |---|---|
+//! | `program` | [`Program`], [`ProcessType`] and lookups in them |
+//! | `node` | [`Node`] and [`Kind`], the behaviour of elements and controllers |
+//! | `script` | [`Script`], its inputs and targets, [`Bindings`] |
+//! | `variable` | [`Variable`] and [`Direction`] |
+//! | `policy` | [`Policy`], [`OnFailure`], [`Delegate`] |
+//! | `activity` | [`ActivityType`] and everything that a worker needs to run it |
+//! | `ids` | [`NodeId`] |
+
+mod activity;
+mod ids;
+mod node;
+mod policy;
+mod program;
+mod script;
+mod variable;
+
+pub use activity::{
+    ActivityCode, ActivityFiles, ActivityType, Capture, Environment, FileText, InputFile, Launch, OutputFile, Requires,
+    Statuses,
+};
+pub use ids::NodeId;
+pub use node::{Axis, AxisValues, Bound, Kind, Node, Parallel, Source};
+pub use policy::{Delegate, OnFailure, Policy};
+pub use program::{ProcessType, Program};
+pub use script::{Bindings, Input, Script, Summary, Target};
+pub use variable::{Direction, Variable};

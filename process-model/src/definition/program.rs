@@ -1,0 +1,112 @@
+//! All types of a set of documents, and the lookups that start and run a process.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::activity::ActivityType;
+use super::ids::NodeId;
+use super::node::{Kind, Node};
+use super::script::Input;
+use super::variable::Variable;
+use crate::diagnostic::did_you_mean;
+
+/// All types of a set of documents, linked to each other.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// Names of the documents.
+    pub sources: Vec<Arc<str>>,
+    /// Process types, in document order.
+    pub processes: Vec<ProcessType>,
+    /// Activity types, in document order.
+    pub activities: Vec<ActivityType>,
+}
+
+impl Program {
+    /// Returns the position of the process type called `name`.
+    pub fn process(&self, name: &str) -> Option<usize> {
+        self.processes.iter().position(|process| &*process.name == name)
+    }
+
+    /// Chooses the process type to start: the one called `wanted`, or the only one that no other type calls.
+    pub fn entry(&self, wanted: Option<&str>) -> Result<usize, String> {
+        let names = || self.processes.iter().map(|process| &*process.name);
+        let list = |what: &str| format!("{what}: {}", names().take(20).collect::<Vec<_>>().join(", "));
+        if let Some(name) = wanted {
+            return self.process(name).ok_or_else(|| {
+                let hint = did_you_mean(name, names()).unwrap_or_else(|| list("process types here"));
+                format!("there is no process type {name:?}; {hint}")
+            });
+        }
+        let mut called = BTreeSet::new();
+        for (caller, process) in self.processes.iter().enumerate() {
+            called.extend(process.nodes.iter().filter_map(|node| match node.kind {
+                Kind::Process { process } if process != caller => Some(process),
+                _ => None,
+            }));
+        }
+        let uncalled: Vec<usize> = (0..self.processes.len()).filter(|process| !called.contains(process)).collect();
+        match uncalled[..] {
+            [only] => Ok(only),
+            _ if self.processes.is_empty() => Err("the definition has no process type".into()),
+            _ => Err(format!("which process type is to run? Say --process NAME; {}", list("there are"))),
+        }
+    }
+
+    /// Returns a node of a process type.
+    pub fn node(&self, process: usize, node: NodeId) -> &Node {
+        &self.processes[process].nodes[node.index()]
+    }
+
+    /// Returns the parameters that code around an element can use: those of its type, or those of the controller
+    /// itself.
+    pub fn signature<'a>(&'a self, node: &'a Node) -> &'a [Variable] {
+        match &node.kind {
+            Kind::Activity { activity } => &self.activities[*activity].parameters,
+            Kind::Process { process } => self.processes[*process].parameters(),
+            _ => &node.variables,
+        }
+    }
+}
+
+/// A process type.
+#[derive(Debug, Clone)]
+pub struct ProcessType {
+    /// Name, unique among process types.
+    pub name: Arc<str>,
+    /// Position of the document that defines it, in [`Program::sources`].
+    pub source: usize,
+    /// Line of its definition.
+    pub line: u32,
+    /// Number of parameters. They are the first variables of `BODY`; the variables after them belong to `BODY` alone.
+    pub parameters: usize,
+    /// Nodes in document order; the first is `BODY`.
+    pub nodes: Vec<Node>,
+}
+
+impl ProcessType {
+    /// Returns the parameters of the type.
+    pub fn parameters(&self) -> &[Variable] {
+        &self.nodes[0].variables[..self.parameters]
+    }
+
+    /// Returns the inputs from outside a subtree that its scripts read, each once.
+    pub fn captures(&self, node: NodeId) -> Vec<Input> {
+        let inside = node.0..self.nodes[node.index()].end.0;
+        let outside = |input: &&Input| match input {
+            Input::Variable { node, .. } | Input::Element { scope: node, .. } => !inside.contains(&node.0),
+            Input::Summary(_) => false,
+        };
+        let mut captured = Vec::new();
+        for inner in &self.nodes[inside.start as usize..inside.end as usize] {
+            // The coordinator that delegates the subtree evaluates the bindings of the subtree's root.
+            let bindings = (inner.id != node).then_some(inner.bindings.as_ref()).flatten();
+            let scripts = inner.scripts().chain(bindings.and_then(|bindings| bindings.script.as_ref()));
+            for input in scripts.flat_map(|script| &script.inputs).filter(outside) {
+                if !captured.contains(input) {
+                    captured.push(*input);
+                }
+            }
+        }
+        captured
+    }
+}

@@ -1,0 +1,108 @@
+//! Code with its names resolved: what a script reads, what it assigns, and the parameters that attributes set.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::NodeId;
+use crate::script::Code;
+use crate::value::Value;
+
+/// Code of a definition with its names resolved.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// Compiled form. It takes `inputs` and returns `outputs` (statements) or the values of its expressions.
+    pub code: Code,
+    /// Arguments, in order.
+    pub inputs: Vec<Input>,
+    /// Assigned variables and parameters, in the order of the results; empty for expressions.
+    pub outputs: Vec<Target>,
+    /// Line in the document.
+    pub line: u32,
+}
+
+/// Parameters of an element that its attributes set.
+#[derive(Debug, Clone, Default)]
+pub struct Bindings {
+    /// Slots of the element's signature whose values are literals.
+    pub literals: Vec<(u32, Value)>,
+    /// Computes the values of `targets`, in the scope around the element.
+    pub script: Option<Script>,
+    /// Slots that receive the values of `script`, in order.
+    pub targets: Vec<u32>,
+}
+
+/// One argument of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Input {
+    /// A variable of the script's own scope or of one around it.
+    Variable {
+        /// Scope of the variable.
+        node: NodeId,
+        /// Position in that scope.
+        slot: u32,
+    },
+    /// A parameter of an element in the script's own scope or in one around it.
+    Element {
+        /// Scope of the element.
+        scope: NodeId,
+        /// Element in that scope.
+        element: NodeId,
+        /// Position in the element's signature.
+        slot: u32,
+    },
+    /// Progress of the controller that the script belongs to.
+    Summary(Summary),
+}
+
+/// Progress figures that the code of a loop or parallel controller can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Summary {
+    /// Elements that completed.
+    Completed,
+    /// Elements that failed.
+    Failed,
+    /// Elements that were cancelled.
+    Cancelled,
+    /// Elements that are running.
+    Running,
+    /// List of the values that `COLLECT` gave.
+    Results,
+    /// Number of the iteration that is about to begin, from 1.
+    Counter,
+}
+
+impl Summary {
+    /// All figures.
+    pub const ALL: [Summary; 6] =
+        [Summary::Completed, Summary::Failed, Summary::Cancelled, Summary::Running, Summary::Results, Summary::Counter];
+
+    /// Returns the name in code.
+    pub fn name(self) -> &'static str {
+        match self {
+            Summary::Completed => "completed",
+            Summary::Failed => "failed",
+            Summary::Cancelled => "cancelled",
+            Summary::Running => "running",
+            Summary::Results => "results",
+            Summary::Counter => "counter",
+        }
+    }
+}
+
+/// A variable or parameter that a script assigns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Target {
+    /// A variable of the script's own scope, or of the controller whose body the scope is.
+    Variable {
+        /// Scope of the variable.
+        node: NodeId,
+        /// Position in that scope.
+        slot: u32,
+    },
+    /// A parameter of an element of the script's own scope.
+    Element {
+        /// Element that the parameter belongs to.
+        element: NodeId,
+        /// Position in the element's signature.
+        slot: u32,
+    },
+}

@@ -1,0 +1,36 @@
+//! State while code is added to the nodes of a process type.
+
+use std::collections::HashSet;
+
+use super::nodes::NodeDraft;
+use super::scope::{ScopeTable, TypeInProgress};
+use crate::definition::{Node, NodeId};
+use crate::load::document::Document;
+use crate::load::report::Report;
+use crate::load::types::Types;
+
+/// Visits the nodes in document order. The modules `controllers`, `bindings` and `compile` add its methods.
+pub(super) struct Linker<'a> {
+    pub document: &'a Document,
+    pub types: &'a Types,
+    pub report: &'a mut Report,
+    pub nodes: Vec<Node>,
+    pub drafts: Vec<NodeDraft>,
+    pub table: ScopeTable,
+    /// Parameters of elements that the code around them assigns.
+    pub assigned: HashSet<(NodeId, u32)>,
+    /// Scopes whose code has errors, so that its assignments are not known.
+    pub unclear: HashSet<NodeId>,
+}
+
+impl Linker<'_> {
+    /// Returns the names in reach now.
+    pub fn names(&self) -> TypeInProgress<'_> {
+        TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table }
+    }
+
+    /// Marks elements whose results some code reads.
+    pub fn keep_results(&mut self, read: Vec<NodeId>) {
+        read.into_iter().for_each(|element| self.nodes[element.index()].kept = true);
+    }
+}

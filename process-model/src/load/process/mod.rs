@@ -1,0 +1,42 @@
+//! Process types: nodes, the names that their code can use, and their code.
+//!
+//! | module | content |
+//! |---|---|
+//! | `nodes` | nodes with variables and policies, before their code |
+//! | `linker` | state while code is added to the nodes |
+//! | `controllers` | code of each kind of controller |
+//! | `bindings` | parameters that attributes set |
+//! | `compile` | one script: from its text to resolved code |
+//! | `resolver` | the meaning of each name of a script |
+//! | `scope` | the names in reach of a script |
+//! | `after` | order of the elements of a `PAR` |
+//! | `condition_override` | a new exit condition for a running process |
+
+mod after;
+mod bindings;
+mod compile;
+mod condition_override;
+mod controllers;
+mod linker;
+mod nodes;
+mod resolver;
+mod scope;
+
+use super::document::Document;
+use super::report::Report;
+use super::types::{TypeInfo, Types};
+use crate::definition::Node;
+use crate::xml;
+pub use condition_override::condition_override;
+
+/// Builds the nodes of the process type whose `BODY` is given.
+pub(super) fn build(
+    document: &Document,
+    types: &Types,
+    info: &TypeInfo,
+    body: xml::ElementId,
+    report: &mut Report,
+) -> Vec<Node> {
+    let skeleton = nodes::build(document, types, info, body, report);
+    controllers::link(document, types, skeleton, report)
+}

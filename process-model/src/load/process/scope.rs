@@ -1,0 +1,221 @@
+//! The names in reach of a script, while a type is built and when it is finished.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::nodes::{NodeDraft, Signature};
+use crate::definition::{Direction, Kind, Node, NodeId, Program, Summary, Variable};
+use crate::load::grammar::Tag;
+use crate::load::parameters::Parameters;
+use crate::load::report::MAX_CANDIDATES;
+use crate::load::types::Types;
+use crate::script::NameUse;
+use crate::value::Type;
+
+/// The meaning of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameMeaning {
+    /// A variable of a scope.
+    Variable { node: NodeId, slot: u32 },
+    /// An element of a scope.
+    Element { scope: NodeId, element: NodeId },
+}
+
+/// The names in reach of a scope.
+pub(super) trait Names {
+    /// Returns the innermost meaning of a name.
+    fn find(&self, name: &str) -> Option<NameMeaning>;
+    /// Returns the nodes of the process type.
+    fn nodes(&self) -> &[Node];
+    /// Returns the parameters of an element that code around it can use; `None` if its type does not exist.
+    fn signature(&self, element: NodeId) -> Option<&[Variable]>;
+    /// Returns the position of a parameter of an element.
+    fn slot(&self, element: NodeId, name: &str) -> Option<u32>;
+    /// Returns at most [`MAX_CANDIDATES`] names, innermost first, to compare with a misspelt one.
+    fn candidates(&self) -> Vec<&str>;
+}
+
+/// The names in reach while the nodes of a type are visited in order. The time of a lookup does not depend on the depth
+/// of the scope.
+#[derive(Default)]
+pub(super) struct ScopeTable {
+    meanings: HashMap<Arc<str>, Vec<NameMeaning>>,
+    scopes: Vec<(NodeId, Vec<Arc<str>>)>,
+}
+
+impl ScopeTable {
+    /// Leaves all scopes up to `parent`, the scope of the next node.
+    pub fn leave(&mut self, parent: Option<NodeId>) {
+        while let Some((scope, _)) = self.scopes.last()
+            && Some(*scope) != parent
+        {
+            for name in self.scopes.pop().into_iter().flat_map(|(_, names)| names) {
+                self.meanings.get_mut(&name).map(Vec::pop);
+            }
+        }
+    }
+
+    /// Enters a scope.
+    pub fn enter(&mut self, nodes: &[Node], drafts: &[NodeDraft], id: NodeId) {
+        let node = &nodes[id.index()];
+        let mut names = Vec::new();
+        let mut add = |name: &Arc<str>, found| {
+            self.meanings.entry(name.clone()).or_default().push(found);
+            names.push(name.clone());
+        };
+        // Two elements with the same name are an error; the first one takes precedence.
+        for element in node.elements.iter().rev().filter(|element| drafts[element.index()].tag.is_element()) {
+            add(&nodes[element.index()].name, NameMeaning::Element { scope: id, element: *element });
+        }
+        for (slot, variable) in node.variables.iter().enumerate().filter(|(_, variable)| is_visible(variable)) {
+            add(&variable.name, NameMeaning::Variable { node: id, slot: slot as u32 });
+        }
+        self.scopes.push((id, names));
+    }
+}
+
+/// The implicit results of a controller are visible outside only. Code inside reads the summary instead.
+fn is_visible(variable: &Variable) -> bool {
+    !(variable.implicit && variable.direction == Direction::Out)
+}
+
+/// Names of a type that is being built.
+pub(super) struct TypeInProgress<'a> {
+    pub nodes: &'a [Node],
+    pub drafts: &'a [NodeDraft],
+    pub types: &'a Types,
+    pub table: &'a ScopeTable,
+}
+
+impl TypeInProgress<'_> {
+    fn parameters(&self, element: NodeId) -> Option<&Parameters> {
+        let draft = &self.drafts[element.index()];
+        match draft.signature {
+            Signature::Own => Some(&draft.parameters),
+            Signature::Activity(activity) => Some(&self.types.activities[activity].parameters),
+            Signature::Process(process) => Some(&self.types.processes[process].parameters),
+            Signature::Unknown => None,
+        }
+    }
+
+    /// Returns the slots of the parameters of an element that need a value.
+    pub fn needed(&self, element: NodeId) -> &[u32] {
+        self.parameters(element).map_or(&[], |parameters| &parameters.needed)
+    }
+}
+
+impl Names for TypeInProgress<'_> {
+    fn find(&self, name: &str) -> Option<NameMeaning> {
+        self.table.meanings.get(name).and_then(|meanings| meanings.last()).copied()
+    }
+
+    fn nodes(&self) -> &[Node] {
+        self.nodes
+    }
+
+    fn signature(&self, element: NodeId) -> Option<&[Variable]> {
+        match self.drafts[element.index()].signature {
+            Signature::Own => Some(&self.nodes[element.index()].variables),
+            Signature::Activity(activity) => Some(&self.types.activities[activity].parameters.variables),
+            Signature::Process(process) => Some(&self.types.processes[process].parameters.variables),
+            Signature::Unknown => None,
+        }
+    }
+
+    fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
+        self.parameters(element)?.slots.get(name).copied()
+    }
+
+    fn candidates(&self) -> Vec<&str> {
+        let names = self.table.scopes.iter().rev().flat_map(|(_, names)| names);
+        names.take(MAX_CANDIDATES).map(|name| &**name).collect()
+    }
+}
+
+/// Names of a finished type. A linear search is fast enough for an occasional condition.
+pub(super) struct FinishedType<'a> {
+    pub program: &'a Program,
+    pub process: usize,
+    pub scope: NodeId,
+}
+
+impl FinishedType<'_> {
+    fn scopes(&self) -> impl Iterator<Item = &Node> {
+        std::iter::successors(Some(&self.nodes()[self.scope.index()]), |node| {
+            node.parent.map(|parent| &self.nodes()[parent.index()])
+        })
+    }
+
+    fn elements<'n>(&'n self, scope: &'n Node) -> impl Iterator<Item = &'n Node> {
+        let named = matches!(scope.kind, Kind::Sequence | Kind::Par { .. });
+        scope.elements.iter().filter(move |_| named).map(|element| &self.nodes()[element.index()])
+    }
+}
+
+impl Names for FinishedType<'_> {
+    fn find(&self, name: &str) -> Option<NameMeaning> {
+        self.scopes().find_map(|scope| {
+            let variable = scope.variables.iter().position(|variable| &*variable.name == name && is_visible(variable));
+            if let Some(slot) = variable {
+                return Some(NameMeaning::Variable { node: scope.id, slot: slot as u32 });
+            }
+            let element = self.elements(scope).find(|element| &*element.name == name);
+            element.map(|element| NameMeaning::Element { scope: scope.id, element: element.id })
+        })
+    }
+
+    fn nodes(&self) -> &[Node] {
+        &self.program.processes[self.process].nodes
+    }
+
+    fn signature(&self, element: NodeId) -> Option<&[Variable]> {
+        Some(self.program.signature(&self.nodes()[element.index()]))
+    }
+
+    fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
+        let position = self.signature(element)?.iter().position(|variable| &*variable.name == name);
+        position.map(|position| position as u32)
+    }
+
+    fn candidates(&self) -> Vec<&str> {
+        let names = self.scopes().flat_map(|scope| {
+            let variables = scope.variables.iter().filter(|variable| is_visible(variable));
+            variables.map(|variable| &*variable.name).chain(self.elements(scope).map(|element| &*element.name))
+        });
+        names.take(MAX_CANDIDATES).collect()
+    }
+}
+
+/// The part of a controller that a script stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodePosition {
+    /// `EXIT_CONDITION`.
+    ExitCondition,
+    /// `POST_CODE`.
+    PostCode,
+    /// `CONDITION` of a loop.
+    LoopCondition,
+}
+
+/// Returns the figures about a loop or parallel controller that its script can read.
+pub(super) fn readable_summaries(tag: Tag, collects: bool, position: CodePosition) -> Vec<Summary> {
+    if !(tag.is_loop() || tag.is_parallel()) {
+        return Vec::new();
+    }
+    let mut summaries = vec![Summary::Completed, Summary::Failed, Summary::Cancelled];
+    summaries.extend((position != CodePosition::PostCode).then_some(Summary::Running));
+    summaries.extend(collects.then_some(Summary::Results));
+    summaries.extend((position == CodePosition::LoopCondition).then_some(Summary::Counter));
+    summaries
+}
+
+/// Returns the declared type of the variable or parameter that a name means.
+pub(super) fn type_of(names: &impl Names, NameUse { name, field, .. }: &NameUse) -> Option<Type> {
+    match (names.find(name)?, field) {
+        (NameMeaning::Variable { node, slot }, None) => names.nodes()[node.index()].variables[slot as usize].ty,
+        (NameMeaning::Element { element, .. }, Some((field, _))) => {
+            names.signature(element)?.get(names.slot(element, field)? as usize)?.ty
+        }
+        _ => None,
+    }
+}

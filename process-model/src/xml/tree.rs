@@ -1,0 +1,129 @@
+//! The tree that a document becomes. Every part knows the bytes of the source that it was written with.
+
+use std::ops::Range;
+
+use super::mapped::Mapped;
+
+/// Names an element of a [`Tree`]. It is meaningful only for the tree that returned it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ElementId(pub(super) u32);
+
+/// A whole document. It has at least a root element.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    // In document order, so the root comes first. Elements refer to each other by position, so dropping a deeply
+    // nested tree does not recurse.
+    pub(super) elements: Vec<Element>,
+}
+
+/// An element with its content. The parser drops comments and processing instructions.
+#[derive(Debug, Clone)]
+pub struct Element {
+    /// Tag name.
+    pub name: String,
+    /// Bytes of the name in the start tag.
+    pub name_span: Range<usize>,
+    /// Bytes of the start tag, from `<` to `>`.
+    pub span: Range<usize>,
+    /// Offset just after the end tag, or just after a start tag that closes itself (`<A/>`).
+    pub end: usize,
+    /// Attributes in written order, without those that concern XML itself (`xmlns:xsi`, `xml:lang`, …).
+    pub attributes: Vec<Attribute>,
+    /// Elements and text in written order.
+    pub children: Vec<Child>,
+    /// Enclosing element; the root has none.
+    pub parent: Option<ElementId>,
+    /// Nesting depth: 1 for the root.
+    pub depth: usize,
+}
+
+/// One item directly inside an element.
+#[derive(Debug, Clone)]
+pub enum Child {
+    /// An element.
+    Element(ElementId),
+    /// A piece of text.
+    Text(Text),
+}
+
+/// A piece of text: either one CDATA section, or text and references up to the next markup.
+#[derive(Debug, Clone)]
+pub struct Text {
+    /// Decoded text.
+    pub value: Mapped,
+    /// Bytes in the source, including the delimiters of a CDATA section.
+    pub span: Range<usize>,
+    /// True for a CDATA section.
+    pub cdata: bool,
+}
+
+/// An attribute.
+#[derive(Debug, Clone)]
+pub struct Attribute {
+    /// Attribute name.
+    pub name: String,
+    /// Bytes of the name.
+    pub name_span: Range<usize>,
+    /// Value, decoded and normalised.
+    pub value: Mapped,
+    /// Bytes of the value, without its quotes.
+    pub value_span: Range<usize>,
+}
+
+impl Element {
+    /// Returns the attribute called `name`.
+    pub fn attribute(&self, name: &str) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// Iterates over the child elements.
+    pub fn elements(&self) -> impl Iterator<Item = ElementId> {
+        self.children.iter().filter_map(|child| match child {
+            Child::Element(id) => Some(*id),
+            Child::Text(_) => None,
+        })
+    }
+
+    /// Iterates over the pieces of text directly inside.
+    pub fn texts(&self) -> impl Iterator<Item = &Text> {
+        self.children.iter().filter_map(|child| match child {
+            Child::Element(_) => None,
+            Child::Text(text) => Some(text),
+        })
+    }
+}
+
+impl Tree {
+    /// Returns the outermost element.
+    pub fn root(&self) -> ElementId {
+        ElementId(0)
+    }
+
+    /// Returns the element that `id` names.
+    ///
+    /// # Panics
+    ///
+    /// If `id` belongs to another, larger tree.
+    pub fn element(&self, id: ElementId) -> &Element {
+        &self.elements[id.0 as usize]
+    }
+
+    /// Iterates over the child elements of `parent`.
+    pub fn children(&self, parent: ElementId) -> impl Iterator<Item = (ElementId, &Element)> {
+        self.element(parent).elements().map(|child| (child, self.element(child)))
+    }
+
+    /// Iterates over all elements in document order.
+    pub fn elements(&self) -> impl Iterator<Item = (ElementId, &Element)> {
+        self.elements.iter().enumerate().map(|(index, element)| (ElementId(index as u32), element))
+    }
+
+    /// Joins the pieces of text directly inside `parent`, without the text of its child elements. Returns `None` if
+    /// there is no piece of text.
+    pub fn text(&self, parent: ElementId) -> Option<Mapped> {
+        let mut texts = self.element(parent).texts();
+        let mut joined = texts.next()?.value.clone();
+        texts.for_each(|text| joined.append(&text.value));
+        Some(joined)
+    }
+}

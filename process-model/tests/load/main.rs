@@ -1,0 +1,7 @@
+//! Correct documents, and the definitions that the loader makes of them.
+
+mod activities;
+mod controllers;
+mod program;
+mod scale;
+mod support;
