@@ -12,7 +12,7 @@ async fn prepared(postgres: &Postgres) -> String {
     let url = postgres.url();
     assert_eq!(
         migrate(&url).await.unwrap(),
-        ["step 1: processes, journals and documents", "step 2: epochs that never come again"]
+        ["step 1: processes and documents", "step 2: unique epochs"]
     );
     url
 }
@@ -177,7 +177,10 @@ async fn tables_are_made_once_and_checked() {
     shared(&url, "node").await.unwrap().shut_down().await;
 
     let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
-    let newer = sqlx::query("INSERT INTO xavantes.migrations (version, name) VALUES (99, 'from the future')");
+    let newer = sqlx::query(
+        "INSERT INTO xavantes._sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (99, 'from the future', true, '', 0)",
+    );
     newer.execute(&mut connection).await.unwrap();
     for error in [shared(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
         assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
@@ -186,6 +189,40 @@ async fn tables_are_made_once_and_checked() {
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
     let error = shared("no address", "node").await.err().unwrap();
     assert!(matches!(error, Error::Broken(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_a_former_version_keeps_working() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = postgres.url();
+    let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+    let history = "CREATE SCHEMA xavantes;
+                   CREATE TABLE xavantes.migrations (
+                       version integer PRIMARY KEY, name text NOT NULL, taken timestamptz NOT NULL DEFAULT now());
+                   INSERT INTO xavantes.migrations (version, name) VALUES
+                       (1, 'processes, journals and documents'), (2, 'epochs that never come again');";
+    let tables = include_str!("../../migrations/0001_processes_and_documents.sql");
+    let epochs = include_str!("../../migrations/0002_unique_epochs.sql");
+    for statements in [history, tables, epochs] {
+        sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+    }
+    let store = shared(&url, "node").await.unwrap();
+    store.create("p", text("head")).await.unwrap();
+    assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
+    store.append("p", text("record")).await.unwrap();
+    let realm = store.realm().to_owned();
+    store.shut_down().await;
+    let store = shared(&url, "node").await.unwrap();
+    assert_eq!(store.realm(), realm);
+    assert_eq!(store.claim().await.unwrap().gained, ["p"]);
+    assert_eq!(store.load("p").await.unwrap().records, [text("record")]);
+    store.shut_down().await;
+
+    let newer = sqlx::query("INSERT INTO xavantes.migrations (version, name) VALUES (99, 'from the future')");
+    newer.execute(&mut connection).await.unwrap();
+    for error in [shared(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
+        assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
