@@ -1,4 +1,4 @@
-//! Large messages in parts.
+//! Large messages in parts: splitting for the sender, and assembling for the receiver.
 
 use std::marker::PhantomData;
 
@@ -6,11 +6,11 @@ use prost::Message;
 
 use crate::{MAX_PART, Unfit, v1};
 
-/// A message of a stream, which may be a part of a larger one.
+/// A message of a stream that may be a part of a larger message.
 pub trait Parted: Message + Default {
-    /// A message that is a part only.
+    /// Makes a message that carries only a part.
     fn of(part: v1::Part) -> Self;
-    /// The part that it is.
+    /// Takes the part out of the message, if it carries one.
     fn part(&mut self) -> Option<v1::Part>;
 }
 
@@ -44,12 +44,12 @@ impl Parted for v1::Part {
     }
 }
 
-/// A message as it can be sent: itself, or its parts.
+/// Prepares a message for sending: the message itself if it is small, otherwise its parts.
 pub fn pack<M: Parted>(message: M) -> Vec<M> {
     if message.encoded_len() <= MAX_PART { vec![message] } else { split(&message).map(M::of).collect() }
 }
 
-/// The parts of a message, at least one.
+/// Splits a message into parts, at least one.
 pub fn split<M: Message>(message: &M) -> impl Iterator<Item = v1::Part> + use<M> {
     let bytes = bytes::Bytes::from(message.encode_to_vec());
     let count = bytes.len().div_ceil(MAX_PART).max(1);
@@ -59,23 +59,24 @@ pub fn split<M: Message>(message: &M) -> impl Iterator<Item = v1::Part> + use<M>
     })
 }
 
-/// Puts the parts of messages together again, `W` out of those that come as `M`.
+/// Assembles messages of type `W` from their parts.
 #[derive(Debug)]
 pub struct Assembler<W> {
+    /// Parts received so far.
     bytes: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
     whole: PhantomData<W>,
 }
 
 impl<W: Message + Default> Assembler<W> {
-    /// Takes messages of so many bytes at most.
-    pub fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), most, whole: PhantomData }
+    /// Accepts messages of at most `max_bytes` bytes.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), max_bytes, whole: PhantomData }
     }
 
-    /// Adds a part; gives the message when that was its last.
+    /// Adds a part. Returns the message after its last part.
     pub fn add(&mut self, part: v1::Part) -> Result<Option<W>, Unfit> {
-        if self.bytes.len() + part.data.len() > self.most {
+        if self.bytes.len() + part.data.len() > self.max_bytes {
             return Err(Unfit("a message is too large, even in parts"));
         }
         self.bytes.extend_from_slice(&part.data);
@@ -88,12 +89,12 @@ impl<W: Message + Default> Assembler<W> {
 }
 
 impl<M: Parted> Assembler<M> {
-    /// A message as it was before [`pack`]; nothing as long as parts are missing.
+    /// Reverses [`pack`]. Returns `None` while parts are missing.
     pub fn unpack(&mut self, mut message: M) -> Result<Option<M>, Unfit> {
         match message.part() {
             Some(part) => self.add(part),
             None if self.bytes.is_empty() => Ok(Some(message)),
-            None => Err(Unfit("another message between the parts of one")),
+            None => Err(Unfit("another message arrived between the parts of one")),
         }
     }
 }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_comes_out_as_it_went_in() {
+    fn an_assembled_message_equals_the_original() {
         let mut assembler = Assembler::new(64 << 20);
         for size in [0, MAX_PART - 100, MAX_PART, 3 * MAX_PART] {
             let packed = pack(order(size));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_out_of_order_is_refused() {
+    fn messages_that_are_too_large_or_out_of_order_are_refused() {
         let mut assembler = Assembler::<v1::WorkOrder>::new(2 * MAX_PART);
         let verdict: Result<Vec<_>, _> = pack(order(3 * MAX_PART)).into_iter().map(|it| assembler.unpack(it)).collect();
         assert!(verdict.is_err());
