@@ -134,8 +134,8 @@ mod tests {
             self.groups.values_mut().for_each(|group| group.expire(now));
         }
 
-        fn seen(&self, group: &str, now: Duration) -> Vec<(String, u32)> {
-            self.groups[group].groups(now).into_iter().map(|seen| (seen.group, seen.hops)).collect()
+        fn known_groups(&self, group: &str, now: Duration) -> Vec<(String, u32)> {
+            self.groups[group].groups(now).into_iter().map(|known| (known.group, known.hops)).collect()
         }
     }
 
@@ -144,8 +144,8 @@ mod tests {
         let mut world = World::new(&[("a", "b"), ("b", "c"), ("c", "d")]);
         (0..4).for_each(|round| world.round(NOW + Duration::from_secs(round)));
         let now = NOW + Duration::from_secs(3);
-        assert_eq!(world.seen("a", now), [("b".into(), 1), ("c".into(), 2), ("d".into(), 3)]);
-        assert_eq!(world.seen("c", now), [("b".into(), 1), ("d".into(), 1), ("a".into(), 2)]);
+        assert_eq!(world.known_groups("a", now), [("b".into(), 1), ("c".into(), 2), ("d".into(), 3)]);
+        assert_eq!(world.known_groups("c", now), [("b".into(), 1), ("d".into(), 1), ("a".into(), 2)]);
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             world.round(NOW + Duration::from_secs(round));
         }
         let now = NOW + Duration::from_secs(19);
-        assert_eq!(world.seen("a", now), [("b".into(), 1), ("d".into(), 1), ("c".into(), 2)]);
+        assert_eq!(world.known_groups("a", now), [("b".into(), 1), ("d".into(), 1), ("c".into(), 2)]);
     }
 
     #[test]
@@ -167,8 +167,8 @@ mod tests {
             world.round(NOW + Duration::from_secs(round));
         }
         let now = NOW + Duration::from_secs(39);
-        assert_eq!(world.seen("a", now), [("b".into(), 1)]);
-        assert_eq!(world.seen("b", now), [("a".into(), 1)]);
+        assert_eq!(world.known_groups("a", now), [("b".into(), 1)]);
+        assert_eq!(world.known_groups("b", now), [("a".into(), 1)]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use xavantes_repository::{Error, Store};
 use crate::manager::{Manager, clock_ms};
 use crate::options::Options;
 use crate::sources::{self, SourceError};
-use crate::state::PlaceAnswer;
+use crate::state::place_request::PlaceAnswer;
 use crate::{neighbours, replication, timers};
 
 /// The manager sends each node a roster at least at this interval, because rosters carry the free slots.
@@ -59,7 +59,7 @@ impl Service {
         }
         Err(Status::failed_precondition(match state.leader(self.manager.now()) {
             Some(leader) => format!("this manager is a replica; the group is led from {leader}"),
-            None => "this manager is a replica, and nobody leads the group at the moment".into(),
+            None => "this manager is a replica, and no manager leads the group at the moment".into(),
         }))
     }
 

@@ -7,7 +7,7 @@
 //! | `place_request` | the answers to requests for a worker or a coordinator |
 
 mod offers;
-mod place_request;
+pub(crate) mod place_request;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-pub(crate) use self::place_request::PlaceAnswer;
 use crate::federation::Federation;
 use crate::lending::Lending;
 use crate::options::Options;

@@ -6,7 +6,8 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::Role::{ActivityManager, ProcessCoordinator};
 use xavantes_proto::v1::place_request::What::{Coordinator as ForCoordinator, Worker as ForWorker};
 
-use super::{ManagerState, PlaceAnswer, Tick};
+use super::place_request::PlaceAnswer;
+use super::{ManagerState, Tick};
 use crate::options::Options;
 use crate::registry::NODE_LEASE;
 

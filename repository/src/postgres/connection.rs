@@ -91,7 +91,7 @@ impl Retries {
         Self { began: Instant::now() }
     }
 
-    /// Waits before the next attempt. Returns the error if it is permanent or the time is over.
+    /// Waits before the next attempt. Returns the error if it is permanent or the retries took too long.
     pub(super) async fn wait_after(&self, error: sqlx::Error) -> Result<(), Error> {
         if !is_temporary(&error) || self.began.elapsed() > RETRY_TIMEOUT {
             return Err(to_error(error));

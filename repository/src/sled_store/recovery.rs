@@ -1,5 +1,5 @@
-//! Recovery: builds the index from all records when the store opens. Removes the remains of a crash, and tells them
-//! from damage.
+//! Recovery: builds the index from all records when the store opens. Removes the remains of a crash, and
+//! distinguishes them from damage.
 
 use std::collections::HashMap;
 
