@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::debug;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::manager::Manager;
 
@@ -47,7 +47,7 @@ async fn talk(
     let (name, named) = watch::channel(String::new());
     let sending = tokio::spawn(send_summaries(manager.clone(), named, sender));
     let outcome = async {
-        let mut answers = question(client.exchange(ReceiverStream::new(receiver))).await?;
+        let mut answers = call_with_timeout(client.exchange(ReceiverStream::new(receiver))).await?;
         while let Some(received) = tokio::time::timeout(SILENCE_TIMEOUT, answers.message()).await?? {
             let Some(manager) = manager.upgrade() else { return Ok(()) };
             name.send_if_modified(|name| std::mem::replace(name, received.group.clone()) != received.group);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::debug;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{MAX_MESSAGE, question, v1};
+use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, v1};
 
 use crate::manager::Manager;
 use crate::registry::NODE_LEASE;
@@ -37,8 +37,8 @@ async fn receive(
     address: &str,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let client = GroupManagerClient::new(xavantes_proto::connect(address).await?);
-    let mut client = client.max_decoding_message_size(MAX_MESSAGE);
-    let mut states = question(client.follow(v1::FollowRequest { group: group.to_owned() })).await?;
+    let mut client = client.max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let mut states = call_with_timeout(client.follow(v1::FollowRequest { group: group.to_owned() })).await?;
     while let Some(state) = tokio::time::timeout(NODE_LEASE, states.message()).await?? {
         let Some(manager) = manager.upgrade() else { return Ok(()) };
         manager.on_replica_state(position, state);

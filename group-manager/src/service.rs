@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::group_manager_server::GroupManager;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 use xavantes_repository::{Error, Store};
 
 use crate::manager::{Manager, clock_ms};
@@ -108,7 +108,7 @@ async fn send_rosters(manager: Arc<Manager>, node: String, sender: mpsc::Sender<
 async fn borrow(managers: &[String], request: v1::PlaceRequest) -> v1::PlaceResponse {
     for manager in managers {
         match xavantes_proto::connect(manager).await {
-            Ok(channel) => match question(GroupManagerClient::new(channel).place(request.clone())).await {
+            Ok(channel) => match call_with_timeout(GroupManagerClient::new(channel).place(request.clone())).await {
                 Ok(answer) => return answer,
                 Err(status) => debug!(%manager, %status, "a manager of another group refused a request for slots"),
             },

@@ -35,7 +35,7 @@ pub async fn connect_bulk(address: &str) -> Result<Channel, Error> {
 }
 
 /// Awaits the answer to a call for a limited time.
-pub async fn question<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
+pub async fn call_with_timeout<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
     match tokio::time::timeout(CALL_TIMEOUT, call).await {
         Ok(answer) => answer.map(Response::into_inner),
         Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} seconds", CALL_TIMEOUT.as_secs()))),

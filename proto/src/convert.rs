@@ -11,10 +11,10 @@ use crate::v1;
 
 /// An invalid message, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit(pub &'static str);
+pub struct InvalidMessage(pub &'static str);
 
-impl From<Unfit> for tonic::Status {
-    fn from(unfit: Unfit) -> Self {
+impl From<InvalidMessage> for tonic::Status {
+    fn from(unfit: InvalidMessage) -> Self {
         tonic::Status::invalid_argument(unfit.0)
     }
 }
@@ -41,14 +41,14 @@ pub fn value(value: &Value) -> v1::Value {
 }
 
 /// Converts a value from the wire.
-pub fn value_from(value: v1::Value) -> Result<Value, Unfit> {
+pub fn value_from(value: v1::Value) -> Result<Value, InvalidMessage> {
     value_at_depth(value, 0)
 }
 
-fn value_at_depth(value: v1::Value, depth: usize) -> Result<Value, Unfit> {
+fn value_at_depth(value: v1::Value, depth: usize) -> Result<Value, InvalidMessage> {
     use v1::value::Kind;
     if depth > MAX_VALUE_DEPTH {
-        return Err(Unfit("a value nests too deep"));
+        return Err(InvalidMessage("a value nests too deep"));
     }
     Ok(match value.kind {
         None | Some(Kind::Nothing(_)) => Value::Null,
@@ -83,9 +83,9 @@ impl From<&FileRef> for v1::FileReference {
 }
 
 impl TryFrom<v1::FileReference> for FileRef {
-    type Error = Unfit;
+    type Error = InvalidMessage;
 
-    fn try_from(file: v1::FileReference) -> Result<Self, Unfit> {
+    fn try_from(file: v1::FileReference) -> Result<Self, InvalidMessage> {
         let content = file.content.map(|content| {
             Ok(Content {
                 digest: digest_from(&content.digest)?,
@@ -99,8 +99,8 @@ impl TryFrom<v1::FileReference> for FileRef {
 }
 
 /// Converts a digest from the wire.
-pub fn digest_from(bytes: &[u8]) -> Result<Digest, Unfit> {
-    Digest::from_bytes(bytes).ok_or(Unfit("a digest does not have 32 bytes"))
+pub fn digest_from(bytes: &[u8]) -> Result<Digest, InvalidMessage> {
+    Digest::from_bytes(bytes).ok_or(InvalidMessage("a digest does not have 32 bytes"))
 }
 
 impl From<&SharedRef> for v1::SharedReference {
@@ -116,15 +116,15 @@ impl From<&SharedRef> for v1::SharedReference {
 }
 
 impl TryFrom<v1::SharedReference> for SharedRef {
-    type Error = Unfit;
+    type Error = InvalidMessage;
 
-    fn try_from(object: v1::SharedReference) -> Result<Self, Unfit> {
+    fn try_from(object: v1::SharedReference) -> Result<Self, InvalidMessage> {
         let kind = match object.kind() {
             v1::SharedKind::Set => SharedKind::Set,
             v1::SharedKind::List => SharedKind::List,
             v1::SharedKind::Map => SharedKind::Map,
             v1::SharedKind::Counter => SharedKind::Counter,
-            v1::SharedKind::Unspecified => return Err(Unfit("a shared object has no kind")),
+            v1::SharedKind::Unspecified => return Err(InvalidMessage("a shared object has no kind")),
         };
         Ok(Self { kind, home: object.home.into(), id: object.id })
     }

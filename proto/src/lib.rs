@@ -28,43 +28,43 @@ pub mod v1 {
 pub use prost::Message;
 
 pub use attempt::AttemptKey;
-pub use connect::{connect, connect_bulk, question};
+pub use connect::{call_with_timeout, connect, connect_bulk};
 pub use epochs::Epochs;
-pub use parts::{Assembler, Parted, pack, split};
+pub use parts::{Assembler, Multipart, pack, split};
 
-pub use convert::{Unfit, digest_from, method_name, value, value_from};
+pub use convert::{InvalidMessage, digest_from, method_name, value, value_from};
 
 /// Encoded file descriptors of the protocol, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// Upper bound on the bytes of a gRPC message. Larger messages travel in parts.
-pub const MAX_MESSAGE: usize = 16 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Upper bound on the bytes of items that share a message, well below [`MAX_MESSAGE`]. A larger item travels in parts of
+/// Upper bound on the bytes of items that share a message, well below [`MAX_MESSAGE_BYTES`]. A larger item travels in parts of
 /// this size.
-pub const MAX_PART: usize = 8 << 20;
+pub const MAX_PART_BYTES: usize = 8 << 20;
 
 /// Upper bound on the bytes of a job, an answer, and a call of a shared object or its reply.
-pub const MAX_LARGE: usize = 64 << 20;
+pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
 /// Upper bound on the bytes of all results of a process together.
-pub const MAX_WHOLE: usize = 256 << 20;
+pub const MAX_RESULTS_BYTES: usize = 256 << 20;
 
-/// The error text for values that are larger than [`MAX_LARGE`].
+/// The error text for values that are larger than [`MAX_PAYLOAD_BYTES`].
 pub fn too_large(what: &str, size: usize) -> String {
     format!(
         "{what} are too large to be sent: {:.1} MiB, at most {} MiB",
         size as f64 / f64::from(1 << 20),
-        MAX_LARGE >> 20
+        MAX_PAYLOAD_BYTES >> 20
     )
 }
 
-/// Number of items in the next message: as many as fit into [`MAX_PART`] together, at least one.
-pub fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+/// Number of items in the next message: as many as fit into [`MAX_PART_BYTES`] together, at least one.
+pub fn count_fitting(sizes: impl Iterator<Item = usize>) -> usize {
     let mut total = 0;
     let together = sizes.take_while(|size| {
         total += size;
-        total <= MAX_PART
+        total <= MAX_PART_BYTES
     });
     together.count().max(1)
 }
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn a_message_has_all_items_that_fit_and_at_least_one() {
-        assert_eq!(fitting([1, 2, 3].into_iter()), 3);
-        assert_eq!(fitting([MAX_PART - 1, 1, 1].into_iter()), 2);
-        assert_eq!(fitting([2 * MAX_PART, 1].into_iter()), 1);
-        assert_eq!(fitting([1, MAX_PART].into_iter()), 1);
+        assert_eq!(count_fitting([1, 2, 3].into_iter()), 3);
+        assert_eq!(count_fitting([MAX_PART_BYTES - 1, 1, 1].into_iter()), 2);
+        assert_eq!(count_fitting([2 * MAX_PART_BYTES, 1].into_iter()), 1);
+        assert_eq!(count_fitting([1, MAX_PART_BYTES].into_iter()), 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use xavantes_repository::{Store, embedded, in_memory};
+use xavantes_repository::{Store, in_memory, open_sled};
 
 const DURATION: Duration = Duration::from_secs(3);
 
@@ -11,7 +11,7 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be started");
     let directory = tempfile::TempDir::new().expect("a directory can be created");
     runtime.block_on(async {
-        let disk = embedded(directory.path(), "bench").await.expect("the store opens");
+        let disk = open_sled(directory.path(), "bench").await.expect("the store opens");
         println!("{:<10} {:>8} {:>12}", "store", "writers", "appends/s");
         for (name, store) in [("memory", &in_memory()), ("sled", &disk)] {
             for writers in [1, 64] {

@@ -35,12 +35,12 @@ pub fn in_memory() -> Store {
 
 /// Opens the store in a directory of this machine and creates the directory if necessary. One program at a time can
 /// have it open.
-pub async fn embedded(directory: &Path, node: &str) -> Result<Store, Error> {
+pub async fn open_sled(directory: &Path, node: &str) -> Result<Store, Error> {
     Ok(Arc::new(sled_store::SledStore::open(directory, node).await?))
 }
 
 /// Opens the store in a PostgreSQL database that several nodes share. [`migrate`] creates its tables.
-pub async fn shared(url: &str, node: &str) -> Result<Store, Error> {
+pub async fn open_postgres(url: &str, node: &str) -> Result<Store, Error> {
     Ok(Arc::new(postgres::PostgresStore::open(url, node).await?))
 }
 

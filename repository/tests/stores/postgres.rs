@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::Connection;
 use xavantes_repository::testing::Postgres;
-use xavantes_repository::{Error, Store, migrate, shared};
+use xavantes_repository::{Error, Store, migrate, open_postgres};
 
 use crate::suite::{self, text};
 
@@ -31,11 +31,11 @@ async fn claim_some(store: &Store) -> Vec<String> {
 async fn postgres_store_passes_the_suite() {
     let Some(postgres) = Postgres::start() else { return };
     let url = migrated_url(&postgres).await;
-    let store = shared(&url, "node").await.unwrap();
+    let store = open_postgres(&url, "node").await.unwrap();
     suite::run(&store).await;
     let (realm, documents) = (store.realm().to_owned(), store.documents("k").await.unwrap());
     let life = store.load("life").await.unwrap();
-    let other = shared(&url, "other").await.unwrap();
+    let other = open_postgres(&url, "other").await.unwrap();
     assert_eq!(other.realm(), realm);
     assert_eq!(other.documents("k").await.unwrap(), documents);
     assert_eq!(other.list().await.unwrap(), store.list().await.unwrap());
@@ -64,11 +64,11 @@ async fn postgres_store_passes_the_suite() {
 async fn a_restarted_node_claims_its_processes_at_once() {
     let Some(postgres) = Postgres::start() else { return };
     let url = migrated_url(&postgres).await;
-    let former = shared(&url, "node").await.unwrap();
+    let former = open_postgres(&url, "node").await.unwrap();
     let epoch = former.create("p", text("head")).await.unwrap();
     former.append("p", text("one")).await.unwrap();
     // The former store is not shut down, and does not notice the new one.
-    let store = shared(&url, "node").await.unwrap();
+    let store = open_postgres(&url, "node").await.unwrap();
     assert_eq!(store.claim().await.unwrap().gained, ["p"]);
     assert!(matches!(former.append("p", text("two")).await, Err(Error::NotOwned(_))));
     store.append("p", text("two")).await.unwrap();
@@ -85,7 +85,7 @@ fn a_store_with_an_expired_lease_cannot_write() {
     let alive = tokio::runtime::Runtime::new().unwrap();
     let url = alive.block_on(migrated_url(&postgres));
     let a = frozen.block_on(async {
-        let a = shared(&url, "a").await.unwrap();
+        let a = open_postgres(&url, "a").await.unwrap();
         for id in ["p", "q"] {
             a.create(id, text("head")).await.unwrap();
             a.append(id, text("by a")).await.unwrap();
@@ -94,7 +94,7 @@ fn a_store_with_an_expired_lease_cannot_write() {
         a
     });
     let b = alive.block_on(async {
-        let b = shared(&url, "b").await.unwrap();
+        let b = open_postgres(&url, "b").await.unwrap();
         assert_eq!(claim_some(&b).await, ["p"]);
         b.append("p", text("by b")).await.unwrap();
         b
@@ -118,7 +118,7 @@ fn a_store_with_an_expired_lease_cannot_write() {
 async fn a_lease_is_renewed_without_calls() {
     let Some(postgres) = Postgres::start() else { return };
     let url = migrated_url(&postgres).await;
-    let store = shared(&url, "node").await.unwrap();
+    let store = open_postgres(&url, "node").await.unwrap();
     let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
     let mut lease = async || -> String {
         let lease = sqlx::query_scalar("SELECT lease_until::text FROM xavantes.owners WHERE node = 'node'");
@@ -142,8 +142,8 @@ async fn a_lease_is_renewed_without_calls() {
 async fn two_stores_that_claim_at_once_do_not_gain_the_same_process() {
     let Some(postgres) = Postgres::start() else { return };
     let url = migrated_url(&postgres).await;
-    let gone = shared(&url, "gone").await.unwrap();
-    let (b, c) = (shared(&url, "b").await.unwrap(), shared(&url, "c").await.unwrap());
+    let gone = open_postgres(&url, "gone").await.unwrap();
+    let (b, c) = (open_postgres(&url, "b").await.unwrap(), open_postgres(&url, "c").await.unwrap());
     for number in 0..200 {
         gone.create(&format!("{number}"), text("head")).await.unwrap();
     }
@@ -166,12 +166,12 @@ async fn two_stores_that_claim_at_once_do_not_gain_the_same_process() {
 async fn migrations_are_applied_once_and_checked() {
     let Some(postgres) = Postgres::start() else { return };
     let url = postgres.url();
-    let error = shared(&url, "node").await.err().unwrap().to_string();
+    let error = open_postgres(&url, "node").await.err().unwrap().to_string();
     assert!(error.contains("xavantes repository migrate --repository URL"), "{error}");
     let (first, second) = tokio::try_join!(migrate(&url), migrate(&url)).unwrap();
     assert_eq!(first.len() + second.len(), 2, "{first:?} {second:?}");
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
-    shared(&url, "node").await.unwrap().shut_down().await;
+    open_postgres(&url, "node").await.unwrap().shut_down().await;
 
     let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
     let newer = sqlx::query(
@@ -179,12 +179,12 @@ async fn migrations_are_applied_once_and_checked() {
          VALUES (99, 'from the future', true, '', 0)",
     );
     newer.execute(&mut connection).await.unwrap();
-    for error in [shared(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
+    for error in [open_postgres(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
         assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
     }
-    let error = shared("postgres://localhost:1/none", "node").await.err().unwrap();
+    let error = open_postgres("postgres://localhost:1/none", "node").await.err().unwrap();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    let error = shared("no address", "node").await.err().unwrap();
+    let error = open_postgres("no address", "node").await.err().unwrap();
     assert!(matches!(error, Error::Broken(_)), "{error:?}");
 }
 
@@ -203,13 +203,13 @@ async fn a_database_of_a_former_version_keeps_working() {
     for statements in [history, tables, epochs] {
         sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
     }
-    let store = shared(&url, "node").await.unwrap();
+    let store = open_postgres(&url, "node").await.unwrap();
     store.create("p", text("head")).await.unwrap();
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
     store.append("p", text("record")).await.unwrap();
     let realm = store.realm().to_owned();
     store.shut_down().await;
-    let store = shared(&url, "node").await.unwrap();
+    let store = open_postgres(&url, "node").await.unwrap();
     assert_eq!(store.realm(), realm);
     assert_eq!(store.claim().await.unwrap().gained, ["p"]);
     assert_eq!(store.load("p").await.unwrap().records, [text("record")]);
@@ -217,7 +217,7 @@ async fn a_database_of_a_former_version_keeps_working() {
 
     let newer = sqlx::query("INSERT INTO xavantes.migrations (version, name) VALUES (99, 'from the future')");
     newer.execute(&mut connection).await.unwrap();
-    for error in [shared(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
+    for error in [open_postgres(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
         assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
     }
 }
@@ -226,7 +226,7 @@ async fn a_database_of_a_former_version_keeps_working() {
 async fn a_database_restart_neither_loses_nor_repeats_records() {
     let Some(mut postgres) = Postgres::start() else { return };
     let url = migrated_url(&postgres).await;
-    let store = shared(&url, "node").await.unwrap();
+    let store = open_postgres(&url, "node").await.unwrap();
     let mut writers = tokio::task::JoinSet::new();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     for writer in 0..8 {
@@ -292,12 +292,12 @@ async fn connections_are_encrypted_and_check_the_certificate() {
         format!("postgres://postgres@localhost:{port}/{database}?{options}")
     };
     let right = url("right.pem", &certified.cert.pem());
-    let store = shared(&right, "node").await.unwrap();
+    let store = open_postgres(&right, "node").await.unwrap();
     store.create("p", text("head")).await.unwrap();
     let mut connection = sqlx::PgConnection::connect(&right).await.unwrap();
     let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
     assert!(sqlx::query_scalar::<_, bool>(encrypted).fetch_one(&mut connection).await.unwrap());
-    let refused = shared(&url("wrong.pem", &other.cert.pem()), "node")
+    let refused = open_postgres(&url("wrong.pem", &other.cert.pem()), "node")
         .await
         .err()
         .expect("the certificate belongs to another server");

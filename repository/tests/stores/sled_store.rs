@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use xavantes_repository::{Error, Journal, Store, embedded};
+use xavantes_repository::{Error, Journal, Store, open_sled};
 
 use crate::suite::{self, noise, text};
 
 async fn open(directory: &Path) -> Store {
-    embedded(directory, "node").await.unwrap()
+    open_sled(directory, "node").await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,7 @@ async fn sled_store_passes_the_suite() {
     let listed = store.list().await.unwrap();
     suite::calls_fail_after_shut_down(&store).await;
 
-    let store = embedded(directory.path(), "renamed").await.unwrap();
+    let store = open_sled(directory.path(), "renamed").await.unwrap();
     assert_eq!(store.realm(), realm);
     assert_eq!(store.documents("k").await.unwrap(), documents);
     assert_eq!(store.list().await.unwrap(), listed);
@@ -78,7 +78,7 @@ async fn pages_stay_in_the_log_and_blobs_are_removed_with_their_records() {
 async fn a_directory_has_one_user_at_a_time() {
     let directory = TempDir::new().unwrap();
     let store = open(directory.path()).await;
-    let error = embedded(directory.path(), "other").await.err().unwrap().to_string();
+    let error = open_sled(directory.path(), "other").await.err().unwrap().to_string();
     assert!(error.contains("is in use by another node"), "{error}");
     assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
     store.create("still works", text("head")).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_directory_has_one_user_at_a_time() {
 async fn a_directory_with_a_newer_format_is_not_changed() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("format"), "2\n").unwrap();
-    let error = embedded(directory.path(), "node").await.err().unwrap().to_string();
+    let error = open_sled(directory.path(), "node").await.err().unwrap().to_string();
     assert!(error.contains("has format 2") && error.contains("newer"), "{error}");
     let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names, ["format"]);
