@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracing::warn;
-use xavantes_proto::{MAX_LARGE, MAX_PART, Message, v1};
+use xavantes_proto::{MAX_PART_BYTES, MAX_PAYLOAD_BYTES, Message, v1};
 
 use crate::books::Key;
 
@@ -26,7 +26,7 @@ const PIECE: usize = 1 << 20;
 const HEADER: usize = 12;
 const MARK: [u8; 4] = *b"\xabans";
 /// No record is larger.
-const LARGEST: usize = MAX_LARGE + MAX_PART;
+const LARGEST: usize = MAX_PAYLOAD_BYTES + MAX_PART_BYTES;
 
 const ANSWER: u8 = 1;
 const FORGOTTEN: u8 = 2;

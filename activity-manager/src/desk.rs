@@ -13,7 +13,7 @@ use tracing::{debug, info};
 use xavantes_model::definition::{ActivityCode, ActivityType, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::v1::{refusal_reason, requirement};
-use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value_from};
+use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
 
 use crate::admission::{Room, unmet};
 use crate::answers::{Answers, Record};
@@ -401,7 +401,7 @@ impl Desk {
     fn answer(&self, key: &Key, outcome: v1::answer::Outcome) -> v1::Answer {
         let answer = key.answer(outcome);
         let size = answer.encoded_len();
-        if size <= MAX_LARGE {
+        if size <= MAX_PAYLOAD_BYTES {
             return answer;
         }
         let failure = v1::Failure {
@@ -427,7 +427,7 @@ impl Desk {
     /// A running attempt calls a shared object; blocks until the answer is here.
     pub fn call(self: &Arc<Self>, job: &Job, call: v1::SharedCall) -> Result<Value, String> {
         let size = call.encoded_len();
-        if size > MAX_LARGE {
+        if size > MAX_PAYLOAD_BYTES {
             return Err(too_large("the arguments", size));
         }
         let (answer, answered) = blocking::channel();

@@ -103,7 +103,7 @@ impl Outgoing {
             1
         } else {
             let together = self.batch.iter().take_while(|report| !report.alone());
-            xavantes_proto::fitting(together.map(Report::size))
+            xavantes_proto::count_fitting(together.map(Report::size))
         };
         Some(message(self.batch.drain(..count)))
     }

@@ -14,7 +14,7 @@ use xavantes_files::{Fetcher, Sources};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
-use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, pack, v1};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
 
 use crate::books::Stream;
 use crate::desk::Desk;
@@ -139,7 +139,8 @@ impl ActivityManager for Service {
     type WorkStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
     async fn work(&self, request: Request<Streaming<v1::WorkOrder>>) -> Result<Response<Self::WorkStream>, Status> {
-        let mut orders = Orders { stream: request.into_inner(), parts: Assembler::new(MAX_LARGE + MAX_PART) };
+        let mut orders =
+            Orders { stream: request.into_inner(), parts: Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES) };
         let mut first = orders.next().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
         if [&hello.group, &hello.node, &hello.realm].iter().any(|name| name.len() > LONGEST_NAME) {

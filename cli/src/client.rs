@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::Exit;
 use crate::args::{
@@ -97,7 +97,7 @@ async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessSt
     loop {
         let mut asking = client.clone();
         let watched = async {
-            let mut changes = question(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
+            let mut changes = call_with_timeout(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
             loop {
                 tokio::select! {
                     status = changes.message() => match status? {
@@ -120,7 +120,7 @@ async fn end_of(client: &mut Coordinator, process: &str) -> Result<v1::ProcessSt
 
 /// Tells once why a process does not go on, if it waits for a worker that is not there.
 async fn tell_why(client: &mut Coordinator, process: &str, told: &mut Option<v1::WaitReason>) {
-    let shown = question(client.show(v1::ShowRequest { path: process.to_owned(), depth: LOOK_DEPTH })).await;
+    let shown = call_with_timeout(client.show(v1::ShowRequest { path: process.to_owned(), depth: LOOK_DEPTH })).await;
     let Some(root) = shown.ok().and_then(|shown| shown.element) else { return };
     let mut open = vec![&root];
     while let Some(element) = open.pop() {
@@ -138,7 +138,7 @@ async fn tell_why(client: &mut Coordinator, process: &str, told: &mut Option<v1:
 pub(crate) async fn results_of(client: &mut Coordinator, process: String) -> Result<v1::ResultsResponse, Exit> {
     let refused = |status| refused(&status);
     let mut parts = ask(client.results(v1::ResultsRequest { process })).await?;
-    let mut whole = xavantes_proto::Assembler::new(xavantes_proto::MAX_WHOLE);
+    let mut whole = xavantes_proto::Assembler::new(xavantes_proto::MAX_RESULTS_BYTES);
     while let Some(part) = parts.message().await.map_err(refused)? {
         if let Some(answer) = whole.add(part).map_err(|unfit| refused(unfit.into()))? {
             return Ok(answer);
@@ -221,7 +221,7 @@ async fn wait(grid: &GridArgs, processes: Vec<String>, format: Format) -> Result
 async fn list(arguments: &ListArgs, format: Format) -> Result<Exit, Exit> {
     let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     repeat(arguments.watch, async || {
-        let processes = question(client.list(v1::ListRequest {})).await?.processes;
+        let processes = call_with_timeout(client.list(v1::ListRequest {})).await?.processes;
         let shown = match format {
             Format::Text => show::list(&processes),
             Format::Json => {
@@ -237,7 +237,7 @@ async fn element(arguments: &ShowArgs, depth: u32, format: Format) -> Result<Exi
     let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     repeat(arguments.watch, async || {
         let request = v1::ShowRequest { path: arguments.path.clone(), depth };
-        let element = question(client.show(request)).await?.element.unwrap_or_default();
+        let element = call_with_timeout(client.show(request)).await?.element.unwrap_or_default();
         let shown = match (format, depth) {
             (Format::Json, _) => show::element_json(&element).to_string(),
             (Format::Text, 0) => show::element_text(&element),
@@ -323,7 +323,7 @@ async fn logs(arguments: LogsArgs, format: Format) -> Result<Exit, Exit> {
 /// Whether there is, or will be, another attempt of an activity after this one.
 async fn is_tried_again(client: &mut Coordinator, path: &str, attempt: u32) -> bool {
     loop {
-        let shown = question(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
+        let shown = call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
         let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };
         match element.condition() {
             _ if element.attempts > attempt => return true,
@@ -352,9 +352,9 @@ async fn forget(arguments: ForgetArgs) -> Result<Exit, Exit> {
 async fn explain(arguments: &PathArgs, format: Format) -> Result<Exit, Exit> {
     let mut client = grid::coordinator(&arguments.grid.coordinator).await?;
     let path = arguments.path.clone();
-    let shown = question(client.show(v1::ShowRequest { path: path.clone(), depth: 0 })).await;
+    let shown = call_with_timeout(client.show(v1::ShowRequest { path: path.clone(), depth: 0 })).await;
     let element = shown.ok().and_then(|shown| shown.element);
-    let explained = match question(client.explain(v1::ExplainRequest { path, hops: 0 })).await {
+    let explained = match call_with_timeout(client.explain(v1::ExplainRequest { path, hops: 0 })).await {
         Ok(explained) => Some(explained),
         Err(status) if element.is_none() || status.code() != Code::InvalidArgument => return Err(refused(&status)),
         Err(_) => None,

@@ -11,7 +11,7 @@ use crate::report::complain;
 pub(crate) type Coordinator = ProcessCoordinatorClient<Channel>;
 
 pub(crate) async fn coordinator(address: &str) -> Result<Coordinator, Exit> {
-    let most = xavantes_proto::MAX_MESSAGE;
+    let most = xavantes_proto::MAX_MESSAGE_BYTES;
     let client = ProcessCoordinatorClient::new(channel(address).await?);
     Ok(client.max_decoding_message_size(most).max_encoding_message_size(most))
 }
@@ -31,7 +31,7 @@ pub(crate) async fn channel(address: &str) -> Result<Channel, Exit> {
 
 /// The answer to a question; if there is none, that has been told.
 pub(crate) async fn ask<T>(asked: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Exit> {
-    xavantes_proto::question(asked).await.map_err(|status| refused(&status))
+    xavantes_proto::call_with_timeout(asked).await.map_err(|status| refused(&status))
 }
 
 /// Whether it is not the grid that says so, but the line to it.

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use xavantes_node::{Config, Node, unfinished};
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::Exit;
 use crate::args::{Format, RunArgs};
@@ -183,7 +183,7 @@ async fn follow(
             display.on_cancel();
             let action = Some(v1::steer_request::Action::Cancel(v1::Nothing {}));
             // It may have ended in this moment, or be ending already.
-            let _ = question(client.steer(v1::SteerRequest { path: process.to_owned(), action })).await;
+            let _ = call_with_timeout(client.steer(v1::SteerRequest { path: process.to_owned(), action })).await;
             cancel_at.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
         }
     }
@@ -253,7 +253,7 @@ impl Display {
         tokio::spawn(async move {
             while !sender.is_closed() {
                 let request = v1::ShowRequest { path: path.clone(), depth: LOOK_DEPTH };
-                if let Ok(v1::ShowResponse { element: Some(element) }) = question(client.show(request)).await {
+                if let Ok(v1::ShowResponse { element: Some(element) }) = call_with_timeout(client.show(request)).await {
                     let _ = sender.send(element).await;
                 }
                 tokio::time::sleep(LOOK_EVERY).await;

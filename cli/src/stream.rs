@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value as Json, json};
-use xavantes_proto::{Assembler, MAX_WHOLE, v1, value_from};
+use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, v1, value_from};
 
 use crate::Exit;
 use crate::args::Format;
@@ -45,7 +45,7 @@ pub(crate) async fn stream(
     format: Format,
 ) -> Result<Exit, Exit> {
     let mut parts = ask(client.outputs(v1::OutputsRequest { process: process.to_owned(), exact: false })).await?;
-    let mut whole = Assembler::<v1::Output>::new(MAX_WHOLE);
+    let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
     let mut exit = Exit::Success;
     while let Some(part) = parts.message().await.map_err(|status| refused(&status))? {
         let Some(mut output) = whole.add(part).map_err(|unfit| refused(&unfit.into()))? else { continue };

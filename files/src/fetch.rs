@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 use tracing::debug;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{MAX_MESSAGE, connect_bulk, v1};
+use xavantes_proto::{MAX_MESSAGE_BYTES, connect_bulk, v1};
 
 use crate::Error;
 use crate::manifest::Manifest;
@@ -217,7 +217,7 @@ impl Fetcher {
 
     async fn ask_one(&self, giver: &Giver<'_>, digest: Digest) -> Result<(), Trouble> {
         let holder = giver.address;
-        let mut client = FilesClient::new(self.channel(holder).await?).max_decoding_message_size(MAX_MESSAGE);
+        let mut client = FilesClient::new(self.channel(holder).await?).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let offset = self.0.store.offset(&digest);
         let Through { holders, relays } = giver.through.unwrap_or_default();
         let addresses = |list: &[Arc<str>]| list.iter().map(|address| address.to_string()).collect();

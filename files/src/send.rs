@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::{Content, FileRef};
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::take::{Workplace, digest_of};
 use crate::{CHUNK, Error};
@@ -113,7 +113,7 @@ impl Sender {
         let (mut best, mut tries) = (None, 0);
         loop {
             let request = v1::OffsetRequest { digest: object.digest.0.to_vec() };
-            let there = question(self.client.offset(request)).await?;
+            let there = call_with_timeout(self.client.offset(request)).await?;
             if best.is_none() {
                 self.sent.fetch_add(there.offset, Ordering::Relaxed);
             }

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use xavantes_model::digest::Digest;
 use xavantes_model::path::{check_path, in_source};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{connect, question, v1};
+use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::manifest::{Entry, EntryKind, Manifest};
 use crate::store::Store;
@@ -182,7 +182,8 @@ impl Sources {
         let mut answered = false;
         for manager in &self.0.managers {
             let Ok(channel) = connect(manager).await else { continue };
-            let asked = question(GroupManagerClient::new(channel).list_sources(v1::ListSourcesRequest {})).await;
+            let asked =
+                call_with_timeout(GroupManagerClient::new(channel).list_sources(v1::ListSourcesRequest {})).await;
             if let Ok(mut answer) = asked {
                 answered = true;
                 if let Some(place) = answer.sources.remove(name) {

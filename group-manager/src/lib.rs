@@ -1,41 +1,43 @@
-//! The group manager: knows which machines of a group are available, and what other groups have to offer.
+//! The group manager: knows the available machines of its group and the offers of other groups.
 //!
-//! Pure, with time passed in:
+//! Pure modules, with the time passed in:
 //!
-//! | file | is about |
+//! | module | is about |
 //! |---|---|
-//! | `registry` | the nodes, their roles and load |
-//! | `federation` | what is heard of other groups |
-//! | `placement` | where something can run |
-//! | `lending` | slots that other groups may use for a while |
+//! | `registry` | the nodes of the group, their roles and load |
+//! | `federation` | the summaries of other groups |
+//! | `placement` | the rule that chooses where work runs |
+//! | `lending` | slots that other groups borrow for a while |
 //! | `succession` | which of the managers leads, in which epoch |
-//! | `books` | all of it together, as one manager knows it |
+//! | `state` | all of it together, as one manager knows it |
 //!
-//! The shell around it:
+//! Tasks and services around them:
 //!
-//! | file | is about |
+//! | module | is about |
 //! |---|---|
-//! | `service` | nodes join and beat; everybody hears of changes |
-//! | `following` | the other managers of the group, which hear all that the leader knows |
-//! | `neighbours` | managers of adjacent groups |
-//! | `keeping` | what is kept in the repository |
+//! | `service` | the gRPC calls of nodes, coordinators, clients and other managers |
+//! | `sources` | which data sources may be added |
+//! | `manager` | the state of a running manager, shared by calls and tasks |
+//! | `timers` | the periodic work of a manager |
+//! | `replication` | the other managers of the group, which replicate the state of the leader |
+//! | `neighbours` | the managers of adjacent groups |
+//! | `persistence` | the document of the group in the repository |
+//! | `options` | the settings of a manager |
 
-mod books;
 mod federation;
-mod following;
-mod keeping;
 mod lending;
+mod manager;
 mod neighbours;
 mod options;
+mod persistence;
 mod placement;
 mod registry;
+mod replication;
 mod service;
+mod sources;
+mod state;
 mod succession;
+mod timers;
 
-pub use federation::{Federation, MAX_AGE, MAX_HOPS};
-pub use lending::{Borrower, Candidate, LENT_FOR, Lending};
 pub use options::Options;
-pub use placement::{Own, Place, What, place};
-pub use registry::{LEASE, Registry};
 pub use service::Service;
-pub use succession::Succession;

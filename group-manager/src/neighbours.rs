@@ -1,4 +1,4 @@
-//! Adjacent groups' managers, with whom summaries are exchanged.
+//! The exchange of summaries with the managers of adjacent groups.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -7,79 +7,81 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::debug;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
-use crate::service::Shared;
+use crate::manager::Manager;
 
-const TELL_EVERY: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_secs(1);
-/// A neighbour that tells nothing for so long is not there.
-const SILENCE: Duration = Duration::from_secs(5);
+/// Interval at which a manager sends its summaries.
+const SEND_INTERVAL: Duration = Duration::from_secs(1);
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// A neighbour that sends nothing for this long counts as lost.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Exchanges summaries with an adjacent group, for as long as this manager lives: with the manager at this address, or,
-/// while that one is not there or does not lead, with one that it named as another manager of its group.
-pub(crate) async fn exchange(shared: Weak<Shared>, configured: String) {
+/// Exchanges summaries with an adjacent group until this manager is dropped. Talks to the manager at the configured
+/// address. While that one cannot be reached or does not lead, tries the other managers that it named.
+pub(crate) async fn exchange(manager: Weak<Manager>, configured: String) {
     for turn in 0.. {
-        let Some(others) = shared.upgrade().map(|it| it.books().adjacent.get(&configured).cloned()) else { return };
+        let Some(others) = manager.upgrade().map(|it| it.state().adjacent.get(&configured).cloned()) else { return };
         let others = others.unwrap_or_default();
         let turn = turn % (others.len() + 1);
         let address = if turn == 0 { &configured } else { &others[turn - 1] };
-        match talk(&shared, &configured, address, !others.is_empty()).await {
-            Ok(()) => debug!(address, "the adjacent group is not led from here"),
-            Err(error) => debug!(address, %error, "the adjacent group is not there"),
+        match talk(&manager, &configured, address, !others.is_empty()).await {
+            Ok(()) => debug!(address, "this manager does not lead the adjacent group"),
+            Err(error) => debug!(address, %error, "cannot reach the adjacent group"),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RECONNECT_INTERVAL).await;
     }
 }
 
-/// Talks to a manager as long as it is there, and leads if there are others that might.
+/// Exchanges summaries with one manager until the connection breaks. Also ends if that manager does not lead and the
+/// group has other managers.
 async fn talk(
-    shared: &Weak<Shared>,
+    manager: &Weak<Manager>,
     configured: &str,
     address: &str,
-    others: bool,
+    has_others: bool,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await?);
     let (sender, receiver) = mpsc::channel(1);
-    // Whom we talk to is only known when they answer; until then nothing is held back.
+    // The name of the neighbour is unknown before its first answer. Until then no summary is left out.
     let (name, named) = watch::channel(String::new());
-    let telling = tokio::spawn(tell(shared.clone(), named, sender));
+    let sending = tokio::spawn(send_summaries(manager.clone(), named, sender));
     let outcome = async {
-        let mut news = question(client.exchange(ReceiverStream::new(receiver))).await?;
-        while let Some(heard) = tokio::time::timeout(SILENCE, news.message()).await?? {
-            let Some(shared) = shared.upgrade() else { return Ok(()) };
-            name.send_if_modified(|name| std::mem::replace(name, heard.group.clone()) != heard.group);
-            // Whoever does not lead tells nothing.
-            match heard.summaries.iter().find(|it| it.group == heard.group) {
-                None if others => return Ok(()),
-                // The first is the one that speaks.
+        let mut answers = call_with_timeout(client.exchange(ReceiverStream::new(receiver))).await?;
+        while let Some(received) = tokio::time::timeout(SILENCE_TIMEOUT, answers.message()).await?? {
+            let Some(manager) = manager.upgrade() else { return Ok(()) };
+            name.send_if_modified(|name| std::mem::replace(name, received.group.clone()) != received.group);
+            // Only a leader sends the summary of its own group.
+            match received.summaries.iter().find(|it| it.group == received.group) {
+                None if has_others => return Ok(()),
+                // The sender is the first of the managers.
                 Some(own) if address == configured => {
                     let others = own.managers.iter().skip(1).cloned().collect();
-                    shared.books().adjacent.insert(configured.to_owned(), others);
+                    manager.state().adjacent.insert(configured.to_owned(), others);
                 }
                 _ => {}
             }
-            shared.hear(heard);
+            manager.on_summaries(received);
         }
         Ok(())
     }
     .await;
-    telling.abort();
+    sending.abort();
     outcome
 }
 
-/// Tells a neighbour what is known, every second, until it has gone.
-pub(crate) async fn tell(
-    shared: Weak<Shared>,
+/// Sends summaries to a neighbour until it disconnects.
+pub(crate) async fn send_summaries(
+    manager: Weak<Manager>,
     neighbour: watch::Receiver<String>,
     sender: mpsc::Sender<v1::GroupSummaries>,
 ) {
-    let mut ticks = tokio::time::interval(TELL_EVERY);
+    let mut ticks = tokio::time::interval(SEND_INTERVAL);
     loop {
         ticks.tick().await;
         let name = neighbour.borrow().clone();
-        let Some(news) = shared.upgrade().map(|shared| shared.summaries(&name)) else { return };
-        if sender.send(news).await.is_err() {
+        let Some(summaries) = manager.upgrade().map(|manager| manager.summaries_for(&name)) else { return };
+        if sender.send(summaries).await.is_err() {
             return;
         }
     }

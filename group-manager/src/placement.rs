@@ -1,56 +1,55 @@
-//! Where something can run: the rule of the grid, as a function of what is known.
+//! The rule that chooses where work runs, as a pure function.
 //!
-//! The own group comes first. A foreign worker only if the own group has no free worker; a foreign coordinator if the
-//! own group has no free coordinator or no free worker, and then in a group that has free workers, so that what
-//! depends on each other stays close together.
+//! The local group comes first. A worker is chosen from another group only if the local group has no free slot. A
+//! coordinator is chosen from another group if the local group has no other coordinator or no free slot, and only from a
+//! group with free slots, so that a subtree and its activities stay close together.
 
 use xavantes_proto::v1;
 
-/// What is looked for.
+/// The kind of node that a coordinator asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// A slot for an activity.
+pub(crate) enum Wanted {
+    /// A worker with a slot for an activity.
     Worker,
-    /// Somebody to interpret a subtree.
+    /// A coordinator that interprets a subtree.
     Coordinator,
 }
 
-/// What the own group has.
+/// Free capacity of the local group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Own {
-    /// Slots that are free.
-    pub free_slots: u32,
-    /// Coordinators besides the one that asks.
-    pub coordinators: u32,
+pub(crate) struct LocalCapacity {
+    pub(crate) free_slots: u32,
+    /// Coordinators other than the one that asks.
+    pub(crate) other_coordinators: u32,
 }
 
-/// Where it can run.
+/// The group that the rule chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// In the own group.
-    Own,
-    /// In that group.
+pub(crate) enum Placement {
+    Local,
+    /// The group with this name.
     Foreign(String),
-    /// Nowhere now.
-    Wait,
+    /// No group has free capacity now.
+    Nowhere,
 }
 
-/// Applies the rule. `foreign` are the other groups, the nearest first.
-pub fn place(what: What, own: Own, foreign: &[v1::GroupSummary]) -> Place {
-    let own_fits = match what {
-        What::Worker => own.free_slots > 0,
-        What::Coordinator => own.free_slots > 0 && own.coordinators > 0,
+/// Applies the rule.
+pub(crate) fn choose_group(wanted: Wanted, local: LocalCapacity, foreign: &[v1::GroupSummary]) -> Placement {
+    let local_fits = match wanted {
+        Wanted::Worker => local.free_slots > 0,
+        Wanted::Coordinator => local.free_slots > 0 && local.other_coordinators > 0,
     };
-    if own_fits {
-        return Place::Own;
+    if local_fits {
+        return Placement::Local;
     }
-    let fits =
-        |group: &&v1::GroupSummary| group.free_slots > 0 && (what == What::Worker || !group.coordinators.is_empty());
-    // The nearest; among those the one with the most to offer.
+    let fits = |group: &&v1::GroupSummary| {
+        group.free_slots > 0 && (wanted == Wanted::Worker || !group.coordinators.is_empty())
+    };
+    // The nearest groups; among those the one with the most free slots.
     let nearest = foreign.iter().filter(fits).map(|group| group.hops).min();
     let best =
         foreign.iter().filter(fits).filter(|group| Some(group.hops) == nearest).max_by_key(|group| group.free_slots);
-    best.map_or(Place::Wait, |group| Place::Foreign(group.group.clone()))
+    best.map_or(Placement::Nowhere, |group| Placement::Foreign(group.group.clone()))
 }
 
 #[cfg(test)]
@@ -63,35 +62,35 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_of_the_grid() {
-        use What::{Coordinator, Worker};
-        let own = |free_slots, coordinators| Own { free_slots, coordinators };
-        let foreign = |name: &str| Place::Foreign(name.into());
+    fn the_rule_prefers_the_local_group_and_then_near_groups_with_free_slots() {
+        use Wanted::{Coordinator, Worker};
+        let local = |free_slots, other_coordinators| LocalCapacity { free_slots, other_coordinators };
+        let foreign = |name: &str| Placement::Foreign(name.into());
         let near = group("near", 1, 2, 1);
         let busy = group("busy", 1, 0, 3);
         let headless = group("headless", 1, 9, 0);
         let far = group("far", 3, 50, 4);
-        for (what, own, others, expected) in [
-            // The own group first.
-            (Worker, own(1, 0), vec![near.clone()], Place::Own),
-            (Coordinator, own(1, 1), vec![near.clone()], Place::Own),
-            // A foreign worker only if the own group has none that is free.
-            (Worker, own(0, 5), vec![near.clone()], foreign("near")),
-            // A foreign coordinator if the own group has no free coordinator …
-            (Coordinator, own(4, 0), vec![near.clone()], foreign("near")),
-            // … or no free worker.
-            (Coordinator, own(0, 3), vec![near.clone()], foreign("near")),
-            // In a group that has free workers, and somebody to coordinate.
-            (Coordinator, own(0, 0), vec![busy.clone(), far.clone()], foreign("far")),
-            (Coordinator, own(0, 0), vec![headless.clone(), far.clone()], foreign("far")),
-            (Worker, own(0, 0), vec![busy.clone(), headless.clone()], foreign("headless")),
-            // The nearest, then the one with the most room.
-            (Worker, own(0, 0), vec![near.clone(), headless, far], foreign("headless")),
-            // Nothing anywhere.
-            (Worker, own(0, 0), vec![busy.clone()], Place::Wait),
-            (Coordinator, own(0, 1), vec![], Place::Wait),
+        for (wanted, local, others, expected) in [
+            // The local group comes first.
+            (Worker, local(1, 0), vec![near.clone()], Placement::Local),
+            (Coordinator, local(1, 1), vec![near.clone()], Placement::Local),
+            // A foreign worker only if the local group has no free slot.
+            (Worker, local(0, 5), vec![near.clone()], foreign("near")),
+            // A foreign coordinator if the local group has no other coordinator …
+            (Coordinator, local(4, 0), vec![near.clone()], foreign("near")),
+            // … or no free slot.
+            (Coordinator, local(0, 3), vec![near.clone()], foreign("near")),
+            // Only groups with free slots and, for a coordinator, with coordinators.
+            (Coordinator, local(0, 0), vec![busy.clone(), far.clone()], foreign("far")),
+            (Coordinator, local(0, 0), vec![headless.clone(), far.clone()], foreign("far")),
+            (Worker, local(0, 0), vec![busy.clone(), headless.clone()], foreign("headless")),
+            // The nearest group, then the one with the most free slots.
+            (Worker, local(0, 0), vec![near.clone(), headless, far], foreign("headless")),
+            // No group has free slots.
+            (Worker, local(0, 0), vec![busy.clone()], Placement::Nowhere),
+            (Coordinator, local(0, 1), vec![], Placement::Nowhere),
         ] {
-            assert_eq!(place(what, own, &others), expected, "{what:?} {own:?} {others:?}");
+            assert_eq!(choose_group(wanted, local, &others), expected, "{wanted:?} {local:?} {others:?}");
         }
     }
 }

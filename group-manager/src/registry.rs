@@ -1,85 +1,102 @@
-//! The nodes of a group. A node that is silent for a lease is gone, and one that speaks again is back. Whoever begins
-//! to lead with what it was told, or remembers, gives each node a lease to speak.
+//! The nodes of a group. A node without a heartbeat for the duration of a lease is lost; its next heartbeat brings it
+//! back. A manager that begins to lead gives each node that it knows from elsewhere a lease for its first heartbeat.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use crate::lending::Candidate;
-use crate::placement::Own;
+use crate::lending::LendableWorker;
+use crate::placement::LocalCapacity;
 
-/// A node that is silent for so long is gone.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// A node without a heartbeat for this long is lost. So is a manager of the group without a message.
+pub(crate) const NODE_LEASE: Duration = Duration::from_secs(3);
 
-/// The nodes of one group. Times count from some beginning that the caller chose.
+/// The nodes of one group. Times count from a beginning that the caller chose.
 #[derive(Debug, Clone, Default)]
-pub struct Registry {
-    nodes: BTreeMap<String, Entry>,
+pub(crate) struct Registry {
+    /// By name.
+    nodes: BTreeMap<String, RegisteredNode>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct RegisteredNode {
+    /// Last heartbeat.
     heartbeat: v1::Heartbeat,
-    /// When it was heard, or when it was learned of that it had been silent for some time.
-    learned: Duration,
-    silent: Duration,
-    /// It is gone if nothing is heard of it until then.
-    until: Duration,
-    /// An administrator wants it to drain.
+    /// Time at which this manager received the heartbeat, from the node or from another manager.
+    received: Duration,
+    /// Age of the heartbeat when this manager received it.
+    age_when_received: Duration,
+    /// The node is lost if its next heartbeat does not arrive before this time.
+    lease_until: Duration,
+    /// An administrator wants the node to drain.
     drain: bool,
-    /// It spoke to this manager, in this life.
-    heard: bool,
+    /// The node itself sent the heartbeat to this manager.
+    direct: bool,
 }
 
-impl Entry {
+impl RegisteredNode {
+    /// Time since the last heartbeat.
     fn silent(&self, now: Duration) -> Duration {
-        self.silent.saturating_add(now.saturating_sub(self.learned))
+        self.age_when_received.saturating_add(now.saturating_sub(self.received))
     }
 
-    fn drains(&self) -> bool {
+    fn is_draining(&self) -> bool {
         self.drain || self.heartbeat.draining
     }
 }
 
 impl Registry {
-    /// A node beats; true if that changes what others must know.
-    pub fn beat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> bool {
+    /// Registers a heartbeat. Returns whether all nodes must learn about a change.
+    pub(crate) fn on_heartbeat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> bool {
         let Some(node) = heartbeat.node.as_ref().filter(|node| !node.name.is_empty()) else { return false };
         let name = node.name.clone();
         let old = self.nodes.get(&name);
-        // One that was started again is not the one that was to drain.
+        // A restart ends the wish to drain.
         let drain = old.is_some_and(|old| old.drain && old.heartbeat.life == heartbeat.life);
         let changed = old.is_none_or(|old| {
             old.heartbeat.node != heartbeat.node || old.heartbeat.draining != heartbeat.draining || old.drain != drain
         });
-        let entry = Entry { heartbeat, learned: now, silent: Duration::ZERO, until: now + LEASE, drain, heard: true };
+        let entry = RegisteredNode {
+            heartbeat,
+            received: now,
+            age_when_received: Duration::ZERO,
+            lease_until: now + NODE_LEASE,
+            drain,
+            direct: true,
+        };
         self.nodes.insert(name, entry);
         changed
     }
 
-    /// Where another node is that has this name, and spoke here within a lease.
-    pub fn taken(&self, node: &v1::NodeDescription, now: Duration) -> Option<&str> {
-        let entry = self.nodes.get(&node.name).filter(|entry| entry.heard && entry.silent(now) < LEASE)?;
+    /// Address of another node that has the name of this node and sent a heartbeat to this manager within a lease.
+    pub(crate) fn conflicting_address(&self, node: &v1::NodeDescription, now: Duration) -> Option<&str> {
+        let entry = self.nodes.get(&node.name).filter(|entry| entry.direct && entry.silent(now) < NODE_LEASE)?;
         let other = entry.heartbeat.node.as_ref().map(|other| other.address.as_str());
         other.filter(|address| *address != node.address)
     }
 
-    /// The nodes that another manager knows, or this one knew before it started; all have a lease to speak.
-    pub fn learn(nodes: Vec<v1::KnownNode>, now: Duration) -> Self {
+    /// The nodes that another manager sent or the repository holds. All get a lease for their first heartbeat.
+    pub(crate) fn from_wire(nodes: Vec<v1::KnownNode>, now: Duration) -> Self {
         let mut registry = Self::default();
         for known in nodes {
             let Some(heartbeat) = known.heartbeat else { continue };
             let Some(name) = heartbeat.node.as_ref().map(|node| node.name.clone()) else { continue };
-            let silent = Duration::from_millis(known.silent_ms);
-            let entry = Entry { heartbeat, learned: now, silent, until: now + LEASE, drain: known.drain, heard: false };
+            let entry = RegisteredNode {
+                heartbeat,
+                received: now,
+                age_when_received: Duration::from_millis(known.silent_ms),
+                lease_until: now + NODE_LEASE,
+                drain: known.drain,
+                direct: false,
+            };
             registry.nodes.insert(name, entry);
         }
         registry
     }
 
-    /// All nodes, for another manager or for later.
-    pub fn tell(&self, now: Duration) -> Vec<v1::KnownNode> {
+    /// All nodes, for other managers and for the repository.
+    pub(crate) fn to_wire(&self, now: Duration) -> Vec<v1::KnownNode> {
         let known = self.nodes.values().map(|entry| v1::KnownNode {
             heartbeat: Some(entry.heartbeat.clone()),
             drain: entry.drain,
@@ -88,100 +105,102 @@ impl Registry {
         known.collect()
     }
 
-    /// Gives everybody a lease to speak.
-    pub fn grace(&mut self, now: Duration) {
-        self.nodes.values_mut().for_each(|entry| entry.until = now + LEASE);
+    /// Gives all nodes a new lease.
+    pub(crate) fn extend_leases(&mut self, now: Duration) {
+        self.nodes.values_mut().for_each(|entry| entry.lease_until = now + NODE_LEASE);
     }
 
-    /// Forgets the nodes that were silent for a lease, and tells their names.
-    pub fn expire(&mut self, now: Duration) -> Vec<String> {
-        let mut gone = Vec::new();
+    /// Removes the nodes whose lease has expired. Returns their names.
+    pub(crate) fn expire(&mut self, now: Duration) -> Vec<String> {
+        let mut lost = Vec::new();
         self.nodes.retain(|name, entry| {
-            let alive = now < entry.until;
+            let alive = now < entry.lease_until;
             if !alive {
-                gone.push(name.clone());
+                lost.push(name.clone());
             }
             alive
         });
-        gone
+        lost
     }
 
-    /// A node is to drain; false if there is no such node.
-    pub fn drain(&mut self, name: &str) -> bool {
+    /// Notes that an administrator wants a node to drain. Returns whether the node exists.
+    pub(crate) fn drain(&mut self, name: &str) -> bool {
         self.nodes.get_mut(name).map(|entry| entry.drain = true).is_some()
     }
 
-    /// Is this node to drain?
-    pub fn wants_drain(&self, name: &str) -> bool {
+    /// An administrator wants this node to drain.
+    pub(crate) fn wants_drain(&self, name: &str) -> bool {
         self.nodes.get(name).is_some_and(|entry| entry.drain)
     }
 
-    /// The workers that take work.
-    pub fn workers(&self) -> Vec<v1::NodeDescription> {
-        self.taking(v1::Role::ActivityManager).map(|(node, _)| node.clone()).collect()
+    /// Workers that accept work.
+    pub(crate) fn workers(&self) -> Vec<v1::NodeDescription> {
+        self.accepting(v1::Role::ActivityManager).map(|(node, _)| node.clone()).collect()
     }
 
-    /// The workers that finish what they have.
-    pub fn draining(&self) -> Vec<v1::NodeDescription> {
-        self.having(v1::Role::ActivityManager)
-            .filter(|(_, entry)| entry.drains())
+    /// Workers that finish their work and accept no more.
+    pub(crate) fn draining(&self) -> Vec<v1::NodeDescription> {
+        self.with_role(v1::Role::ActivityManager)
+            .filter(|(_, entry)| entry.is_draining())
             .map(|(node, _)| node.clone())
             .collect()
     }
 
-    /// What is free here, as `asker` sees it.
-    pub fn own(&self, asker: &str) -> Own {
+    /// Free capacity of the group, without the node that asks.
+    pub(crate) fn capacity_for(&self, asker: &str) -> LocalCapacity {
         let coordinators = self.coordinators().filter(|(node, _)| node.name != asker).count();
-        Own { free_slots: self.free_slots(), coordinators: coordinators as u32 }
+        LocalCapacity { free_slots: self.free_slots(), other_coordinators: coordinators as u32 }
     }
 
-    /// Slots without work.
-    pub fn free_slots(&self) -> u32 {
-        let workers = self.taking(v1::Role::ActivityManager);
+    /// Slots without work on workers that accept work.
+    pub(crate) fn free_slots(&self) -> u32 {
+        let workers = self.accepting(v1::Role::ActivityManager);
         workers.map(|(node, entry)| node.slots.saturating_sub(entry.heartbeat.busy)).sum()
     }
 
-    /// The coordinators that take work, with the number of their processes.
-    pub fn coordinators(&self) -> impl Iterator<Item = (&v1::NodeDescription, u32)> {
-        self.taking(v1::Role::ProcessCoordinator).map(|(node, entry)| (node, entry.heartbeat.processes))
+    /// Coordinators that accept work, each with the number of its processes.
+    pub(crate) fn coordinators(&self) -> impl Iterator<Item = (&v1::NodeDescription, u32)> {
+        self.accepting(v1::Role::ProcessCoordinator).map(|(node, entry)| (node, entry.heartbeat.processes))
     }
 
-    /// The workers that take work, with what they have to do.
-    pub fn candidates(&self) -> Vec<Candidate> {
-        let workers = self.taking(v1::Role::ActivityManager);
-        let candidate = |(node, entry): (&v1::NodeDescription, &Entry)| Candidate {
+    /// Workers that accept work, with their load.
+    pub(crate) fn lendable_workers(&self) -> Vec<LendableWorker> {
+        let workers = self.accepting(v1::Role::ActivityManager);
+        let lendable = |(node, entry): (&v1::NodeDescription, &RegisteredNode)| LendableWorker {
             worker: node.name.clone(),
             slots: node.slots,
             busy: entry.heartbeat.busy,
         };
-        workers.map(candidate).collect()
+        workers.map(lendable).collect()
     }
 
-    /// A node.
-    pub fn node(&self, name: &str) -> Option<&v1::NodeDescription> {
+    /// The description of a node.
+    pub(crate) fn node(&self, name: &str) -> Option<&v1::NodeDescription> {
         self.nodes.get(name)?.heartbeat.node.as_ref()
     }
 
-    fn taking(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &Entry)> {
-        self.having(role).filter(|(_, entry)| !entry.drains())
+    /// Nodes with a role that accept work.
+    fn accepting(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &RegisteredNode)> {
+        self.with_role(role).filter(|(_, entry)| !entry.is_draining())
     }
 
-    fn having(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &Entry)> {
+    /// Nodes with a role.
+    fn with_role(&self, role: v1::Role) -> impl Iterator<Item = (&v1::NodeDescription, &RegisteredNode)> {
         self.nodes
             .values()
             .filter_map(|entry| Some((entry.heartbeat.node.as_ref()?, entry)))
             .filter(move |(node, _)| node.roles.contains(&(role as i32)))
     }
 
-    /// All nodes.
-    pub fn nodes(&self, now: Duration) -> Vec<v1::NodeStatus> {
+    /// The status of all nodes.
+    pub(crate) fn statuses(&self, now: Duration) -> Vec<v1::NodeStatus> {
         self.nodes
             .values()
             .map(|entry| v1::NodeStatus {
                 node: entry.heartbeat.node.clone(),
                 busy: entry.heartbeat.busy,
                 processes: entry.heartbeat.processes,
-                draining: entry.drains(),
+                draining: entry.is_draining(),
                 silent_ms: entry.silent(now).as_millis() as u64,
                 waiting: entry.heartbeat.waiting,
             })
@@ -204,78 +223,78 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_taken_while_another_node_has_it() {
+    fn a_name_conflicts_while_another_node_has_it() {
         let node =
             |address: &str| v1::NodeDescription { name: "a".into(), address: address.into(), ..Default::default() };
         let beat = v1::Heartbeat { node: Some(node("here:1")), ..Default::default() };
         let mut registry = Registry::default();
-        assert_eq!(registry.taken(&node("there:1"), Duration::ZERO), None);
-        registry.beat(beat, Duration::ZERO);
-        assert_eq!(registry.taken(&node("there:1"), LEASE / 2), Some("here:1"));
-        // It is the same node, or the other one is gone.
-        assert_eq!(registry.taken(&node("here:1"), LEASE / 2), None);
-        assert_eq!(registry.taken(&node("there:1"), LEASE), None);
-        // Of what was only heard of nobody knows whether it is still there.
-        let learned = Registry::learn(registry.tell(Duration::ZERO), Duration::ZERO);
-        assert_eq!(learned.taken(&node("there:1"), Duration::ZERO), None);
+        assert_eq!(registry.conflicting_address(&node("there:1"), Duration::ZERO), None);
+        registry.on_heartbeat(beat, Duration::ZERO);
+        assert_eq!(registry.conflicting_address(&node("there:1"), NODE_LEASE / 2), Some("here:1"));
+        // The same node, or the lease of the other node has expired.
+        assert_eq!(registry.conflicting_address(&node("here:1"), NODE_LEASE / 2), None);
+        assert_eq!(registry.conflicting_address(&node("there:1"), NODE_LEASE), None);
+        // Nodes that another manager sent do not conflict, because they may be lost.
+        let learned = Registry::from_wire(registry.to_wire(Duration::ZERO), Duration::ZERO);
+        assert_eq!(learned.conflicting_address(&node("there:1"), Duration::ZERO), None);
     }
 
     #[test]
-    fn nodes_come_go_and_come_back() {
+    fn a_lost_node_comes_back_with_its_next_heartbeat() {
         let second = Duration::from_secs;
         let mut registry = Registry::default();
-        assert!(registry.beat(heartbeat("a", &[v1::Role::ActivityManager]), second(0)));
-        assert!(registry.beat(heartbeat("b", &[v1::Role::ProcessCoordinator]), second(1)));
-        assert!(!registry.beat(heartbeat("b", &[v1::Role::ProcessCoordinator]), second(2)));
+        assert!(registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(0)));
+        assert!(registry.on_heartbeat(heartbeat("b", &[v1::Role::ProcessCoordinator]), second(1)));
+        assert!(!registry.on_heartbeat(heartbeat("b", &[v1::Role::ProcessCoordinator]), second(2)));
         assert_eq!(names(&registry), ["a"]);
         assert_eq!(registry.expire(second(3)), ["a"]);
         assert!(names(&registry).is_empty());
-        assert!(registry.beat(heartbeat("a", &[v1::Role::ActivityManager]), second(4)));
+        assert!(registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(4)));
         assert_eq!(names(&registry), ["a"]);
     }
 
     #[test]
-    fn draining_workers_take_no_work_but_stay_in_sight() {
+    fn draining_workers_accept_no_work_but_stay_listed() {
         let mut registry = Registry::default();
-        registry.beat(heartbeat("a", &[v1::Role::ActivityManager]), Duration::ZERO);
+        registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), Duration::ZERO);
         assert!(registry.drain("a"));
         assert!(!registry.drain("x"));
         assert!(registry.wants_drain("a"));
         assert!(names(&registry).is_empty());
         assert_eq!(registry.draining()[0].name, "a");
-        assert!(registry.nodes(Duration::ZERO)[0].draining);
-        // Started again, it is not to drain any more.
+        assert!(registry.statuses(Duration::ZERO)[0].draining);
+        // A restart ends the wish to drain.
         let again = v1::Heartbeat { life: 1, ..heartbeat("a", &[v1::Role::ActivityManager]) };
-        assert!(registry.beat(again, Duration::ZERO) && !registry.wants_drain("a"));
+        assert!(registry.on_heartbeat(again, Duration::ZERO) && !registry.wants_drain("a"));
         assert_eq!(names(&registry), ["a"]);
     }
 
     #[test]
-    fn another_manager_gives_the_nodes_that_it_learned_of_a_lease_to_speak() {
+    fn another_manager_gives_replicated_nodes_a_lease() {
         let second = Duration::from_secs;
         let mut here = Registry::default();
-        here.beat(heartbeat("a", &[v1::Role::ActivityManager]), second(10));
-        here.beat(heartbeat("b", &[v1::Role::ActivityManager]), second(11));
+        here.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(10));
+        here.on_heartbeat(heartbeat("b", &[v1::Role::ActivityManager]), second(11));
         here.drain("b");
-        let mut there = Registry::learn(here.tell(second(12)), second(1));
+        let mut there = Registry::from_wire(here.to_wire(second(12)), second(1));
         assert_eq!(names(&there), ["a"]);
         assert!(there.wants_drain("b"));
-        let silent: Vec<u64> = there.nodes(second(2)).iter().map(|node| node.silent_ms).collect();
+        let silent: Vec<u64> = there.statuses(second(2)).iter().map(|node| node.silent_ms).collect();
         assert_eq!(silent, [3000, 2000]);
-        // It begins to lead later; one speaks, the other does not.
-        there.grace(second(20));
-        assert!(!there.beat(heartbeat("b", &[v1::Role::ActivityManager]), second(22)), "nothing new");
-        assert!(there.wants_drain("b"), "what the administrator wanted is not forgotten");
+        // The manager begins to lead later. Only node b sends a heartbeat.
+        there.extend_leases(second(20));
+        assert!(!there.on_heartbeat(heartbeat("b", &[v1::Role::ActivityManager]), second(22)), "nothing changed");
+        assert!(there.wants_drain("b"), "the wish of the administrator stays");
         assert!(there.expire(second(22)).is_empty());
         assert_eq!(there.expire(second(23)), ["a"]);
-        assert!(Registry::learn(vec![v1::KnownNode::default()], second(1)).nodes(second(1)).is_empty());
+        assert!(Registry::from_wire(vec![v1::KnownNode::default()], second(1)).statuses(second(1)).is_empty());
     }
 
     #[test]
-    fn a_heartbeat_of_nobody_changes_nothing() {
+    fn a_heartbeat_without_a_name_changes_nothing() {
         let mut registry = Registry::default();
-        assert!(!registry.beat(v1::Heartbeat::default(), Duration::ZERO));
-        assert!(!registry.beat(heartbeat("", &[]), Duration::ZERO));
-        assert!(registry.nodes(Duration::ZERO).is_empty());
+        assert!(!registry.on_heartbeat(v1::Heartbeat::default(), Duration::ZERO));
+        assert!(!registry.on_heartbeat(heartbeat("", &[]), Duration::ZERO));
+        assert!(registry.statuses(Duration::ZERO).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, info, warn};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 const BEAT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(500);
@@ -86,10 +86,11 @@ async fn join(
         }
     });
     let apart = async {
-        let mut news = match question(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
-            Ok(news) => news,
-            Err(status) => return Apart::Failed(status.to_string()),
-        };
+        let mut news =
+            match call_with_timeout(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
+                Ok(news) => news,
+                Err(status) => return Apart::Failed(status.to_string()),
+            };
         info!(%manager, "joined the group");
         loop {
             match tokio::time::timeout(SILENCE, news.message()).await {

@@ -204,7 +204,7 @@ impl Node {
             .register_encoded_file_descriptor_set(xavantes_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()?;
-        let most = xavantes_proto::MAX_MESSAGE;
+        let most = xavantes_proto::MAX_MESSAGE_BYTES;
         let router = Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(5)))
             .http2_keepalive_timeout(Some(Duration::from_secs(5)))

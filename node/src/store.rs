@@ -124,12 +124,12 @@ impl Stores {
     pub(crate) async fn open(config: &Config, folder: Option<&Folder>) -> Result<Self, Error> {
         let is = |role| config.roles.contains(&role);
         let own = async || match folder {
-            Some(folder) => xavantes_repository::embedded(&folder.path.join("repository"), &config.name).await,
+            Some(folder) => xavantes_repository::open_sled(&folder.path.join("repository"), &config.name).await,
             None => Ok(xavantes_repository::in_memory()),
         };
         let coordinator = match &config.repository {
             _ if !is(Role::ProcessCoordinator) => None,
-            Some(url) => Some(xavantes_repository::shared(url, &config.name).await?),
+            Some(url) => Some(xavantes_repository::open_postgres(url, &config.name).await?),
             None => Some(own().await?),
         };
         let manager = match &coordinator {

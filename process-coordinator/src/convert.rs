@@ -8,7 +8,7 @@ use xavantes_model::definition::{Input, Kind, NodeId, Program};
 use xavantes_model::digest::Digest;
 use xavantes_model::shared::Method;
 use xavantes_model::value::{MOST_HOLDERS, SharedRef};
-use xavantes_proto::{Unfit, v1, value, value_from};
+use xavantes_proto::{InvalidMessage, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
     ElementId { index: bits as u32, generation: (bits >> 32) as u32 }
@@ -126,10 +126,10 @@ pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<S
     }
 }
 
-pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
-    let id = call.id.ok_or(Unfit("a call from nobody"))?;
-    let object: SharedRef = call.object.ok_or(Unfit("a call of nothing"))?.try_into()?;
-    let method = Method::find(object.kind, &call.method).ok_or(Unfit("a shared object has no such method"))?;
+pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, InvalidMessage> {
+    let id = call.id.ok_or(InvalidMessage("a call from nobody"))?;
+    let object: SharedRef = call.object.ok_or(InvalidMessage("a call of nothing"))?.try_into()?;
+    let method = Method::find(object.kind, &call.method).ok_or(InvalidMessage("a shared object has no such method"))?;
     Ok(SharedCall {
         element: element_from(id.element),
         attempt: id.attempt,
@@ -167,12 +167,12 @@ pub fn start_from(
     id: Arc<str>,
     variables: Vec<v1::Value>,
     subtree: v1::Subtree,
-) -> Result<Start, Unfit> {
-    let process = program.processes.get(subtree.process as usize).ok_or(Unfit("no such process type"))?;
+) -> Result<Start, InvalidMessage> {
+    let process = program.processes.get(subtree.process as usize).ok_or(InvalidMessage("no such process type"))?;
     let node = NodeId(subtree.node);
-    let root = process.nodes.get(node.index()).ok_or(Unfit("no such node"))?;
+    let root = process.nodes.get(node.index()).ok_or(InvalidMessage("no such node"))?;
     if matches!(root.kind, Kind::Activity { .. } | Kind::Process { .. }) || variables.len() > root.variables.len() {
-        return Err(Unfit("this is not the root of a subtree"));
+        return Err(InvalidMessage("this is not the root of a subtree"));
     }
     let captured = subtree.captured.into_iter().map(|captured| {
         let scope = NodeId(captured.scope);
@@ -187,7 +187,7 @@ pub fn start_from(
         root: Root { process: subtree.process as usize, node },
         parameters: Vec::new(),
         variables: Some(variables.into_iter().map(value_from).collect::<Result<_, _>>()?),
-        captured: captured.collect::<Result<_, Unfit>>()?,
+        captured: captured.collect::<Result<_, InvalidMessage>>()?,
         call_depth: subtree.call_depth,
     })
 }

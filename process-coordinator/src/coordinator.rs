@@ -15,7 +15,7 @@ use xavantes_model::definition::NodeId;
 use xavantes_model::digest::Digest;
 use xavantes_model::value::Value;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{connect, question, v1, value_from};
+use xavantes_proto::{call_with_timeout, connect, v1, value_from};
 use xavantes_repository::{Claimed, Entry, Error, Journal, Store};
 
 use crate::attempt::AttemptKey;
@@ -256,7 +256,8 @@ impl Coordinator {
                     return;
                 }
                 if let Ok(channel) = connect(&address).await
-                    && let Ok(moved) = question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
+                    && let Ok(moved) =
+                        call_with_timeout(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
                 {
                     told = moved.settled;
                     if moved.unwanted {

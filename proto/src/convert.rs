@@ -1,4 +1,5 @@
-//! Values to and from the wire.
+//! Conversion of values to and from the wire. Conversion from the wire checks everything, because a message may come
+//! from any program.
 
 use std::sync::Arc;
 
@@ -8,17 +9,17 @@ use xavantes_model::value::{Content, FileRef, MAX_VALUE_DEPTH, MOST_HOLDERS, Sha
 
 use crate::v1;
 
-/// A message does not say anything that makes sense.
+/// An invalid message, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit(pub &'static str);
+pub struct InvalidMessage(pub &'static str);
 
-impl From<Unfit> for tonic::Status {
-    fn from(unfit: Unfit) -> Self {
+impl From<InvalidMessage> for tonic::Status {
+    fn from(unfit: InvalidMessage) -> Self {
         tonic::Status::invalid_argument(unfit.0)
     }
 }
 
-/// A value for the wire.
+/// Converts a value to the wire.
 pub fn value(value: &Value) -> v1::Value {
     use v1::value::Kind;
     let kind = match value {
@@ -39,15 +40,15 @@ pub fn value(value: &Value) -> v1::Value {
     v1::Value { kind: Some(kind) }
 }
 
-/// A value from the wire.
-pub fn value_from(value: v1::Value) -> Result<Value, Unfit> {
-    at_depth(value, 0)
+/// Converts a value from the wire.
+pub fn value_from(value: v1::Value) -> Result<Value, InvalidMessage> {
+    value_at_depth(value, 0)
 }
 
-fn at_depth(value: v1::Value, depth: usize) -> Result<Value, Unfit> {
+fn value_at_depth(value: v1::Value, depth: usize) -> Result<Value, InvalidMessage> {
     use v1::value::Kind;
     if depth > MAX_VALUE_DEPTH {
-        return Err(Unfit("a value nests too deep"));
+        return Err(InvalidMessage("a value nests too deep"));
     }
     Ok(match value.kind {
         None | Some(Kind::Nothing(_)) => Value::Null,
@@ -57,11 +58,11 @@ fn at_depth(value: v1::Value, depth: usize) -> Result<Value, Unfit> {
         Some(Kind::Text(s)) => Value::Str(s.into()),
         Some(Kind::Bytes(b)) => Value::Bytes(b.into()),
         Some(Kind::List(list)) => {
-            let items = list.items.into_iter().map(|item| at_depth(item, depth + 1));
+            let items = list.items.into_iter().map(|item| value_at_depth(item, depth + 1));
             Value::List(Arc::new(items.collect::<Result<_, _>>()?))
         }
         Some(Kind::Map(map)) => {
-            let entries = map.entries.into_iter().map(|(key, item)| Ok((key.into(), at_depth(item, depth + 1)?)));
+            let entries = map.entries.into_iter().map(|(key, item)| Ok((key.into(), value_at_depth(item, depth + 1)?)));
             Value::Map(Arc::new(entries.collect::<Result<_, _>>()?))
         }
         Some(Kind::File(file)) => Value::File(Arc::new(file.try_into()?)),
@@ -82,9 +83,9 @@ impl From<&FileRef> for v1::FileReference {
 }
 
 impl TryFrom<v1::FileReference> for FileRef {
-    type Error = Unfit;
+    type Error = InvalidMessage;
 
-    fn try_from(file: v1::FileReference) -> Result<Self, Unfit> {
+    fn try_from(file: v1::FileReference) -> Result<Self, InvalidMessage> {
         let content = file.content.map(|content| {
             Ok(Content {
                 digest: digest_from(&content.digest)?,
@@ -97,9 +98,9 @@ impl TryFrom<v1::FileReference> for FileRef {
     }
 }
 
-/// A digest from the wire.
-pub fn digest_from(bytes: &[u8]) -> Result<Digest, Unfit> {
-    Digest::from_bytes(bytes).ok_or(Unfit("a digest does not have 32 bytes"))
+/// Converts a digest from the wire.
+pub fn digest_from(bytes: &[u8]) -> Result<Digest, InvalidMessage> {
+    Digest::from_bytes(bytes).ok_or(InvalidMessage("a digest does not have 32 bytes"))
 }
 
 impl From<&SharedRef> for v1::SharedReference {
@@ -115,21 +116,21 @@ impl From<&SharedRef> for v1::SharedReference {
 }
 
 impl TryFrom<v1::SharedReference> for SharedRef {
-    type Error = Unfit;
+    type Error = InvalidMessage;
 
-    fn try_from(object: v1::SharedReference) -> Result<Self, Unfit> {
+    fn try_from(object: v1::SharedReference) -> Result<Self, InvalidMessage> {
         let kind = match object.kind() {
             v1::SharedKind::Set => SharedKind::Set,
             v1::SharedKind::List => SharedKind::List,
             v1::SharedKind::Map => SharedKind::Map,
             v1::SharedKind::Counter => SharedKind::Counter,
-            v1::SharedKind::Unspecified => return Err(Unfit("a shared object of no kind")),
+            v1::SharedKind::Unspecified => return Err(InvalidMessage("a shared object has no kind")),
         };
         Ok(Self { kind, home: object.home.into(), id: object.id })
     }
 }
 
-/// The name of a method of a kind of shared object.
+/// Name of a method of a kind of shared object. Empty if the kind does not have the method.
 pub fn method_name(kind: SharedKind, method: Method) -> &'static str {
     methods(kind).iter().find(|(_, known, ..)| *known == method).map_or("", |(name, ..)| name)
 }

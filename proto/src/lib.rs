@@ -1,5 +1,14 @@
-//! Messages and services, generated from `xavantes/v1/*.proto`, and their conversion to what the rest of the program
-//! works with. Messages come from strangers: converting them back checks everything.
+//! Messages and services, generated from `xavantes/v1/*.proto`, and their conversion to the types of the program.
+//!
+//! | module | is about |
+//! |---|---|
+//! | `connect` | connections and the timeout of calls |
+//! | `convert` | values, files and shared objects to and from the wire |
+//! | `parts` | large messages in parts |
+//! | `attempt` | the name of an attempt |
+//! | `epochs` | the fencing of coordinators |
+//! | `reasons` | sentences for the typed reasons of the wire |
+//! | `words` | words for the states of the wire |
 
 mod attempt;
 mod connect;
@@ -15,47 +24,47 @@ pub mod v1 {
     tonic::include_proto!("xavantes.v1");
 }
 
-/// For the sizes of messages.
+/// Encoding and size of messages.
 pub use prost::Message;
 
 pub use attempt::AttemptKey;
-pub use connect::{connect, connect_bulk, question};
+pub use connect::{call_with_timeout, connect, connect_bulk};
 pub use epochs::Epochs;
-pub use parts::{Assembler, Parted, pack, split};
+pub use parts::{Assembler, Multipart, pack, split};
 
-pub use convert::{Unfit, digest_from, method_name, value, value_from};
+pub use convert::{InvalidMessage, digest_from, method_name, value, value_from};
 
-/// The description of the protocol, for reflection.
+/// Encoded file descriptors of the protocol, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// Messages larger than this are refused; what is larger travels in parts.
-pub const MAX_MESSAGE: usize = 16 << 20;
+/// Upper bound on the bytes of a gRPC message. Larger messages travel in parts.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// A message carries several things as long as they are together no larger than this, so that none comes near the limit
-/// of messages. One that is larger by itself travels in parts of this size.
-pub const MAX_PART: usize = 8 << 20;
+/// Upper bound on the bytes of items that share a message, well below [`MAX_MESSAGE_BYTES`]. A larger item travels in parts of
+/// this size.
+pub const MAX_PART_BYTES: usize = 8 << 20;
 
-/// A job, an answer, or a call of a shared object and its reply are at most so large.
-pub const MAX_LARGE: usize = 64 << 20;
+/// Upper bound on the bytes of a job, an answer, and a call of a shared object or its reply.
+pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
-/// All results of a process together are at most so large.
-pub const MAX_WHOLE: usize = 256 << 20;
+/// Upper bound on the bytes of all results of a process together.
+pub const MAX_RESULTS_BYTES: usize = 256 << 20;
 
-/// Why something is not sent that is larger than [`MAX_LARGE`].
+/// The error text for values that are larger than [`MAX_PAYLOAD_BYTES`].
 pub fn too_large(what: &str, size: usize) -> String {
     format!(
         "{what} are too large to be sent: {:.1} MiB, at most {} MiB",
         size as f64 / f64::from(1 << 20),
-        MAX_LARGE >> 20
+        MAX_PAYLOAD_BYTES >> 20
     )
 }
 
-/// How many of these go into the next message: as many as are together no larger than [`MAX_PART`], at least one.
-pub fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+/// Number of items in the next message: as many as fit into [`MAX_PART_BYTES`] together, at least one.
+pub fn count_fitting(sizes: impl Iterator<Item = usize>) -> usize {
     let mut total = 0;
     let together = sizes.take_while(|size| {
         total += size;
-        total <= MAX_PART
+        total <= MAX_PART_BYTES
     });
     together.count().max(1)
 }
@@ -65,10 +74,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_takes_what_fits_and_at_least_one() {
-        assert_eq!(fitting([1, 2, 3].into_iter()), 3);
-        assert_eq!(fitting([MAX_PART - 1, 1, 1].into_iter()), 2);
-        assert_eq!(fitting([2 * MAX_PART, 1].into_iter()), 1);
-        assert_eq!(fitting([1, MAX_PART].into_iter()), 1);
+    fn a_message_has_all_items_that_fit_and_at_least_one() {
+        assert_eq!(count_fitting([1, 2, 3].into_iter()), 3);
+        assert_eq!(count_fitting([MAX_PART_BYTES - 1, 1, 1].into_iter()), 2);
+        assert_eq!(count_fitting([2 * MAX_PART_BYTES, 1].into_iter()), 1);
+        assert_eq!(count_fitting([1, MAX_PART_BYTES].into_iter()), 1);
     }
 }

@@ -1,20 +1,20 @@
-//! Large messages in parts.
+//! Large messages in parts: splitting for the sender, and assembling for the receiver.
 
 use std::marker::PhantomData;
 
 use prost::Message;
 
-use crate::{MAX_PART, Unfit, v1};
+use crate::{InvalidMessage, MAX_PART_BYTES, v1};
 
-/// A message of a stream, which may be a part of a larger one.
-pub trait Parted: Message + Default {
-    /// A message that is a part only.
+/// A message of a stream that may be a part of a larger message.
+pub trait Multipart: Message + Default {
+    /// Makes a message that carries only a part.
     fn of(part: v1::Part) -> Self;
-    /// The part that it is.
+    /// Takes the part out of the message, if it carries one.
     fn part(&mut self) -> Option<v1::Part>;
 }
 
-impl Parted for v1::WorkOrder {
+impl Multipart for v1::WorkOrder {
     fn of(part: v1::Part) -> Self {
         Self { part: Some(part), ..Self::default() }
     }
@@ -24,7 +24,7 @@ impl Parted for v1::WorkOrder {
     }
 }
 
-impl Parted for v1::WorkReport {
+impl Multipart for v1::WorkReport {
     fn of(part: v1::Part) -> Self {
         Self { part: Some(part), ..Self::default() }
     }
@@ -34,7 +34,7 @@ impl Parted for v1::WorkReport {
     }
 }
 
-impl Parted for v1::Part {
+impl Multipart for v1::Part {
     fn of(part: v1::Part) -> Self {
         part
     }
@@ -44,56 +44,57 @@ impl Parted for v1::Part {
     }
 }
 
-/// A message as it can be sent: itself, or its parts.
-pub fn pack<M: Parted>(message: M) -> Vec<M> {
-    if message.encoded_len() <= MAX_PART { vec![message] } else { split(&message).map(M::of).collect() }
+/// Prepares a message for sending: the message itself if it is small, otherwise its parts.
+pub fn pack<M: Multipart>(message: M) -> Vec<M> {
+    if message.encoded_len() <= MAX_PART_BYTES { vec![message] } else { split(&message).map(M::of).collect() }
 }
 
-/// The parts of a message, at least one.
+/// Splits a message into parts, at least one.
 pub fn split<M: Message>(message: &M) -> impl Iterator<Item = v1::Part> + use<M> {
     let bytes = bytes::Bytes::from(message.encode_to_vec());
-    let count = bytes.len().div_ceil(MAX_PART).max(1);
+    let count = bytes.len().div_ceil(MAX_PART_BYTES).max(1);
     (0..count).map(move |number| {
-        let (from, to) = (number * MAX_PART, ((number + 1) * MAX_PART).min(bytes.len()));
+        let (from, to) = (number * MAX_PART_BYTES, ((number + 1) * MAX_PART_BYTES).min(bytes.len()));
         v1::Part { data: bytes[from..to].to_vec(), last: number + 1 == count }
     })
 }
 
-/// Puts the parts of messages together again, `W` out of those that come as `M`.
+/// Assembles messages of type `W` from their parts.
 #[derive(Debug)]
 pub struct Assembler<W> {
+    /// Parts received so far.
     bytes: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
     whole: PhantomData<W>,
 }
 
 impl<W: Message + Default> Assembler<W> {
-    /// Takes messages of so many bytes at most.
-    pub fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), most, whole: PhantomData }
+    /// Accepts messages of at most `max_bytes` bytes.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), max_bytes, whole: PhantomData }
     }
 
-    /// Adds a part; gives the message when that was its last.
-    pub fn add(&mut self, part: v1::Part) -> Result<Option<W>, Unfit> {
-        if self.bytes.len() + part.data.len() > self.most {
-            return Err(Unfit("a message is too large, even in parts"));
+    /// Adds a part. Returns the message after its last part.
+    pub fn add(&mut self, part: v1::Part) -> Result<Option<W>, InvalidMessage> {
+        if self.bytes.len() + part.data.len() > self.max_bytes {
+            return Err(InvalidMessage("a message is too large, even in parts"));
         }
         self.bytes.extend_from_slice(&part.data);
         if !part.last {
             return Ok(None);
         }
         let bytes = std::mem::take(&mut self.bytes);
-        W::decode(&*bytes).map(Some).map_err(|_| Unfit("a message that came in parts cannot be read"))
+        W::decode(&*bytes).map(Some).map_err(|_| InvalidMessage("a message that came in parts cannot be read"))
     }
 }
 
-impl<M: Parted> Assembler<M> {
-    /// A message as it was before [`pack`]; nothing as long as parts are missing.
-    pub fn unpack(&mut self, mut message: M) -> Result<Option<M>, Unfit> {
+impl<M: Multipart> Assembler<M> {
+    /// Reverses [`pack`]. Returns `None` while parts are missing.
+    pub fn unpack(&mut self, mut message: M) -> Result<Option<M>, InvalidMessage> {
         match message.part() {
             Some(part) => self.add(part),
             None if self.bytes.is_empty() => Ok(Some(message)),
-            None => Err(Unfit("another message between the parts of one")),
+            None => Err(InvalidMessage("another message arrived between the parts of one")),
         }
     }
 }
@@ -109,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_comes_out_as_it_went_in() {
+    fn an_assembled_message_equals_the_original() {
         let mut assembler = Assembler::new(64 << 20);
-        for size in [0, MAX_PART - 100, MAX_PART, 3 * MAX_PART] {
+        for size in [0, MAX_PART_BYTES - 100, MAX_PART_BYTES, 3 * MAX_PART_BYTES] {
             let packed = pack(order(size));
-            assert_eq!(packed.len() > 1, size >= MAX_PART);
+            assert_eq!(packed.len() > 1, size >= MAX_PART_BYTES);
             let mut whole = Vec::new();
             for message in packed {
-                assert!(message.encoded_len() < crate::MAX_MESSAGE);
+                assert!(message.encoded_len() < crate::MAX_MESSAGE_BYTES);
                 whole.extend(assembler.unpack(message).expect("it fits"));
             }
             assert_eq!(whole, [order(size)]);
@@ -124,12 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_out_of_order_is_refused() {
-        let mut assembler = Assembler::<v1::WorkOrder>::new(2 * MAX_PART);
-        let verdict: Result<Vec<_>, _> = pack(order(3 * MAX_PART)).into_iter().map(|it| assembler.unpack(it)).collect();
+    fn messages_that_are_too_large_or_out_of_order_are_refused() {
+        let mut assembler = Assembler::<v1::WorkOrder>::new(2 * MAX_PART_BYTES);
+        let verdict: Result<Vec<_>, _> =
+            pack(order(3 * MAX_PART_BYTES)).into_iter().map(|it| assembler.unpack(it)).collect();
         assert!(verdict.is_err());
-        let mut assembler = Assembler::<v1::WorkOrder>::new(4 * MAX_PART);
-        assert_eq!(assembler.unpack(pack(order(2 * MAX_PART)).remove(0)), Ok(None));
+        let mut assembler = Assembler::<v1::WorkOrder>::new(4 * MAX_PART_BYTES);
+        assert_eq!(assembler.unpack(pack(order(2 * MAX_PART_BYTES)).remove(0)), Ok(None));
         assert!(assembler.unpack(order(1)).is_err());
     }
 }

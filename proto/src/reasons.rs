@@ -8,7 +8,7 @@ use crate::v1::{
     FetchFailure, HolderFailure, RefusalReason, Requirement, ReuseReason, StallReason, WaitReason, holder_failure,
     refusal_reason, requirement, reuse_reason, stall_reason, wait_reason,
 };
-use crate::{MAX_LARGE, v1};
+use crate::{MAX_PAYLOAD_BYTES, v1};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -98,7 +98,7 @@ impl fmt::Display for RefusalReason {
             Some(Kind::TakenElsewhere(_)) => write!(f, "another coordinator has it"),
             Some(Kind::NotRecorded(error)) => write!(f, "the subtree could not be recorded: {error}"),
             Some(Kind::TooLargeBytes(size)) => {
-                let (size, limit) = (*size as f64 / MIB, MAX_LARGE >> 20);
+                let (size, limit) = (*size as f64 / MIB, MAX_PAYLOAD_BYTES >> 20);
                 write!(f, "the variables of the subtree take {size:.1} MiB; at most {limit} MiB can be sent")
             }
             None => write!(f, "the node gave a reason that this version does not know"),

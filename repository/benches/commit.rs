@@ -1,19 +1,19 @@
-//! How many records of 200 bytes a second are kept: by one writer and by many, on the disk and in memory.
+//! Appends of 200 bytes per second: by one writer and by many, on the disk and in memory.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use xavantes_repository::{Store, embedded, in_memory};
+use xavantes_repository::{Store, in_memory, open_sled};
 
-const TIME: Duration = Duration::from_secs(3);
+const DURATION: Duration = Duration::from_secs(3);
 
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be started");
-    let folder = tempfile::TempDir::new().expect("a folder can be made");
+    let directory = tempfile::TempDir::new().expect("a directory can be created");
     runtime.block_on(async {
-        let disk = embedded(folder.path(), "bench").await.expect("the store opens");
+        let disk = open_sled(directory.path(), "bench").await.expect("the store opens");
         println!("{:<10} {:>8} {:>12}", "store", "writers", "appends/s");
-        for (name, store) in [("memory", &in_memory()), ("embedded", &disk)] {
+        for (name, store) in [("memory", &in_memory()), ("sled", &disk)] {
             for writers in [1, 64] {
                 println!("{name:<10} {writers:>8} {:>12.0}", appends_per_second(store, writers).await);
             }
@@ -29,13 +29,13 @@ async fn appends_per_second(store: &Store, writers: usize) -> f64 {
         let store = store.clone();
         tasks.spawn(async move {
             let process = format!("{writer} of {writers}");
-            store.create(&process, Bytes::from_static(b"head")).await.expect("it is created");
+            store.create(&process, Bytes::from_static(b"head")).await.expect("the process is created");
             let record = Bytes::from(vec![7; 200]);
             let mut count = 0;
-            while begun.elapsed() < TIME {
-                store.append(&process, record.clone()).await.expect("it is kept");
+            while begun.elapsed() < DURATION {
+                store.append(&process, record.clone()).await.expect("the record is appended");
                 count += 1;
-                // The store in memory answers at once, and would not let others have their turn.
+                // The store in memory never waits, so it would starve the other writers.
                 tokio::task::yield_now().await;
             }
             count

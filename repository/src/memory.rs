@@ -1,51 +1,49 @@
-//! The store that ends with the program.
+//! The store that ends with the program. For nodes without a data directory, and for tests.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-use crate::{Claimed, EPOCH, Entry, Error, Journal, Repository, check_name, random_name};
+use crate::error::Error;
+use crate::names::{check_name, random_name};
+use crate::repository::{Claimed, Entry, FIXED_EPOCH, Journal, Repository};
 
-/// Everything in two maps.
-pub(crate) struct Memory {
+/// Journals and documents in maps.
+pub(crate) struct MemoryStore {
     realm: String,
-    /// Nothing is left of it after the end.
-    state: Mutex<Option<State>>,
+    /// `None` after the store was shut down.
+    contents: Mutex<Option<Contents>>,
 }
 
 #[derive(Default)]
-struct State {
-    processes: BTreeMap<String, Process>,
+struct Contents {
+    processes: BTreeMap<String, StoredProcess>,
+    /// By kind and key.
     documents: BTreeMap<(String, String), Bytes>,
 }
 
-struct Process {
+struct StoredProcess {
     journal: Journal,
     summary: Option<Bytes>,
 }
 
-impl Memory {
+impl MemoryStore {
     pub(crate) fn new() -> Self {
-        Self { realm: random_name(), state: Mutex::new(Some(State::default())) }
+        Self { realm: random_name(), contents: Mutex::new(Some(Contents::default())) }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Error>) -> Result<T, Error> {
-        match self.lock().as_mut() {
-            Some(state) => act(state),
-            None => Err(Error::Broken("the repository has been shut down".into())),
+    fn with<T>(&self, act: impl FnOnce(&mut Contents) -> Result<T, Error>) -> Result<T, Error> {
+        match self.contents.lock().as_mut() {
+            Some(contents) => act(contents),
+            None => Err(Error::ended()),
         }
-    }
-
-    /// Every change of the state is made at once, so it is whole even after a panic.
-    fn lock(&self) -> MutexGuard<'_, Option<State>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn running(&mut self, process: &str) -> Result<&mut Process, Error> {
+impl Contents {
+    fn running(&mut self, process: &str) -> Result<&mut StoredProcess, Error> {
         self.processes
             .get_mut(process)
             .filter(|found| found.summary.is_none())
@@ -53,7 +51,7 @@ impl State {
     }
 }
 
-impl Process {
+impl StoredProcess {
     fn entry(&self, process: &str) -> Entry {
         let Journal { head, snapshot, records, .. } = &self.journal;
         let parts = records.iter().chain(snapshot).chain(&self.summary).chain([head]);
@@ -68,33 +66,33 @@ impl Process {
 }
 
 #[async_trait]
-impl Repository for Memory {
+impl Repository for MemoryStore {
     fn realm(&self) -> &str {
         &self.realm
     }
 
     async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
         check_name(process)?;
-        self.with(|state| {
-            if state.processes.contains_key(process) {
+        self.with(|contents| {
+            if contents.processes.contains_key(process) {
                 return Err(Error::Exists(process.into()));
             }
-            let journal = Journal { epoch: EPOCH, head, snapshot: None, records: Vec::new() };
-            state.processes.insert(process.into(), Process { journal, summary: None });
-            Ok(EPOCH)
+            let journal = Journal { epoch: FIXED_EPOCH, head, snapshot: None, records: Vec::new() };
+            contents.processes.insert(process.into(), StoredProcess { journal, summary: None });
+            Ok(FIXED_EPOCH)
         })
     }
 
     async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
-        self.with(|state| {
-            state.running(process)?.journal.records.push(record);
+        self.with(|contents| {
+            contents.running(process)?.journal.records.push(record);
             Ok(())
         })
     }
 
     async fn compact(&self, process: &str, snapshot: Bytes) -> Result<(), Error> {
-        self.with(|state| {
-            let journal = &mut state.running(process)?.journal;
+        self.with(|contents| {
+            let journal = &mut contents.running(process)?.journal;
             journal.snapshot = Some(snapshot);
             journal.records = Vec::new();
             Ok(())
@@ -102,8 +100,8 @@ impl Repository for Memory {
     }
 
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
-        self.with(|state| {
-            let found = state.running(process)?;
+        self.with(|contents| {
+            let found = contents.running(process)?;
             found.summary = Some(summary);
             found.journal.snapshot = None;
             found.journal.records = Vec::new();
@@ -116,22 +114,22 @@ impl Repository for Memory {
     }
 
     async fn load(&self, process: &str) -> Result<Journal, Error> {
-        self.with(|state| Ok(state.running(process)?.journal.clone()))
+        self.with(|contents| Ok(contents.running(process)?.journal.clone()))
     }
 
     async fn list(&self) -> Result<Vec<Entry>, Error> {
-        self.with(|state| Ok(state.processes.iter().map(|(id, found)| found.entry(id)).collect()))
+        self.with(|contents| Ok(contents.processes.iter().map(|(id, found)| found.entry(id)).collect()))
     }
 
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
-        self.with(|state| Ok(state.processes.get(process).map(|found| found.entry(process))))
+        self.with(|contents| Ok(contents.processes.get(process).map(|found| found.entry(process))))
     }
 
     async fn forget(&self, processes: &[String]) -> Result<(), Error> {
-        self.with(|state| {
+        self.with(|contents| {
             for process in processes {
-                if state.processes.get(process).is_some_and(|found| found.summary.is_some()) {
-                    state.processes.remove(process);
+                if contents.processes.get(process).is_some_and(|found| found.summary.is_some()) {
+                    contents.processes.remove(process);
                 }
             }
             Ok(())
@@ -141,32 +139,32 @@ impl Repository for Memory {
     async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error> {
         check_name(kind)?;
         check_name(key)?;
-        self.with(|state| {
-            state.documents.insert((kind.into(), key.into()), document);
+        self.with(|contents| {
+            contents.documents.insert((kind.into(), key.into()), document);
             Ok(())
         })
     }
 
     async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
-        self.with(|state| Ok(state.documents.get(&(kind.into(), key.into())).cloned()))
+        self.with(|contents| Ok(contents.documents.get(&(kind.into(), key.into())).cloned()))
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
-        self.with(|state| {
+        self.with(|contents| {
             let from = (kind.to_owned(), String::new());
-            let found = state.documents.range(from..).take_while(|((of, _), _)| of == kind);
+            let found = contents.documents.range(from..).take_while(|((of, _), _)| of == kind);
             Ok(found.map(|((_, key), document)| (key.clone(), document.clone())).collect())
         })
     }
 
     async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
-        self.with(|state| {
-            state.documents.remove(&(kind.into(), key.into()));
+        self.with(|contents| {
+            contents.documents.remove(&(kind.into(), key.into()));
             Ok(())
         })
     }
 
     async fn shut_down(&self) {
-        *self.lock() = None;
+        *self.contents.lock() = None;
     }
 }

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of its own for tests.
+//! A PostgreSQL server for tests.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,68 +10,74 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A running server, stopped and removed when this is dropped.
+/// A running server. Drop stops it and removes its data.
 pub struct Postgres {
-    /// None while it is stopped.
+    /// `None` while the server is stopped.
     server: Option<Child>,
+    /// Directory with the programs of PostgreSQL.
     programs: PathBuf,
-    /// The socket is in it, and the databases.
-    folder: TempDir,
+    /// Directory with the socket and the databases.
+    directory: TempDir,
+    /// Number of databases that [`url`](Self::url) created.
     databases: AtomicU32,
-    /// Where it is reached over TCP, encrypted.
+    /// Port for encrypted connections over TCP.
     port: Option<u16>,
 }
 
 impl Postgres {
-    /// Starts a server if PostgreSQL is installed; otherwise says loudly that a test is skipped.
+    /// Starts a server. Without PostgreSQL, prints that the test is skipped and returns `None`.
     ///
     /// # Panics
-    /// If it is installed and does not work.
+    /// If PostgreSQL is installed and does not start.
     pub fn start() -> Option<Self> {
         let Some(programs) = find_programs() else {
             eprintln!("SKIPPED: no PostgreSQL server found (apt-get install postgresql)");
             return None;
         };
-        let folder = tempfile::Builder::new().prefix("xavantes-postgres").tempdir().expect("a folder can be made");
+        let directory =
+            tempfile::Builder::new().prefix("xavantes-postgres").tempdir().expect("a directory can be created");
         if is_root() {
-            let status = Command::new("chown").arg("postgres").arg(folder.path()).status();
-            assert!(status.is_ok_and(|status| status.success()), "the folder cannot be given to the user postgres");
+            let status = Command::new("chown").arg("postgres").arg(directory.path()).status();
+            assert!(
+                status.is_ok_and(|status| status.success()),
+                "cannot change the owner of the directory to postgres"
+            );
         }
         let made = command(&programs.join("initdb"))
             .args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D"])
-            .arg(folder.path().join("data"))
+            .arg(directory.path().join("data"))
             .stdout(Stdio::null())
             .status();
         assert!(made.is_ok_and(|status| status.success()), "initdb failed");
-        let mut postgres = Self { server: None, programs, folder, databases: AtomicU32::new(0), port: None };
+        let mut postgres = Self { server: None, programs, directory, databases: AtomicU32::new(0), port: None };
         postgres.resume();
         Some(postgres)
     }
 
-    /// The address of a new, empty database.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Panics
-    /// If the server does not work.
+    /// If the server does not answer.
     pub fn url(&self) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let made = self.run(&format!("CREATE DATABASE {name}"), "postgres");
-        assert!(made, "a database could not be made");
-        format!("postgres://postgres@localhost/{name}?host={}", self.folder.path().display())
+        assert!(made, "cannot create a database");
+        format!("postgres://postgres@localhost/{name}?host={}", self.directory.path().display())
     }
 
-    /// Starts it again, so that it is reached over TCP too, encrypted with this certificate. Gives the port.
+    /// Restarts the server with encrypted connections over TCP. Returns the port.
     ///
     /// # Panics
-    /// If it does not start.
+    /// If the server does not start.
     pub fn encrypt(&mut self, certificate: &str, key: &str) -> u16 {
         self.stop();
         for (name, text) in [("server.crt", certificate), ("server.key", key)] {
             let made = command(Path::new("sh"))
                 .args(["-c", "umask 077; printf %s \"$1\" > \"$0\""])
-                .arg(self.folder.path().join("data").join(name))
+                .arg(self.directory.path().join("data").join(name))
                 .arg(text)
                 .status();
-            assert!(made.is_ok_and(|status| status.success()), "{name} cannot be written");
+            assert!(made.is_ok_and(|status| status.success()), "cannot write {name}");
         }
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("there are free ports").port();
@@ -80,33 +86,33 @@ impl Postgres {
         port
     }
 
-    /// Stops the server at once, as if it were killed.
+    /// Stops the server without a clean shutdown.
     pub fn stop(&mut self) {
         if let Some(mut server) = self.server.take() {
             let stopped = command(&self.programs.join("pg_ctl"))
                 .args(["stop", "--mode=immediate", "--silent", "-D"])
-                .arg(self.folder.path().join("data"))
+                .arg(self.directory.path().join("data"))
                 .status();
             if !stopped.is_ok_and(|status| status.success()) {
-                // There is no better way left.
+                // An error means that the server has ended already.
                 let _ = server.kill();
             }
             let _ = server.wait();
         }
     }
 
-    /// Starts it again after [`stop`](Self::stop).
+    /// Starts the server again after [`stop`](Self::stop).
     ///
     /// # Panics
-    /// If it does not start.
+    /// If the server does not start.
     pub fn resume(&mut self) {
-        let log = self.folder.path().join("log");
+        let log = self.directory.path().join("log");
         let output = || File::options().create(true).append(true).open(&log).map_or(Stdio::null(), Stdio::from);
         let server = command(&self.programs.join("postgres"))
             .arg("-D")
-            .arg(self.folder.path().join("data"))
+            .arg(self.directory.path().join("data"))
             .arg("-k")
-            .arg(self.folder.path())
+            .arg(self.directory.path())
             .args(["-c", "fsync=off", "-c"])
             .args(match self.port {
                 None => vec!["listen_addresses=".to_owned()],
@@ -130,7 +136,7 @@ impl Postgres {
     fn run(&self, sql: &str, database: &str) -> bool {
         let status = Command::new(self.programs.join("psql"))
             .args(["--quiet", "--no-psqlrc", "--username=postgres", "--command", sql, "--host"])
-            .arg(self.folder.path())
+            .arg(self.directory.path())
             .args(self.port.map(|port| format!("--port={port}")))
             .arg(database)
             .stdout(Stdio::null())
@@ -146,16 +152,16 @@ impl Drop for Postgres {
     }
 }
 
-/// The newest of Debian's, or what is in the path.
+/// Finds the newest version in the directories of Debian, or the programs in `PATH`.
 fn find_programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
     let newest = versions.map(|version| version.path()).max_by_key(number).map(|path| path.join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    newest.into_iter().chain(std::env::split_paths(&path)).find(|folder| folder.join("initdb").exists())
+    newest.into_iter().chain(std::env::split_paths(&path)).find(|directory| directory.join("initdb").exists())
 }
 
-/// PostgreSQL does not run as root, so its programs are run as the user that its package made.
+/// Runs a program of PostgreSQL. As root, runs it as the user postgres, because PostgreSQL refuses to run as root.
 fn command(program: &Path) -> Command {
     let mut command = if is_root() {
         let mut command = Command::new("runuser");
@@ -164,7 +170,7 @@ fn command(program: &Path) -> Command {
     } else {
         Command::new(program)
     };
-    // Where everybody may be, unlike the folder of the tests.
+    // The user postgres may not enter the directory of the tests.
     command.current_dir("/").stdin(Stdio::null());
     command
 }

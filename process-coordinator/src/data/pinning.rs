@@ -11,7 +11,7 @@ use tracing::warn;
 use xavantes_files::{Fetcher, Wanted};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{connect, question, v1};
+use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::convert::references;
 use crate::workers::connection::owner;
@@ -69,7 +69,7 @@ impl Keeping {
             asked.spawn(async move {
                 let has = tokio::time::timeout(PATIENCE, async {
                     let channel = connect(&address).await.ok()?;
-                    question(FilesClient::new(channel).has(request)).await.ok()
+                    call_with_timeout(FilesClient::new(channel).has(request)).await.ok()
                 });
                 let has = has.await.ok()??.has;
                 Some((address, has))

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use xavantes_engine::{Condition, ElementId, Outcome, Rejection, Time, View};
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{connect, question, v1, value};
+use xavantes_proto::{call_with_timeout, connect, v1, value};
 use xavantes_repository::{Error, Store};
 
 use crate::attempt::AttemptKey;
@@ -691,9 +691,9 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
 
 async fn remote(address: &str, path: &str, depth: u32) -> Option<v1::Element> {
     let channel = connect(address).await.ok()?;
-    let most = xavantes_proto::MAX_MESSAGE;
+    let most = xavantes_proto::MAX_MESSAGE_BYTES;
     let mut client = ProcessCoordinatorClient::new(channel).max_decoding_message_size(most);
-    question(client.show(v1::ShowRequest { path: path.to_owned(), depth })).await.ok()?.element
+    call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth })).await.ok()?.element
 }
 
 fn describe(view: &View) -> v1::Element {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tonic::Status;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{Assembler, MAX_WHOLE, connect, v1};
+use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, connect, v1};
 
 use crate::process::runner::Handle;
 use crate::workers::dispatcher::{PoolMail, PoolSender};
@@ -88,7 +88,7 @@ async fn follow_there(
     let mut parts = loop {
         if let Ok(channel) = connect(&address).await {
             let client = ProcessCoordinatorClient::new(channel);
-            let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE);
+            let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES);
             if let Ok(parts) = client.outputs(request.clone()).await {
                 break parts.into_inner();
             }
@@ -102,7 +102,7 @@ async fn follow_there(
             _ = ends.changed() => return,
         }
     };
-    let mut whole = Assembler::<v1::Output>::new(MAX_WHOLE);
+    let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
     while let Ok(Some(part)) = parts.message().await {
         match whole.add(part) {
             Ok(Some(mut output)) => {

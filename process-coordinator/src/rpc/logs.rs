@@ -10,7 +10,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{connect, question, v1};
+use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::coordinator::Coordinator;
 use crate::workers::dispatcher::PoolMail;
@@ -45,7 +45,7 @@ async fn ask(coordinator: &Coordinator, path: &str, workers: Vec<String>) -> Vec
         let request = request.clone();
         asked.spawn(async move {
             let channel = connect(&address).await.ok()?;
-            let known = question(ActivityManagerClient::new(channel).attempts(request)).await.ok()?;
+            let known = call_with_timeout(ActivityManagerClient::new(channel).attempts(request)).await.ok()?;
             Some((address, known.attempts))
         });
     }
@@ -87,14 +87,14 @@ async fn find(coordinator: &Coordinator, request: &v1::LogsRequest) -> Result<Op
     let Vicinity { workers, coordinators } = vicinity(coordinator, &request.path).await;
     let mut known = ask(coordinator, &request.path, workers).await.into_iter().rev();
     let wanted = known.find(|(_, record)| request.attempt == 0 || record.attempt == request.attempt);
-    let most = xavantes_proto::MAX_MESSAGE;
+    let most = xavantes_proto::MAX_MESSAGE_BYTES;
     if let Some((address, record)) = wanted {
         let gone = |_| Status::unavailable(format!("the worker at {address} does not answer"));
         let channel = connect(&address).await.map_err(gone)?;
         let realm = coordinator.repository.realm().to_owned();
         let request = v1::LogsRequest { realm, attempt: record.attempt, ..request.clone() };
         let client = ActivityManagerClient::new(channel);
-        return Ok(Some(Box::pin(question(client.max_decoding_message_size(most).logs(request)).await?)));
+        return Ok(Some(Box::pin(call_with_timeout(client.max_decoding_message_size(most).logs(request)).await?)));
     }
     if request.hops >= MOST_HOPS {
         return Ok(None);
@@ -103,7 +103,8 @@ async fn find(coordinator: &Coordinator, request: &v1::LogsRequest) -> Result<Op
         let request = v1::LogsRequest { hops: request.hops + 1, ..request.clone() };
         if let Ok(channel) = connect(&address).await
             && let Ok(pieces) =
-                question(ProcessCoordinatorClient::new(channel).max_decoding_message_size(most).logs(request)).await
+                call_with_timeout(ProcessCoordinatorClient::new(channel).max_decoding_message_size(most).logs(request))
+                    .await
         {
             return Ok(Some(Box::pin(pieces)));
         }

@@ -14,7 +14,7 @@ use xavantes_engine::{Action, Rejection, Root};
 use xavantes_model::definition::NodeId;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
-use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, connect, pack, question, v1};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, pack, v1};
 use xavantes_repository::{Entry, Error, Store};
 
 use crate::attempt::AttemptKey;
@@ -215,7 +215,7 @@ async fn there(address: &str) -> Result<ProcessCoordinatorClient<Channel>, Statu
              `xavantes retry PATH --elsewhere`"
         ))
     })?;
-    let most = xavantes_proto::MAX_MESSAGE;
+    let most = xavantes_proto::MAX_MESSAGE_BYTES;
     Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(most))
 }
 
@@ -296,7 +296,7 @@ impl ProcessCoordinator for Service {
                 Ok(Response::new(v1::ShowResponse { element: Some(element) }))
             }
             Err(rejection) => match self.elsewhere(id, &rejection).await {
-                Some(address) => question(there(&address).await?.show(request)).await.map(Response::new),
+                Some(address) => call_with_timeout(there(&address).await?.show(request)).await.map(Response::new),
                 None => match self.ended_activity(request.path).await {
                     Some(element) => Ok(Response::new(v1::ShowResponse { element: Some(element) })),
                     None => Err(refuse(&rejection)),
@@ -420,7 +420,7 @@ impl ProcessCoordinator for Service {
         match decided.await.map_err(|_| ended())? {
             Ok(()) => Ok(Response::new(v1::SteerResponse {})),
             Err(rejection) => match self.elsewhere(id, &rejection).await {
-                Some(address) => question(there(&address).await?.steer(request)).await.map(Response::new),
+                Some(address) => call_with_timeout(there(&address).await?.steer(request)).await.map(Response::new),
                 None => Err(refuse(&rejection)),
             },
         }
@@ -487,7 +487,7 @@ impl ProcessCoordinator for Service {
             let mut batch = Vec::new();
             while reports.recv_many(&mut batch, 256).await > 0 {
                 while !batch.is_empty() {
-                    let count = xavantes_proto::fitting(batch.iter().map(Report::size));
+                    let count = xavantes_proto::count_fitting(batch.iter().map(Report::size));
                     for part in pack(message(batch.drain(..count))) {
                         if sender.send(Ok(part)).await.is_err() {
                             return;
@@ -499,7 +499,7 @@ impl ProcessCoordinator for Service {
         let service = self.clone();
         tokio::spawn(async move {
             service.take(&coordinator, number, &caller, first).await;
-            let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
+            let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
             // When the stream breaks the subtrees go on; the parent will ask for them.
             while let Some(Ok(order)) = orders.next().await {
                 let Ok(order) = assembler.unpack(order) else { return };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xavantes_engine::{Outcome, Root};
 use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::value::Value;
-use xavantes_proto::{Epochs, MAX_LARGE, Message, too_large, v1, value};
+use xavantes_proto::{Epochs, MAX_PAYLOAD_BYTES, Message, too_large, v1, value};
 
 use crate::attempt::AttemptKey;
 use crate::convert::failure;
@@ -261,11 +261,11 @@ pub fn sendable(
         recipes,
         ..v1::Answer::default()
     };
-    if answer.encoded_len() > MAX_LARGE {
+    if answer.encoded_len() > MAX_PAYLOAD_BYTES {
         answer.recipes.clear();
     }
     let size = answer.encoded_len();
-    if size <= MAX_LARGE {
+    if size <= MAX_PAYLOAD_BYTES {
         return answer;
     }
     let failure = v1::Failure {

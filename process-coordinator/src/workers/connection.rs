@@ -12,7 +12,9 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, Message, connect, pack, question, too_large, v1};
+use xavantes_proto::{
+    Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, Message, call_with_timeout, connect, pack, too_large, v1,
+};
 use xavantes_repository::Store;
 
 use crate::attempt::AttemptKey;
@@ -89,7 +91,7 @@ impl Context {
         };
         for manager in self.managers.iter() {
             if let Ok(channel) = connect(manager).await
-                && let Ok(place) = question(GroupManagerClient::new(channel).place(request.clone())).await
+                && let Ok(place) = call_with_timeout(GroupManagerClient::new(channel).place(request.clone())).await
             {
                 return Some(place).filter(|place| place.node.is_some());
             }
@@ -128,7 +130,7 @@ async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
     // The channel is empty and open.
     let _ = sender.send(first).await;
-    let most = xavantes_proto::MAX_MESSAGE;
+    let most = xavantes_proto::MAX_MESSAGE_BYTES;
     let sent = ReceiverStream::new(receiver);
     let mut reports = match peer {
         Peer::Worker => {
@@ -146,7 +148,7 @@ async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel
         while to_send.recv_many(&mut batch, BATCH).await > 0 {
             batch.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
             while !batch.is_empty() {
-                let count = xavantes_proto::fitting(batch.iter().map(Order::size));
+                let count = xavantes_proto::count_fitting(batch.iter().map(Order::size));
                 for part in pack(message(batch.drain(..count))) {
                     if sender.send(part).await.is_err() {
                         return;
@@ -156,7 +158,7 @@ async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel
         }
     });
     let outcome = async {
-        let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
+        let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
         while let Some(report) = reports.message().await? {
             if let Some(report) = assembler.unpack(report)? {
                 take(context, worker, &orders, report).await;
@@ -190,7 +192,7 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
 /// The content of a shared object may be larger than a message.
 fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
     match reply.encoded_len() {
-        size if size > MAX_LARGE => {
+        size if size > MAX_PAYLOAD_BYTES => {
             let error = v1::shared_reply::Result::Error(too_large("the values", size));
             v1::SharedReply { ticket: reply.ticket, result: Some(error) }
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_model::value::MOST_HOLDERS;
 use xavantes_proto::v1::refusal_reason::Kind as Refused;
-use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
+use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
 use super::placement::{holdings, next, relays};
 use super::worker::{Ask, Lease, Out, Pace, SLOW, Used, Worker};
@@ -233,7 +233,7 @@ impl Pool {
     /// An activity for a worker. One that is too large to be sent fails.
     pub fn dispatch(&mut self, task: Task) {
         let size = task.job.encoded_len();
-        if size <= MAX_LARGE {
+        if size <= MAX_PAYLOAD_BYTES {
             return self.enqueue(task, false);
         }
         let failure = v1::Failure {
@@ -246,11 +246,11 @@ impl Pool {
 
     /// A subtree for another coordinator.
     pub fn delegate(&mut self, mut task: Task) {
-        if task.job.encoded_len() > MAX_LARGE {
+        if task.job.encoded_len() > MAX_PAYLOAD_BYTES {
             task.job.recipes.clear();
         }
         let size = task.job.encoded_len();
-        if size > MAX_LARGE {
+        if size > MAX_PAYLOAD_BYTES {
             return self.refuse(task.key, Refused::TooLargeBytes(size as u64));
         }
         self.find_place(Out::new(task));

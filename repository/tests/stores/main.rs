@@ -1,6 +1,6 @@
-//! The stores, through what they offer to everybody.
+//! The stores, through their public interface. `suite` runs over every store.
 
-mod embedded;
 mod memory;
-mod shared;
+mod postgres;
+mod sled_store;
 mod suite;

@@ -1,22 +1,22 @@
-//! What every store promises.
+//! The conformance suite: the guarantees of every store.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use xavantes_repository::{Error, Journal, Store};
 
-/// Everything below, each with ids of its own.
+/// Runs all checks. Each uses other process ids.
 pub async fn run(store: &Store) {
-    a_process_from_creation_to_oblivion(store).await;
-    an_id_is_taken_once(store).await;
-    what_is_not_there_is_unknown(store).await;
-    calls_keep_their_order_without_being_awaited(store).await;
-    snapshots_replace_what_came_before(store).await;
-    odd_ids_are_ids(store).await;
-    documents_are_kept_by_kind_and_key(store).await;
-    writers_do_not_disturb_each_other(store).await;
-    large_payloads_come_back(store).await;
-    own_processes_are_not_claimed_again(store).await;
+    a_process_is_created_closed_and_forgotten(store).await;
+    an_id_is_used_once(store).await;
+    missing_processes_are_unknown(store).await;
+    calls_keep_their_order_without_await(store).await;
+    snapshots_replace_earlier_records(store).await;
+    unusual_ids_are_valid(store).await;
+    documents_are_stored_by_kind_and_key(store).await;
+    concurrent_writers_do_not_interfere(store).await;
+    large_payloads_are_stored(store).await;
+    claimed_processes_are_not_gained_again(store).await;
 }
 
 pub fn text(text: impl Into<String>) -> Bytes {
@@ -35,7 +35,7 @@ pub fn noise(length: usize, seed: u64) -> Bytes {
         .collect()
 }
 
-async fn a_process_from_creation_to_oblivion(store: &Store) {
+async fn a_process_is_created_closed_and_forgotten(store: &Store) {
     let epoch = store.create("life", text("head")).await.unwrap();
     store.append("life", text("one")).await.unwrap();
     store.append("life", text("")).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_process_from_creation_to_oblivion(store: &Store) {
     assert_eq!(journal, Journal { epoch: later, head: text("second"), snapshot: None, records: vec![] });
 }
 
-async fn an_id_is_taken_once(store: &Store) {
+async fn an_id_is_used_once(store: &Store) {
     store.create("twice", text("first")).await.unwrap();
     assert!(matches!(store.create("twice", text("second")).await, Err(Error::Exists(id)) if id == "twice"));
     assert_eq!(store.load("twice").await.unwrap().head, text("first"));
@@ -73,7 +73,7 @@ async fn an_id_is_taken_once(store: &Store) {
     assert!(first.is_ok() && matches!(second, Err(Error::Exists(_))), "{first:?} {second:?}");
 }
 
-async fn what_is_not_there_is_unknown(store: &Store) {
+async fn missing_processes_are_unknown(store: &Store) {
     assert!(matches!(store.append("absent", text("x")).await, Err(Error::Unknown(id)) if id == "absent"));
     assert!(matches!(store.load("absent").await, Err(Error::Unknown(_))));
     assert!(matches!(store.load("ab\0sent").await, Err(Error::Unknown(_))));
@@ -83,8 +83,8 @@ async fn what_is_not_there_is_unknown(store: &Store) {
     store.forget(&[]).await.unwrap();
 }
 
-async fn calls_keep_their_order_without_being_awaited(store: &Store) {
-    // Both in one go and in waves, so that they meet in one commit and in several.
+async fn calls_keep_their_order_without_await(store: &Store) {
+    // Calls in one commit and in several commits.
     let mut calls = tokio::task::JoinSet::new();
     for process in 0..4 {
         let store = store.clone();
@@ -131,7 +131,7 @@ async fn calls_keep_their_order_without_being_awaited(store: &Store) {
     }
 }
 
-/// Polls all of them in their order until all are done.
+/// Polls all futures in their order until all are ready.
 async fn in_order<F: Future + Unpin>(mut waiting: Vec<F>) -> Vec<F::Output> {
     let mut results: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
@@ -150,7 +150,7 @@ async fn in_order<F: Future + Unpin>(mut waiting: Vec<F>) -> Vec<F::Output> {
     results.into_iter().flatten().collect()
 }
 
-async fn snapshots_replace_what_came_before(store: &Store) {
+async fn snapshots_replace_earlier_records(store: &Store) {
     store.create("compacted", text("head")).await.unwrap();
     for round in 0..5 {
         for number in 0..30 {
@@ -166,7 +166,7 @@ async fn snapshots_replace_what_came_before(store: &Store) {
     store.close("compacted", text("end")).await.unwrap();
 }
 
-async fn odd_ids_are_ids(store: &Store) {
+async fn unusual_ids_are_valid(store: &Store) {
     let long = "x".repeat(1024);
     let odd = ["", "/", "a/b/../c", "a", "a ", "ä🦀", "'; DROP TABLE processes; --", "%_\\", "\n\t", &long];
     for id in odd {
@@ -196,7 +196,7 @@ async fn odd_ids_are_ids(store: &Store) {
     }
 }
 
-async fn documents_are_kept_by_kind_and_key(store: &Store) {
+async fn documents_are_stored_by_kind_and_key(store: &Store) {
     for (kind, key) in [("k", "b"), ("k", "a"), ("k", "ä/"), ("kk", "a"), ("", "ka"), ("k", "")] {
         store.put(kind, key, text(format!("{kind} {key}"))).await.unwrap();
     }
@@ -223,7 +223,7 @@ async fn documents_are_kept_by_kind_and_key(store: &Store) {
     assert_eq!(store.documents("k").await.unwrap()[2], ("c".into(), text("2")));
 }
 
-async fn writers_do_not_disturb_each_other(store: &Store) {
+async fn concurrent_writers_do_not_interfere(store: &Store) {
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..32 {
         let store = store.clone();
@@ -252,10 +252,10 @@ async fn writers_do_not_disturb_each_other(store: &Store) {
     assert_eq!(closed.count(), 32);
 }
 
-async fn large_payloads_come_back(store: &Store) {
+async fn large_payloads_are_stored(store: &Store) {
     let large = noise(1 << 20, 3);
     store.create("large", large.clone()).await.unwrap();
-    // The same bytes in several places are still several things.
+    // Equal payloads in several places are independent.
     store.append("large", large.clone()).await.unwrap();
     store.append("large", large.clone()).await.unwrap();
     store.append("large", text("small")).await.unwrap();
@@ -273,17 +273,17 @@ async fn large_payloads_come_back(store: &Store) {
     store.forget(&["large".into()]).await.unwrap();
 }
 
-async fn own_processes_are_not_claimed_again(store: &Store) {
+async fn claimed_processes_are_not_gained_again(store: &Store) {
     assert_eq!(store.claim().await.unwrap().gained, [""; 0]);
 }
 
-/// What is left at the end of [`run`].
+/// Processes that run after [`run`].
 pub fn running_after_run() -> BTreeSet<String> {
     ["life", "twice", "race", "order 0", "order 1", "order 2", "order 3"].map(String::from).into()
 }
 
-/// What every later call meets.
-pub async fn nothing_works_after_the_end(store: &Store) {
+/// Shuts the store down twice and checks that later calls fail.
+pub async fn calls_fail_after_shut_down(store: &Store) {
     store.shut_down().await;
     store.shut_down().await;
     assert!(matches!(store.create("late", text("head")).await, Err(Error::Broken(_))));

@@ -17,7 +17,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 fn known(address: &str) -> Option<v1::ListNodesResponse> {
     block_on(async {
         let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await.ok()?);
-        xavantes_proto::question(client.list_nodes(v1::ListNodesRequest {})).await.ok()
+        xavantes_proto::call_with_timeout(client.list_nodes(v1::ListNodesRequest {})).await.ok()
     })
 }
 
@@ -41,7 +41,7 @@ fn add_source(address: &str, name: &str, uri: &str) {
     let request = v1::AddSourceRequest { name: name.into(), uri: uri.into() };
     block_on(async {
         let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await.expect("it is there"));
-        xavantes_proto::question(client.add_source(request)).await.expect("it leads");
+        xavantes_proto::call_with_timeout(client.add_source(request)).await.expect("it leads");
     });
 }
 

@@ -1,35 +1,28 @@
-//! What a manager keeps in the repository: a document for the group, written when it changes in substance.
+//! The document of a group in the repository. A manager writes it when the durable part of its state changes.
 
-use std::sync::Weak;
-use std::time::Duration;
-
-use tracing::warn;
 use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
-use crate::service::Shared;
-
+/// Kind of the document. Its key is the name of the group.
 const KIND: &str = "group";
-/// What changes is kept at most so often.
-const KEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// What was kept of the group; nothing if it is new.
+/// Loads the state of a group. A new group has an empty state.
 pub(crate) async fn load(repository: &Store, group: &str) -> Result<v1::GroupState, Error> {
     let documents = repository.documents(KIND).await?;
     let Some((_, document)) = documents.into_iter().find(|(key, _)| key == group) else {
         return Ok(v1::GroupState::default());
     };
     v1::GroupState::decode(document)
-        .map_err(|error| Error::Broken(format!("what was kept of group {group:?} cannot be read: {error}")))
+        .map_err(|error| Error::Broken(format!("the stored state of group {group:?} cannot be read: {error}")))
 }
 
-/// Keeps what is known of the group.
+/// Stores the state of a group.
 pub(crate) async fn save(repository: &Store, group: &str, state: &v1::GroupState) -> Result<(), Error> {
     repository.put(KIND, group, state.encode_to_vec().into()).await
 }
 
-/// What is worth to be kept: not who works how much, and since when.
-pub(crate) fn substance(state: &v1::GroupState) -> v1::GroupState {
+/// The part of a state whose changes must be durable. Leaves out loads, ages and loans, which change all the time.
+pub(crate) fn durable_part(state: &v1::GroupState) -> v1::GroupState {
     let node = |known: &v1::KnownNode| {
         let heartbeat = known.heartbeat.as_ref();
         let heartbeat = heartbeat.map(|it| v1::Heartbeat {
@@ -55,31 +48,12 @@ pub(crate) fn substance(state: &v1::GroupState) -> v1::GroupState {
     }
 }
 
-/// Keeps what is known whenever it has changed, for as long as this manager lives.
-pub(crate) async fn run(shared: Weak<Shared>) {
-    let mut ticks = tokio::time::interval(KEEP_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut warned = false;
-    loop {
-        ticks.tick().await;
-        let Some(shared) = shared.upgrade() else { return };
-        match shared.keep().await {
-            Ok(()) => warned = false,
-            Err(error) => {
-                if !std::mem::replace(&mut warned, true) {
-                    warn!(%error, "what is known of the group is not kept");
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn load_and_age_are_not_kept_for_their_own_sake() {
+    fn changes_of_load_and_age_are_not_durable() {
         let node = v1::NodeDescription { name: "n".into(), ..Default::default() };
         let heartbeat = v1::Heartbeat { node: Some(node), busy: 3, processes: 1, ..Default::default() };
         let known = v1::KnownNode { heartbeat: Some(heartbeat.clone()), drain: false, silent_ms: 5 };
@@ -94,7 +68,7 @@ mod tests {
             number: 7,
             ..state.clone()
         };
-        assert_eq!(substance(&state), substance(&later));
+        assert_eq!(durable_part(&state), durable_part(&later));
         let draining = v1::Heartbeat { draining: true, ..heartbeat };
         for changed in [
             v1::GroupState { epoch: 1, ..state.clone() },
@@ -105,7 +79,7 @@ mod tests {
             v1::GroupState { sources: [("s".into(), "u".into())].into(), ..state.clone() },
             v1::GroupState { adjacent: vec![v1::AdjacentGroup::default()], ..state.clone() },
         ] {
-            assert_ne!(substance(&state), substance(&changed));
+            assert_ne!(durable_part(&state), durable_part(&changed));
         }
     }
 }

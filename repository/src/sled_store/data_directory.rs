@@ -1,31 +1,32 @@
-//! The folder of the embedded store: who may use it, which format it has, and how much room there is.
+//! The data directory of the sled store: its lock, its format and its free space.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, random_name};
+use crate::error::Error;
+use crate::names::random_name;
 
-/// The format of the folder as a whole.
+/// Format of the directory as a whole.
 const FORMAT: u32 = 1;
 
-/// What stays free on the disk.
-const RESERVE: u64 = 64 * 1024 * 1024;
+/// Bytes that stay free on the disk.
+const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A folder that nobody else uses while this is there.
-pub(super) struct Folder {
+/// A data directory that no other store uses while this value exists.
+pub(super) struct DataDirectory {
     path: PathBuf,
     pub(super) realm: String,
-    /// Locked. The system takes the lock back when the program ends, however it ends.
+    /// Locked file. The system releases the lock when the program ends in any way.
     _lock: File,
 }
 
-impl Folder {
+impl DataDirectory {
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::Broken(format!("the data directory {}: {error}", path.display()));
         fs::create_dir_all(path).map_err(failed)?;
         let path = &path.canonicalize().map_err(failed)?;
-        // Before anything is changed.
+        // Refuse a newer format before the lock file changes the directory.
         let format = read_format(path)?;
         let lock = lock(path)?;
         let realm = match format {
@@ -39,11 +40,11 @@ impl Folder {
                 .trim()
                 .to_owned(),
             None => {
-                // Not everybody may look into the parent; but whoever made the folder in it just now may.
-                let _ = path.parent().map(sync_folder);
+                // Opening the parent may be forbidden; then this program did not create the directory in it either.
+                let _ = path.parent().map(sync_directory);
                 let realm = random_name();
                 write_durably(path, "realm", &format!("{realm}\n")).map_err(failed)?;
-                // Last: whatever has a format has a realm.
+                // The format comes last, so that a directory with a format has a realm.
                 write_durably(path, "format", &format!("{FORMAT}\n")).map_err(failed)?;
                 realm
             }
@@ -59,20 +60,20 @@ impl Folder {
         self.path.join("blobs")
     }
 
-    /// How many bytes may be added.
-    pub(super) fn room(&self) -> io::Result<u64> {
+    /// Bytes that the store may still add.
+    pub(super) fn free_bytes(&self) -> io::Result<u64> {
         let disk = rustix::fs::statvfs(&self.path)?;
-        Ok(disk.f_bavail.saturating_mul(disk.f_frsize).saturating_sub(RESERVE))
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize).saturating_sub(RESERVED_BYTES))
     }
 
-    /// There is no room for so much.
+    /// The error of a change for which the disk has no space.
     pub(super) fn full(&self, bytes: u64) -> Error {
-        let (reserve, path) = (RESERVE >> 20, self.path.display());
+        let (reserve, path) = (RESERVED_BYTES >> 20, self.path.display());
         Error::Unavailable(format!("with {bytes} bytes more less than {reserve} MiB are free on the disk of {path}"))
     }
 }
 
-/// Nothing if this is a new folder.
+/// Checks the format. `None` if the directory is new.
 fn read_format(path: &Path) -> Result<Option<()>, Error> {
     let file = path.join("format");
     let text = match fs::read_to_string(&file) {
@@ -86,7 +87,10 @@ fn read_format(path: &Path) -> Result<Option<()>, Error> {
             "the data directory {} has format {newer}; this version of Xavantes knows formats up to {FORMAT}: use a newer one",
             path.display()
         ))),
-        _ => Err(Error::Broken(format!("{} does not tell a format: {text:?}", file.display()))),
+        _ => Err(Error::Broken(format!(
+            "{} is not a format number: {text:?}; restore the data directory from a backup",
+            file.display()
+        ))),
     }
 }
 
@@ -98,7 +102,7 @@ fn lock(path: &Path) -> Result<File, Error> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // If it cannot be read, the message is less precise.
+            // If reading fails, the message lacks the number of the process.
             let _ = file.read_to_string(&mut holder);
             return Err(Error::Broken(format!(
                 "the data directory {} is in use by another node (process {})",
@@ -112,17 +116,17 @@ fn lock(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Writes a file so that it is there as a whole or not at all.
-fn write_durably(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    let partial = folder.join(format!("{name}.partial"));
+/// Writes a file atomically and durably.
+fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
+    let partial = directory.join(format!("{name}.partial"));
     let mut file = File::create(&partial)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&partial, folder.join(name))?;
-    sync_folder(folder)
+    fs::rename(&partial, directory.join(name))?;
+    sync_directory(directory)
 }
 
-/// What was made in a folder, or renamed, is durable after this.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+/// Makes the creation and renaming of files in a directory durable.
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! The store in a folder.
+//! The store in a directory: recovery, damage, kills and full disks.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -6,47 +6,47 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use xavantes_repository::{Error, Journal, Store, embedded};
+use xavantes_repository::{Error, Journal, Store, open_sled};
 
 use crate::suite::{self, noise, text};
 
-async fn open(folder: &Path) -> Store {
-    embedded(folder, "node").await.unwrap()
+async fn open(directory: &Path) -> Store {
+    open_sled(directory, "node").await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn embedded_keeps_every_promise() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path()).await;
+async fn sled_store_passes_the_suite() {
+    let directory = TempDir::new().unwrap();
+    let store = open(directory.path()).await;
     suite::run(&store).await;
     let (realm, documents) = (store.realm().to_owned(), store.documents("k").await.unwrap());
     let life = store.load("life").await.unwrap();
     let listed = store.list().await.unwrap();
-    suite::nothing_works_after_the_end(&store).await;
+    suite::calls_fail_after_shut_down(&store).await;
 
-    let store = embedded(folder.path(), "renamed").await.unwrap();
+    let store = open_sled(directory.path(), "renamed").await.unwrap();
     assert_eq!(store.realm(), realm);
     assert_eq!(store.documents("k").await.unwrap(), documents);
     assert_eq!(store.list().await.unwrap(), listed);
-    assert!(matches!(store.load("life").await, Err(Error::NotOwned(_))), "nobody has claimed it");
+    assert!(matches!(store.load("life").await, Err(Error::NotOwned(_))), "the store has not claimed it");
     let expected: Vec<_> = suite::running_after_run().into_iter().collect();
     assert_eq!(store.claim().await.unwrap().gained, expected);
     assert_eq!(store.claim().await.unwrap().gained, [""; 0]);
     assert_eq!(store.load("life").await.unwrap(), life);
     assert_eq!(store.find("life").await.unwrap().unwrap().owner, "renamed");
     assert_eq!(store.find("compacted").await.unwrap().unwrap().owner, "node");
-    // sled does not sync the files that it makes for large pages, so there must not be any.
-    assert_eq!(fs::read_dir(folder.path().join("db/blobs")).unwrap().count(), 0);
+    // sled does not sync its files for large pages, so it must not create any.
+    assert_eq!(fs::read_dir(directory.path().join("db/blobs")).unwrap().count(), 0);
     store.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_stay_in_the_log_and_blobs_go_with_their_records() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path()).await;
+async fn pages_stay_in_the_log_and_blobs_are_removed_with_their_records() {
+    let directory = TempDir::new().unwrap();
+    let store = open(directory.path()).await;
     let ids: Vec<_> = (0..60).map(|number| format!("{number:01000}")).collect();
     for (seed, id) in ids.iter().enumerate() {
-        // As large as a record can be without a blob.
+        // The largest payload without a blob.
         store.create(id, noise(12 << 10, seed as u64)).await.unwrap();
         for number in 0..40 {
             store.append(id, noise(12 << 10, number)).await.unwrap();
@@ -55,50 +55,50 @@ async fn pages_stay_in_the_log_and_blobs_go_with_their_records() {
     for (seed, id) in ids.iter().enumerate() {
         store.close(id, noise(12 << 10, seed as u64 + 1000)).await.unwrap();
     }
-    assert_eq!(fs::read_dir(folder.path().join("db/blobs")).unwrap().count(), 0);
-    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("db/blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("blobs")).unwrap().count(), 0);
 
-    // Records of journals go in parts before they become blobs.
+    // Journal records of medium size are split into parts. Larger ones are blobs.
     let (parts, large) = (noise(500_000, 3), noise(2 << 20, 2));
     store.create("blobs", noise(20_000, 1)).await.unwrap();
     store.append("blobs", parts.clone()).await.unwrap();
     store.append("blobs", large.clone()).await.unwrap();
     store.append("blobs", text("small")).await.unwrap();
     assert_eq!(store.load("blobs").await.unwrap().records, [parts, large, text("small")]);
-    assert_eq!(fs::read_dir(folder.path().join("db/blobs")).unwrap().count(), 0);
-    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(directory.path().join("db/blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("blobs")).unwrap().count(), 2);
     store.compact("blobs", text("small")).await.unwrap();
     store.close("blobs", text("small")).await.unwrap();
     store.forget(&["blobs".into()]).await.unwrap();
     store.shut_down().await;
-    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("blobs")).unwrap().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_has_one_user_at_a_time() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path()).await;
-    let error = embedded(folder.path(), "other").await.err().unwrap().to_string();
+async fn a_directory_has_one_user_at_a_time() {
+    let directory = TempDir::new().unwrap();
+    let store = open(directory.path()).await;
+    let error = open_sled(directory.path(), "other").await.err().unwrap().to_string();
     assert!(error.contains("is in use by another node"), "{error}");
     assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
     store.create("still works", text("head")).await.unwrap();
     store.shut_down().await;
-    open(folder.path()).await.shut_down().await;
+    open(directory.path()).await.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_format_is_left_alone() {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("format"), "2\n").unwrap();
-    let error = embedded(folder.path(), "node").await.err().unwrap().to_string();
+async fn a_directory_with_a_newer_format_is_not_changed() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("format"), "2\n").unwrap();
+    let error = open_sled(directory.path(), "node").await.err().unwrap().to_string();
     assert!(error.contains("has format 2") && error.contains("newer"), "{error}");
-    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names, ["format"]);
 }
 
-/// Three processes with five records each, every one in an entry of its own, and one that has ended.
-async fn three_processes(folder: &Path) {
-    let store = open(folder).await;
+/// Creates three processes with five entries of one record each, and one ended process.
+async fn create_three_processes(directory: &Path) {
+    let store = open(directory).await;
     for id in ["a", "b", "c"] {
         store.create(id, text("head")).await.unwrap();
         for number in 0..5 {
@@ -110,12 +110,12 @@ async fn three_processes(folder: &Path) {
     store.shut_down().await;
 }
 
-/// Changes the bytes of the records of a tree behind the store's back; those that become empty are removed.
-fn tamper(folder: &Path, tree: &str, change: impl Fn(usize, &mut Vec<u8>)) {
-    // Whoever had it open may let go of it a moment later.
+/// Changes the records of a tree directly in sled. Removes records that become empty.
+fn tamper(directory: &Path, tree: &str, change: impl Fn(usize, &mut Vec<u8>)) {
+    // The store may release the lock of the database a moment after its end.
     let mut tries = 0;
     let db = loop {
-        match sled::Config::new().path(folder.join("db")).segment_size(2 << 20).open() {
+        match sled::Config::new().path(directory.join("db")).segment_size(2 << 20).open() {
             Ok(db) => break db,
             Err(error) if tries == 1000 => panic!("{error}"),
             Err(_) => tries += 1,
@@ -136,18 +136,18 @@ fn tamper(folder: &Path, tree: &str, change: impl Fn(usize, &mut Vec<u8>)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unfinished_end_is_cut_off() {
-    let folder = TempDir::new().unwrap();
-    three_processes(folder.path()).await;
+async fn the_unfinished_end_of_a_journal_is_cut_off() {
+    let directory = TempDir::new().unwrap();
+    create_three_processes(directory.path()).await;
     // The last record of the second process, and the last two of the third.
-    tamper(folder.path(), "journal", |number, value| match number {
+    tamper(directory.path(), "journal", |number, value| match number {
         9 => value[6] ^= 1,
         13 => value.truncate(3),
         14 => value.clear(),
         _ => {}
     });
     for _ in 0..2 {
-        let store = open(folder.path()).await;
+        let store = open(directory.path()).await;
         assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c"]);
         for (id, length) in [("a", 5), ("b", 4), ("c", 3)] {
             let records = store.load(id).await.unwrap().records;
@@ -156,24 +156,24 @@ async fn an_unfinished_end_is_cut_off() {
         }
         store.shut_down().await;
     }
-    let store = open(folder.path()).await;
+    let store = open(directory.path()).await;
     store.claim().await.unwrap();
     store.append("c", text("new")).await.unwrap();
     assert_eq!(store.load("c").await.unwrap().records.last(), Some(&text("new")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_concerns_one_process() {
+async fn damage_affects_one_process() {
     for what in ["flipped", "missing"] {
-        let folder = TempDir::new().unwrap();
-        three_processes(folder.path()).await;
-        tamper(folder.path(), "journal", |number, value| match (number, what) {
+        let directory = TempDir::new().unwrap();
+        create_three_processes(directory.path()).await;
+        tamper(directory.path(), "journal", |number, value| match (number, what) {
             (7, "flipped") => value[6] ^= 1,
             (7, _) => value.clear(),
             _ => {}
         });
         for _ in 0..2 {
-            let store = open(folder.path()).await;
+            let store = open(directory.path()).await;
             assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c"]);
             assert_eq!(store.load("a").await.unwrap().records.len(), 5);
             assert_eq!(store.load("c").await.unwrap().records.len(), 5);
@@ -184,7 +184,7 @@ async fn damage_concerns_one_process() {
             assert!(matches!(store.append("b", text("x")).await, Err(Error::Damaged { .. })));
             store.shut_down().await;
         }
-        let store = open(folder.path()).await;
+        let store = open(directory.path()).await;
         store.forget(&["a".into(), "b".into()]).await.unwrap();
         assert_eq!(store.claim().await.unwrap().gained, ["a", "c"]);
         store.create("b", text("again")).await.unwrap();
@@ -193,19 +193,19 @@ async fn damage_concerns_one_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_head_or_blob_concerns_one_process() {
-    let folder = TempDir::new().unwrap();
-    three_processes(folder.path()).await;
-    let store = open(folder.path()).await;
+async fn a_damaged_head_or_blob_affects_one_process() {
+    let directory = TempDir::new().unwrap();
+    create_three_processes(directory.path()).await;
+    let store = open(directory.path()).await;
     store.create("blob", noise(20_000, 1)).await.unwrap();
     store.append("blob", noise(2 << 20, 2)).await.unwrap();
     store.shut_down().await;
     // "a", "b", "blob", "c", "ended"
-    tamper(folder.path(), "processes", |number, value| value[6] ^= u8::from(number == 1));
-    let blob = folder.path().join("blobs").join(blake3::hash(&noise(2 << 20, 2)).to_hex().as_str());
+    tamper(directory.path(), "processes", |number, value| value[6] ^= u8::from(number == 1));
+    let blob = directory.path().join("blobs").join(blake3::hash(&noise(2 << 20, 2)).to_hex().as_str());
     fs::write(&blob, "something else").unwrap();
 
-    let store = open(folder.path()).await;
+    let store = open(directory.path()).await;
     assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "blob", "c"]);
     assert_eq!(store.load("a").await.unwrap().records.len(), 5);
     assert!(matches!(store.load("b").await, Err(Error::Damaged { .. })));
@@ -219,31 +219,31 @@ async fn a_damaged_head_or_blob_concerns_one_process() {
     store.forget(&["b".into(), "blob".into()]).await.unwrap();
     store.shut_down().await;
 
-    let store = open(folder.path()).await;
+    let store = open(directory.path()).await;
     assert_eq!(store.claim().await.unwrap().gained, ["a", "c"]);
-    assert_eq!(fs::read_dir(folder.path().join("blobs")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("blobs")).unwrap().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_database_leaves_is_no_obstacle() {
-    let folder = TempDir::new().unwrap();
-    three_processes(folder.path()).await;
-    fs::write(folder.path().join("db/snap.0000000000000001.generating"), "half").unwrap();
-    fs::write(folder.path().join("blobs/partial"), "half").unwrap();
-    let store = open(folder.path()).await;
+async fn files_of_a_killed_database_do_not_prevent_opening() {
+    let directory = TempDir::new().unwrap();
+    create_three_processes(directory.path()).await;
+    fs::write(directory.path().join("db/snap.0000000000000001.generating"), "half").unwrap();
+    fs::write(directory.path().join("blobs/partial"), "half").unwrap();
+    let store = open(directory.path()).await;
     assert_eq!(store.list().await.unwrap().len(), 4);
-    assert!(!folder.path().join("blobs/partial").exists());
+    assert!(!directory.path().join("blobs/partial").exists());
 }
 
-const FOLDER: &str = "XAVANTES_TEST_KILLED_FOLDER";
+const DIRECTORY_VARIABLE: &str = "XAVANTES_TEST_KILLED_DIRECTORY";
 
-/// Not a test of its own: the program that [`nothing_acknowledged_is_lost_by_a_kill`] kills. Writes to several processes
-/// and tells on standard output what was acknowledged.
+/// Not a test: the program that [`a_kill_loses_no_acknowledged_record`] kills. Writes to several processes and prints
+/// each acknowledged record.
 #[test]
-fn killed() {
-    let Ok(folder) = std::env::var(FOLDER) else { return };
+fn killed_writer() {
+    let Ok(directory) = std::env::var(DIRECTORY_VARIABLE) else { return };
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let store = open(folder.as_ref()).await;
+        let store = open(directory.as_ref()).await;
         let mut writers = tokio::task::JoinSet::new();
         for id in store.claim().await.unwrap().gained {
             let store = store.clone();
@@ -252,7 +252,7 @@ fn killed() {
                 let last = records.last().or(snapshot.as_ref()).map_or(0, number);
                 println!("\nloaded {id} {last}");
                 for next in last + 1.. {
-                    // All sorts: small, large, and snapshots of either size.
+                    // Small and large records, and small and large snapshots.
                     let size = if next % 97 == 0 { 30_000 } else { next as usize % 300 };
                     let record = [text(format!("{next} ")), noise(size, next)].concat().into();
                     if next % 50 == 0 {
@@ -274,11 +274,11 @@ fn number(record: &bytes::Bytes) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost_by_a_kill() {
+async fn a_kill_loses_no_acknowledged_record() {
     let rounds = std::env::var("KILL_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap());
-    let folder = TempDir::new().unwrap();
+    let directory = TempDir::new().unwrap();
     let ids: Vec<_> = (0..8).map(|number| format!("p{number}")).collect();
-    let store = open(folder.path()).await;
+    let store = open(directory.path()).await;
     for id in &ids {
         store.create(id, text("head")).await.unwrap();
     }
@@ -286,31 +286,31 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
     let mut kept = std::collections::HashMap::new();
     for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "embedded::killed", "--nocapture"])
-            .env(FOLDER, folder.path())
+            .args(["--exact", "sled_store::killed_writer", "--nocapture"])
+            .env(DIRECTORY_VARIABLE, directory.path())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut left = 500 + round * 137;
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        // The last line may be cut; then it was not told.
+        // A last line without its end does not count.
         while output.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
             let words: Vec<_> = line.trim_end().split(' ').collect();
             if let ["kept", id, number] = words[..] {
                 kept.insert(id.to_owned(), number.parse::<u64>().unwrap());
                 left -= 1;
                 if left == 0 {
-                    // What it still tells before it dies is read too: the loop goes on until the pipe is closed.
+                    // The loop also reads the lines that the child prints before it dies.
                     child.kill().unwrap();
                 }
             }
             line.clear();
         }
         child.wait().unwrap();
-        assert!(left <= 0, "the child ended by itself");
+        assert!(left <= 0, "the child ended before the kill");
 
-        let store = open(folder.path()).await;
+        let store = open(directory.path()).await;
         assert_eq!(store.claim().await.unwrap().gained, ids);
         for id in &ids {
             let Journal { snapshot, records, .. } = store.load(id).await.unwrap();
@@ -318,25 +318,25 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
             assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "round {round}, {id}: {numbers:?}");
             let last = numbers.last().copied().unwrap_or(0);
             let acknowledged = kept.get(id).copied().unwrap_or(0);
-            // At most one came on top: the one that was out, or had not been told, when it was killed.
+            // At most one more record: the kill came before its acknowledgement was printed.
             assert!((acknowledged..=acknowledged + 1).contains(&last), "round {round}, {id}: {acknowledged}, {last}");
         }
         store.shut_down().await;
     }
 }
 
-/// A file system of its own, unmounted at the end.
+/// A small file system. Drop unmounts it.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
     fn mount(size: &str) -> Option<Self> {
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
-            .arg(folder.path())
+            .arg(directory.path())
             .stderr(Stdio::null())
             .status();
-        mounted.is_ok_and(|status| status.success()).then(|| Self(folder))
+        mounted.is_ok_and(|status| status.success()).then(|| Self(directory))
     }
 }
 
@@ -347,13 +347,13 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_what_adds_and_recovers() {
+async fn a_full_disk_refuses_additions_and_recovers() {
     let Some(disk) = SmallDisk::mount("120m") else {
-        eprintln!("SKIPPED: a full disk needs the right to mount one");
+        eprintln!("SKIPPED: this test needs the right to mount a file system");
         return;
     };
-    let folder = disk.0.path().join("data");
-    let store = open(&folder).await;
+    let directory = disk.0.path().join("data");
+    let store = open(&directory).await;
     store.create("p", text("head")).await.unwrap();
     let mut kept = 0;
     let error = loop {
@@ -365,13 +365,13 @@ async fn a_full_disk_refuses_what_adds_and_recovers() {
     };
     assert!(matches!(&error, Error::Unavailable(_)), "{error:?}");
     assert!(error.to_string().contains("less than 64 MiB are free on the disk of"), "{error}");
-    // Much too large for what is left, reserve and all.
+    // Larger than the free space including the reserve.
     assert!(matches!(store.put("k", "d", noise(119 << 20, 1)).await, Err(Error::Unavailable(_))));
     assert!(kept > 10, "{kept}");
     assert_eq!(store.load("p").await.unwrap().records.len() as u64, kept);
 
-    // With room again it goes on as if nothing had been.
-    for file in fs::read_dir(folder.join("blobs")).unwrap() {
+    // With free space again, the store continues.
+    for file in fs::read_dir(directory.join("blobs")).unwrap() {
         assert_ne!(file.unwrap().file_name(), "partial");
     }
     store.remove("k", "d").await.unwrap();
@@ -379,7 +379,7 @@ async fn a_full_disk_refuses_what_adds_and_recovers() {
     assert!(remounted.success());
     store.append("p", noise(1 << 20, kept)).await.unwrap();
     store.shut_down().await;
-    let store = open(&folder).await;
+    let store = open(&directory).await;
     store.claim().await.unwrap();
     let records = store.load("p").await.unwrap().records;
     assert!(records.iter().enumerate().all(|(number, record)| *record == noise(1 << 20, number as u64)));
@@ -387,19 +387,19 @@ async fn a_full_disk_refuses_what_adds_and_recovers() {
     store.shut_down().await;
 }
 
-/// The bytes of all files in a folder that take room on the disk.
-fn disk_use(folder: &Path) -> u64 {
+/// Bytes on the disk that all files of a directory take.
+fn disk_use(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap());
     files
         .map(|file| if file.path().is_dir() { disk_use(&file.path()) } else { file.metadata().unwrap().blocks() * 512 })
         .sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_forgotten_takes_no_room() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path()).await;
+async fn forgotten_processes_take_no_space() {
+    let directory = TempDir::new().unwrap();
+    let store = open(directory.path()).await;
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..25 {
         let store = store.clone();
@@ -419,6 +419,6 @@ async fn what_is_forgotten_takes_no_room() {
     writers.join_all().await;
     assert_eq!(store.list().await.unwrap(), []);
     store.shut_down().await;
-    // 66 MB were written.
-    assert!(disk_use(folder.path()) < 40_000_000, "{}", disk_use(folder.path()));
+    // The test wrote 66 MB.
+    assert!(disk_use(directory.path()) < 40_000_000, "{}", disk_use(directory.path()));
 }

@@ -1,24 +1,24 @@
-//! What the records of the embedded store say, and the keys under which they are.
+//! The records of the sled store and their keys.
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::frame;
+use super::frame::{self, FrameError};
 
-/// The name of a blob: the digest of its content.
-pub(super) type Digest = [u8; 32];
+/// Name of a blob: the digest of its content.
+pub(super) type BlobDigest = [u8; 32];
 
-/// Bytes of the user: small ones are in the record, records of journals that are not very large in several, others in a
-/// blob.
+/// Bytes of the caller. Small payloads are inside a record. Journal records of medium size are split into parts. Other
+/// payloads are blobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Payload {
     Inline(#[serde(with = "as_bytes")] Bytes),
     Blob {
-        digest: Digest,
+        digest: BlobDigest,
         length: u64,
     },
-    /// The parts of one follow each other. Those without a last one were left behind by a crash, and mean nothing.
+    /// The parts of one payload follow each other. Readers ignore parts without a last one; a crash left them behind.
     Part {
         first: bool,
         last: bool,
@@ -28,23 +28,23 @@ pub(super) enum Payload {
 }
 
 impl Payload {
-    pub(super) fn digest(&self) -> Option<Digest> {
+    pub(super) fn digest(&self) -> Option<BlobDigest> {
         match self {
             Self::Inline(_) | Self::Part { .. } => None,
             Self::Blob { digest, .. } => Some(*digest),
         }
     }
 
-    /// How many bytes of it are in the record.
-    pub(super) fn inside(&self) -> usize {
+    /// Bytes of the payload inside the record.
+    pub(super) fn inline_bytes(&self) -> usize {
         match self {
             Self::Inline(bytes) | Self::Part { bytes, .. } => bytes.len(),
             Self::Blob { .. } => 0,
         }
     }
 
-    /// How many bytes it takes outside of the record.
-    pub(super) fn outside(&self) -> u64 {
+    /// Bytes of the payload in a blob.
+    pub(super) fn blob_bytes(&self) -> u64 {
         match self {
             Self::Inline(_) | Self::Part { .. } => 0,
             Self::Blob { length, .. } => *length,
@@ -52,34 +52,33 @@ impl Payload {
     }
 }
 
-/// The record of a process, under its id. That it has ended is told by the same record, so that there is no state
-/// between.
+/// Record of a process, stored under its id. The summary is in the same record, so that a process ends atomically.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Process {
-    /// Its journal is found by this. Never given twice, so that a process is not taken for another one that had the
-    /// same id before.
+pub(super) struct ProcessRecord {
+    /// Number in the keys of the journal. The store never uses a number twice, so that a process does not inherit the
+    /// journal of an earlier process with the same id.
     pub(super) number: u64,
     pub(super) owner: String,
     pub(super) head: Payload,
     pub(super) summary: Option<Payload>,
 }
 
-impl Process {
+impl ProcessRecord {
     pub(super) fn payloads(&self) -> impl Iterator<Item = &Payload> {
         [&self.head].into_iter().chain(&self.summary)
     }
 }
 
-/// A record of a journal.
+/// Entry of a journal.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Entry {
-    /// The next records, which were appended together; each has a number.
+pub(super) enum JournalEntry {
+    /// Records that one commit appended; each takes one record number.
     Records(Vec<Payload>),
-    /// This replaces all with smaller numbers.
+    /// Replaces all entries with smaller record numbers.
     Snapshot(Payload),
 }
 
-impl Entry {
+impl JournalEntry {
     pub(super) fn payloads(&self) -> &[Payload] {
         match self {
             Self::Records(records) => records,
@@ -88,20 +87,29 @@ impl Entry {
     }
 }
 
-/// The framed record, as it is written under this key.
+/// Why a record cannot be decoded.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum DecodeError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("its content is invalid ({0})")]
+    Content(#[from] postcard::Error),
+}
+
+/// Encodes a record and frames it for its key.
 pub(super) fn encode(key: &[u8], record: &impl Serialize) -> Vec<u8> {
-    // Writing to a growing vector fails only for types without a fixed shape, which these are not.
-    let payload = postcard::to_stdvec(record).expect("records can be written");
+    // Postcard fails on a growing vector only for types of unknown shape. These types have a fixed shape.
+    let payload = postcard::to_stdvec(record).expect("records can be encoded");
     frame::wrap(key, &payload)
 }
 
-/// The record, or what is wrong with it.
-pub(super) fn decode<T: DeserializeOwned>(key: &[u8], framed: &[u8]) -> Result<T, String> {
+/// Decodes a record that [`encode`] made for the same key.
+pub(super) fn decode<T: DeserializeOwned>(key: &[u8], framed: &[u8]) -> Result<T, DecodeError> {
     let payload = frame::unwrap(key, framed)?;
-    postcard::from_bytes(payload).map_err(|error| format!("it has no meaning ({error})"))
+    Ok(postcard::from_bytes(payload)?)
 }
 
-/// The key of an entry of a journal, by the number of the process and of the entry's first record.
+/// Key of a journal entry: the number of the process and the number of the first record in the entry.
 pub(super) fn journal_key(process: u64, record: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&process.to_be_bytes());
@@ -109,18 +117,18 @@ pub(super) fn journal_key(process: u64, record: u64) -> [u8; 16] {
     key
 }
 
-/// What [`journal_key`] was made of.
+/// Splits a [`journal_key`] into the numbers of the process and the record.
 pub(super) fn journal_numbers(key: &[u8]) -> Option<(u64, u64)> {
     let (process, record) = key.split_first_chunk()?;
     Some((u64::from_be_bytes(*process), u64::from_be_bytes(record.try_into().ok()?)))
 }
 
-/// The key of a document. With its length a kind is kept apart from others that begin like it.
+/// Key of a document. The length of the kind separates it from kinds with the same prefix.
 pub(super) fn document_key(kind: &str, key: &str) -> Vec<u8> {
     [&(kind.len() as u64).to_be_bytes(), kind.as_bytes(), key.as_bytes()].concat()
 }
 
-/// A run of bytes, not a sequence of numbers.
+/// Encodes `Bytes` as one byte string instead of a sequence of numbers.
 mod as_bytes {
     use std::fmt;
 
@@ -133,9 +141,9 @@ mod as_bytes {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        struct Copy;
+        struct CopyBytes;
 
-        impl Visitor<'_> for Copy {
+        impl Visitor<'_> for CopyBytes {
             type Value = Bytes;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,6 +155,6 @@ mod as_bytes {
             }
         }
 
-        deserializer.deserialize_bytes(Copy)
+        deserializer.deserialize_bytes(CopyBytes)
     }
 }

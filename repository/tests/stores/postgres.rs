@@ -1,44 +1,41 @@
-//! The store in a database.
+//! The store in a PostgreSQL database: ownership, leases, migrations and lost connections.
 
 use std::time::{Duration, Instant};
 
 use sqlx::Connection;
 use xavantes_repository::testing::Postgres;
-use xavantes_repository::{Error, Store, migrate, shared};
+use xavantes_repository::{Error, Store, migrate, open_postgres};
 
 use crate::suite::{self, text};
 
-async fn prepared(postgres: &Postgres) -> String {
+async fn migrated_url(postgres: &Postgres) -> String {
     let url = postgres.url();
-    assert_eq!(
-        migrate(&url).await.unwrap(),
-        ["step 1: processes, journals and documents", "step 2: epochs that never come again"]
-    );
+    assert_eq!(migrate(&url).await.unwrap(), ["step 1: processes and documents", "step 2: unique epochs"]);
     url
 }
 
-/// Asks again until something can be claimed.
-async fn claimed(store: &Store) -> Vec<String> {
+/// Claims until the store gains a process.
+async fn claim_some(store: &Store) -> Vec<String> {
     let begun = Instant::now();
     loop {
         let claimed = store.claim().await.unwrap().gained;
         if !claimed.is_empty() {
             return claimed;
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "nothing can be claimed");
+        assert!(begun.elapsed() < Duration::from_secs(120), "the store gains no process");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shared_keeps_every_promise() {
+async fn postgres_store_passes_the_suite() {
     let Some(postgres) = Postgres::start() else { return };
-    let url = prepared(&postgres).await;
-    let store = shared(&url, "node").await.unwrap();
+    let url = migrated_url(&postgres).await;
+    let store = open_postgres(&url, "node").await.unwrap();
     suite::run(&store).await;
     let (realm, documents) = (store.realm().to_owned(), store.documents("k").await.unwrap());
     let life = store.load("life").await.unwrap();
-    let other = shared(&url, "other").await.unwrap();
+    let other = open_postgres(&url, "other").await.unwrap();
     assert_eq!(other.realm(), realm);
     assert_eq!(other.documents("k").await.unwrap(), documents);
     assert_eq!(other.list().await.unwrap(), store.list().await.unwrap());
@@ -49,8 +46,8 @@ async fn shared_keeps_every_promise() {
     assert!(matches!(other.close("life", text("x")).await, Err(Error::NotOwned(_))));
     assert!(matches!(other.create("life", text("x")).await, Err(Error::Exists(_))));
 
-    // Who shuts down gives away at once what it has.
-    suite::nothing_works_after_the_end(&store).await;
+    // A store that shuts down ends its lease at once.
+    suite::calls_fail_after_shut_down(&store).await;
     let expected: Vec<_> = suite::running_after_run().into_iter().collect();
     assert_eq!(other.claim().await.unwrap().gained, expected);
     assert_eq!(other.claim().await.unwrap().gained, [""; 0]);
@@ -64,14 +61,14 @@ async fn shared_keeps_every_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_starts_again_gets_its_own_at_once() {
+async fn a_restarted_node_claims_its_processes_at_once() {
     let Some(postgres) = Postgres::start() else { return };
-    let url = prepared(&postgres).await;
-    let former = shared(&url, "node").await.unwrap();
+    let url = migrated_url(&postgres).await;
+    let former = open_postgres(&url, "node").await.unwrap();
     let epoch = former.create("p", text("head")).await.unwrap();
     former.append("p", text("one")).await.unwrap();
-    // Without an end: the former one lives on, and does not know.
-    let store = shared(&url, "node").await.unwrap();
+    // The former store is not shut down, and does not notice the new one.
+    let store = open_postgres(&url, "node").await.unwrap();
     assert_eq!(store.claim().await.unwrap().gained, ["p"]);
     assert!(matches!(former.append("p", text("two")).await, Err(Error::NotOwned(_))));
     store.append("p", text("two")).await.unwrap();
@@ -81,14 +78,14 @@ async fn a_node_that_starts_again_gets_its_own_at_once() {
 }
 
 #[test]
-fn who_is_silent_for_too_long_is_fenced_off() {
+fn a_store_with_an_expired_lease_cannot_write() {
     let Some(postgres) = Postgres::start() else { return };
-    // Nothing of it moves while it is not asked: neither its lease nor anything else.
+    // No task of this runtime runs between the calls of `block_on`, so the lease expires.
     let frozen = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let alive = tokio::runtime::Runtime::new().unwrap();
-    let url = alive.block_on(prepared(&postgres));
+    let url = alive.block_on(migrated_url(&postgres));
     let a = frozen.block_on(async {
-        let a = shared(&url, "a").await.unwrap();
+        let a = open_postgres(&url, "a").await.unwrap();
         for id in ["p", "q"] {
             a.create(id, text("head")).await.unwrap();
             a.append(id, text("by a")).await.unwrap();
@@ -97,8 +94,8 @@ fn who_is_silent_for_too_long_is_fenced_off() {
         a
     });
     let b = alive.block_on(async {
-        let b = shared(&url, "b").await.unwrap();
-        assert_eq!(claimed(&b).await, ["p"]);
+        let b = open_postgres(&url, "b").await.unwrap();
+        assert_eq!(claim_some(&b).await, ["p"]);
         b.append("p", text("by b")).await.unwrap();
         b
     });
@@ -109,7 +106,7 @@ fn who_is_silent_for_too_long_is_fenced_off() {
         assert!(matches!(a.load("p").await, Err(Error::NotOwned(_))));
         assert_eq!(a.claim().await.unwrap().lost, ["p"]);
         assert_eq!(a.claim().await.unwrap().lost, [""; 0]);
-        // It goes on with others.
+        // The store can still create processes.
         a.create("r", text("head")).await.unwrap();
         a.append("r", text("by a")).await.unwrap();
     });
@@ -118,10 +115,10 @@ fn who_is_silent_for_too_long_is_fenced_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_is_renewed_while_nothing_is_asked() {
+async fn a_lease_is_renewed_without_calls() {
     let Some(postgres) = Postgres::start() else { return };
-    let url = prepared(&postgres).await;
-    let store = shared(&url, "node").await.unwrap();
+    let url = migrated_url(&postgres).await;
+    let store = open_postgres(&url, "node").await.unwrap();
     let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
     let mut lease = async || -> String {
         let lease = sqlx::query_scalar("SELECT lease_until::text FROM xavantes.owners WHERE node = 'node'");
@@ -132,7 +129,7 @@ async fn a_lease_is_renewed_while_nothing_is_asked() {
     for _ in 0..3 {
         let before = seen.clone();
         while seen == before {
-            assert!(begun.elapsed() < Duration::from_secs(120), "it is not renewed");
+            assert!(begun.elapsed() < Duration::from_secs(120), "the lease is not renewed");
             tokio::time::sleep(Duration::from_millis(100)).await;
             seen = lease().await;
         }
@@ -142,11 +139,11 @@ async fn a_lease_is_renewed_while_nothing_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_claim_at_once_share_without_overlap() {
+async fn two_stores_that_claim_at_once_do_not_gain_the_same_process() {
     let Some(postgres) = Postgres::start() else { return };
-    let url = prepared(&postgres).await;
-    let gone = shared(&url, "gone").await.unwrap();
-    let (b, c) = (shared(&url, "b").await.unwrap(), shared(&url, "c").await.unwrap());
+    let url = migrated_url(&postgres).await;
+    let gone = open_postgres(&url, "gone").await.unwrap();
+    let (b, c) = (open_postgres(&url, "b").await.unwrap(), open_postgres(&url, "c").await.unwrap());
     for number in 0..200 {
         gone.create(&format!("{number}"), text("head")).await.unwrap();
     }
@@ -166,33 +163,70 @@ async fn two_that_claim_at_once_share_without_overlap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_are_made_once_and_checked() {
+async fn migrations_are_applied_once_and_checked() {
     let Some(postgres) = Postgres::start() else { return };
     let url = postgres.url();
-    let error = shared(&url, "node").await.err().unwrap().to_string();
+    let error = open_postgres(&url, "node").await.err().unwrap().to_string();
     assert!(error.contains("xavantes repository migrate --repository URL"), "{error}");
     let (first, second) = tokio::try_join!(migrate(&url), migrate(&url)).unwrap();
     assert_eq!(first.len() + second.len(), 2, "{first:?} {second:?}");
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
-    shared(&url, "node").await.unwrap().shut_down().await;
+    open_postgres(&url, "node").await.unwrap().shut_down().await;
 
     let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
-    let newer = sqlx::query("INSERT INTO xavantes.migrations (version, name) VALUES (99, 'from the future')");
+    let newer = sqlx::query(
+        "INSERT INTO xavantes._sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (99, 'from the future', true, '', 0)",
+    );
     newer.execute(&mut connection).await.unwrap();
-    for error in [shared(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
+    for error in [open_postgres(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
         assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
     }
-    let error = shared("postgres://localhost:1/none", "node").await.err().unwrap();
+    let error = open_postgres("postgres://localhost:1/none", "node").await.err().unwrap();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    let error = shared("no address", "node").await.err().unwrap();
+    let error = open_postgres("no address", "node").await.err().unwrap();
     assert!(matches!(error, Error::Broken(_)), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_goes_and_comes_loses_nothing_and_repeats_nothing() {
+async fn a_database_of_a_former_version_keeps_working() {
+    let Some(postgres) = Postgres::start() else { return };
+    let url = postgres.url();
+    let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+    let history = "CREATE SCHEMA xavantes;
+                   CREATE TABLE xavantes.migrations (
+                       version integer PRIMARY KEY, name text NOT NULL, taken timestamptz NOT NULL DEFAULT now());
+                   INSERT INTO xavantes.migrations (version, name) VALUES
+                       (1, 'processes, journals and documents'), (2, 'epochs that never come again');";
+    let tables = include_str!("../../migrations/0001_processes_and_documents.sql");
+    let epochs = include_str!("../../migrations/0002_unique_epochs.sql");
+    for statements in [history, tables, epochs] {
+        sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+    }
+    let store = open_postgres(&url, "node").await.unwrap();
+    store.create("p", text("head")).await.unwrap();
+    assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
+    store.append("p", text("record")).await.unwrap();
+    let realm = store.realm().to_owned();
+    store.shut_down().await;
+    let store = open_postgres(&url, "node").await.unwrap();
+    assert_eq!(store.realm(), realm);
+    assert_eq!(store.claim().await.unwrap().gained, ["p"]);
+    assert_eq!(store.load("p").await.unwrap().records, [text("record")]);
+    store.shut_down().await;
+
+    let newer = sqlx::query("INSERT INTO xavantes.migrations (version, name) VALUES (99, 'from the future')");
+    newer.execute(&mut connection).await.unwrap();
+    for error in [open_postgres(&url, "node").await.err().unwrap(), migrate(&url).await.unwrap_err()] {
+        assert!(matches!(&error, Error::Broken(text) if text.contains("version 99")), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_restart_neither_loses_nor_repeats_records() {
     let Some(mut postgres) = Postgres::start() else { return };
-    let url = prepared(&postgres).await;
-    let store = shared(&url, "node").await.unwrap();
+    let url = migrated_url(&postgres).await;
+    let store = open_postgres(&url, "node").await.unwrap();
     let mut writers = tokio::task::JoinSet::new();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     for writer in 0..8 {
@@ -203,7 +237,7 @@ async fn a_database_that_goes_and_comes_loses_nothing_and_repeats_nothing() {
             let mut number = 0;
             let mut refused = 0;
             while number == 0 || !*stopped.borrow() {
-                // What was refused is tried again, as something else: of the first nothing may be there.
+                // A refused record is repeated with other bytes. The journal must not contain the refused bytes.
                 let record = text(format!("{number} {refused}"));
                 let kept =
                     if number % 20 == 19 { store.compact(&id, record).await } else { store.append(&id, record).await };
@@ -243,26 +277,29 @@ async fn a_database_that_goes_and_comes_loses_nothing_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_talked_to_encrypted_and_must_be_the_right_one() {
+async fn connections_are_encrypted_and_check_the_certificate() {
     let Some(mut postgres) = Postgres::start() else { return };
-    let socket = prepared(&postgres).await;
+    let socket = migrated_url(&postgres).await;
     let database = socket.split(['/', '?']).nth(3).expect("postgres://USER@HOST/DATABASE?…");
     let made = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certified, other) = (made(), made());
     let port = postgres.encrypt(&certified.cert.pem(), &certified.signing_key.serialize_pem());
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let url = |name: &str, certificate: &str| {
-        let file = folder.path().join(name);
+        let file = directory.path().join(name);
         std::fs::write(&file, certificate).unwrap();
         let options = format!("sslmode=verify-full&sslrootcert={}", file.display());
         format!("postgres://postgres@localhost:{port}/{database}?{options}")
     };
     let right = url("right.pem", &certified.cert.pem());
-    let store = shared(&right, "node").await.unwrap();
+    let store = open_postgres(&right, "node").await.unwrap();
     store.create("p", text("head")).await.unwrap();
     let mut connection = sqlx::PgConnection::connect(&right).await.unwrap();
     let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
     assert!(sqlx::query_scalar::<_, bool>(encrypted).fetch_one(&mut connection).await.unwrap());
-    let refused = shared(&url("wrong.pem", &other.cert.pem()), "node").await.err().expect("it is another server");
+    let refused = open_postgres(&url("wrong.pem", &other.cert.pem()), "node")
+        .await
+        .err()
+        .expect("the certificate belongs to another server");
     assert!(refused.to_string().to_lowercase().contains("certificate"), "{refused}");
 }

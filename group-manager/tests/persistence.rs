@@ -1,4 +1,4 @@
-//! What a manager keeps, and knows again when it starts anew.
+//! The state that a manager persists and restores after a restart.
 
 use std::time::Duration;
 
@@ -43,22 +43,22 @@ async fn remove(manager: &Service, name: &str) -> Result<(), Code> {
     manager.remove_source(Request::new(request)).await.map(drop).map_err(|status| status.code())
 }
 
-/// Waits until what is kept of the group is as it should be.
-async fn kept(repository: &Store, fine: impl Fn(&v1::GroupState) -> bool) {
-    let look = async {
+/// Waits until the stored state of the group meets a condition.
+async fn wait_for_stored(repository: &Store, condition: impl Fn(&v1::GroupState) -> bool) {
+    let poll = async {
         loop {
             let documents = repository.documents("group").await.unwrap();
-            if documents.iter().any(|(key, it)| key == "g" && fine(&v1::GroupState::decode(it.clone()).unwrap())) {
+            if documents.iter().any(|(key, it)| key == "g" && condition(&v1::GroupState::decode(it.clone()).unwrap())) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(120), look).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), poll).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_manager_that_starts_anew_knows_its_nodes_and_leads_in_a_new_epoch() {
+async fn a_restarted_manager_knows_its_nodes_and_leads_in_a_new_epoch() {
     let repository = in_memory();
     let manager = open(&repository).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,23 +81,23 @@ async fn a_manager_that_starts_anew_knows_its_nodes_and_leads_in_a_new_epoch() {
     let listed = nodes(&manager).await;
     assert_eq!((listed.leads, listed.epoch, listed.nodes[0].busy, listed.nodes[0].waiting), (true, 1, 2, 1));
     manager.drain(Request::new(v1::DrainRequest { node: "n".into() })).await.unwrap();
-    kept(&repository, |state| state.nodes.iter().any(|known| known.drain)).await;
+    wait_for_stored(&repository, |state| state.nodes.iter().any(|known| known.drain)).await;
 
-    // In a store of its own, because the first one is still there.
+    // The second manager gets a copy of the store, because the first one still runs.
     let copy = in_memory();
     for (key, document) in repository.documents("group").await.unwrap() {
         copy.put("group", &key, document).await.unwrap();
     }
-    let anew = open(&copy).await;
-    let listed = nodes(&anew).await;
+    let restarted = open(&copy).await;
+    let listed = nodes(&restarted).await;
     assert_eq!((listed.leads, listed.epoch, listed.nodes.len()), (true, 2, 1));
     assert_eq!((&listed.nodes[0].node, listed.nodes[0].draining), (&Some(node), true));
-    // One that does not speak is forgotten for good.
-    kept(&copy, |state| state.epoch == 2 && state.nodes.is_empty()).await;
+    // The manager removes a node without heartbeats from the stored state.
+    wait_for_stored(&copy, |state| state.epoch == 2 && state.nodes.is_empty()).await;
 }
 
 #[tokio::test]
-async fn sources_are_added_and_removed_for_good() {
+async fn added_and_removed_sources_are_durable() {
     let repository = in_memory();
     let manager = open(&repository).await;
     for (name, uri, expected) in [
@@ -118,7 +118,7 @@ async fn sources_are_added_and_removed_for_good() {
     let all = [("configured", "file:c"), ("moons", "file:///more"), ("stars-2_b", "https://example.org/stars")];
     let all = all.map(|(name, uri)| (name.to_owned(), uri.to_owned()));
     assert_eq!(sources(&manager).await, all);
-    assert_eq!(sources(&open(&repository).await).await, all, "they were kept when they had been added");
+    assert_eq!(sources(&open(&repository).await).await, all, "the sources are durable when the call returns");
     assert_eq!(remove(&manager, "nothing").await, Err(Code::NotFound));
     assert_eq!(remove(&manager, "configured").await, Err(Code::FailedPrecondition));
     assert_eq!(remove(&manager, "moons").await, Ok(()));
@@ -126,18 +126,18 @@ async fn sources_are_added_and_removed_for_good() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_not_taken_for_nothing() {
+async fn an_unreadable_state_is_an_error() {
     let repository = in_memory();
     repository.put("group", "g", vec![0xff; 9].into()).await.unwrap();
     let error = Service::open(options(), repository).await.err().unwrap().to_string();
-    assert!(error.contains("what was kept of group \"g\" cannot be read"), "{error}");
+    assert!(error.contains("the stored state of group \"g\" cannot be read"), "{error}");
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_written_again() {
+async fn an_unchanged_state_is_not_written_again() {
     let repository = in_memory();
     let manager = open(&repository).await;
-    kept(&repository, |state| state.epoch == 1).await;
+    wait_for_stored(&repository, |state| state.epoch == 1).await;
     repository.remove("group", "g").await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(repository.documents("group").await.unwrap().len(), 0);

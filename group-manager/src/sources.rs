@@ -1,0 +1,55 @@
+//! The rules for data sources that an administrator adds.
+
+use xavantes_repository::Error;
+
+/// Beginnings of URIs that a source may have.
+const URI_PREFIXES: [&str; 5] = ["/", "file://", "s3://", "http://", "https://"];
+
+/// Why a source cannot be added or removed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourceError {
+    #[error("names of sources consist of small letters, digits, - and _; {0:?} does not")]
+    Name(String),
+    #[error("source {0:?} is in the configuration of the group manager; change it there")]
+    Configured(String),
+    #[error("source {0:?} needs a URI")]
+    NoUri(String),
+    #[error(
+        "source {name:?}: {uri:?} is no place; a place is /path, file:///path, s3://bucket/prefix, http://host/path \
+         or https://host/path"
+    )]
+    Uri { name: String, uri: String },
+    #[error("there is no source {name:?} in group {group:?}")]
+    Unknown { name: String, group: String },
+    #[error("the source cannot be stored: {0}")]
+    NotStored(#[from] Error),
+}
+
+impl From<SourceError> for tonic::Status {
+    fn from(error: SourceError) -> Self {
+        let code = match error {
+            SourceError::Name(_) | SourceError::NoUri(_) | SourceError::Uri { .. } => tonic::Code::InvalidArgument,
+            SourceError::Configured(_) => tonic::Code::FailedPrecondition,
+            SourceError::Unknown { .. } => tonic::Code::NotFound,
+            SourceError::NotStored(_) => tonic::Code::Unavailable,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Checks the name of a source.
+pub(crate) fn check_name(name: &str) -> Result<(), SourceError> {
+    let valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+    if name.is_empty() || !name.bytes().all(valid) { Err(SourceError::Name(name.into())) } else { Ok(()) }
+}
+
+/// Checks the URI of a source.
+pub(crate) fn check_uri(name: &str, uri: &str) -> Result<(), SourceError> {
+    if uri.trim().is_empty() {
+        return Err(SourceError::NoUri(name.into()));
+    }
+    if !URI_PREFIXES.iter().any(|prefix| uri.starts_with(prefix)) {
+        return Err(SourceError::Uri { name: name.into(), uri: uri.into() });
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The state of one manager. Pure: the time is passed in, as the time since a beginning that the caller chose.
+//!
+//! | module | is about |
+//! |---|---|
+//! | (this one) | the state, its replication and the passing of time |
+//! | `offers` | rosters for nodes, and summaries for other groups |
+//! | `place_request` | the answers to requests for a worker or a coordinator |
+
+mod offers;
+pub(crate) mod place_request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use xavantes_proto::v1;
+
+use crate::federation::Federation;
+use crate::lending::Lending;
+use crate::options::Options;
+use crate::registry::Registry;
+use crate::succession::Succession;
+
+/// The state of a manager.
+pub(crate) struct ManagerState {
+    options: Options,
+    pub(crate) succession: Succession,
+    pub(crate) registry: Registry,
+    pub(crate) federation: Federation,
+    pub(crate) lending: Lending,
+    /// Sources that an administrator added to the configured ones: URIs by name.
+    pub(crate) sources: BTreeMap<String, String>,
+    /// The other managers of adjacent groups, by the configured address of each group.
+    pub(crate) adjacent: BTreeMap<String, Vec<String>>,
+    /// Time at which this manager began to lead.
+    leading_since: Duration,
+    /// Number of the last summary.
+    summary_number: u64,
+}
+
+/// Result of a [`tick`](ManagerState::tick).
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tick {
+    /// Names of nodes whose lease expired.
+    pub(crate) lost_nodes: Vec<String>,
+    /// Whether this manager leads, if that changed.
+    pub(crate) leads: Option<bool>,
+}
+
+impl ManagerState {
+    /// Starts with a stored state of the given age.
+    pub(crate) fn new(options: Options, stored: v1::GroupState, age: Duration, now: Duration) -> Self {
+        let age_ms = age.as_millis() as u64;
+        let aged = |known: v1::KnownNode| v1::KnownNode { silent_ms: known.silent_ms.saturating_add(age_ms), ..known };
+        let mut federation = Federation::new(options.group.clone());
+        let groups = stored.groups.into_iter();
+        let groups = groups.map(|it| v1::GroupSummary { age_ms: it.age_ms.saturating_add(age_ms), ..it });
+        federation.restore(groups.collect(), now);
+        let adjacent = stored.adjacent.into_iter().filter(|it| options.adjacent.contains(&it.address));
+        Self {
+            succession: Succession::new(options.position(), options.managers.len(), stored.epoch, now),
+            registry: Registry::from_wire(stored.nodes.into_iter().map(aged).collect(), now),
+            federation,
+            lending: Lending::default(),
+            sources: stored.sources.into_iter().collect(),
+            adjacent: adjacent.map(|it| (it.address, it.managers)).collect(),
+            leading_since: now,
+            summary_number: stored.number,
+            options,
+        }
+    }
+
+    /// The state for other managers of the group, and for the repository.
+    pub(crate) fn to_wire(&self, now: Duration) -> v1::GroupState {
+        let adjacent = self.adjacent.iter();
+        let adjacent = adjacent
+            .map(|(address, managers)| v1::AdjacentGroup { address: address.clone(), managers: managers.clone() });
+        v1::GroupState {
+            leads: self.succession.leads(),
+            epoch: self.succession.epoch(),
+            number: self.summary_number,
+            nodes: self.registry.to_wire(now),
+            lent: self.lending.to_wire(now),
+            groups: self.federation.groups(now),
+            sources: self.sources.clone().into_iter().collect(),
+            adjacent: adjacent.collect(),
+            kept_at_ms: 0,
+        }
+    }
+
+    /// Another manager of the group sent its state. Takes the state over if that manager leads.
+    pub(crate) fn on_replica_state(&mut self, position: usize, state: v1::GroupState, now: Duration) {
+        self.succession.on_message(position, state.leads, state.epoch, now);
+        if self.succession.leads() || self.succession.leader(now) != Some(position) {
+            return;
+        }
+        self.summary_number = self.summary_number.max(state.number);
+        self.registry = Registry::from_wire(state.nodes, now);
+        self.lending = Lending::from_wire(state.lent, now);
+        self.federation.restore(state.groups, now);
+        self.sources = state.sources.into_iter().collect();
+        let adjacent = state.adjacent.into_iter().filter(|it| self.options.adjacent.contains(&it.address));
+        self.adjacent.extend(adjacent.map(|it| (it.address, it.managers)));
+    }
+
+    /// Removes expired nodes, summaries and loans, and decides whether this manager leads.
+    pub(crate) fn tick(&mut self, now: Duration) -> Tick {
+        self.federation.expire(now);
+        self.lending.expire(now);
+        let leads = self.succession.decide(now);
+        if leads == Some(true) {
+            self.leading_since = now;
+            self.registry.extend_leases(now);
+        }
+        // Nodes send heartbeats only to the leader, so another manager does not notice lost nodes.
+        let lost_nodes = if self.succession.leads() { self.registry.expire(now) } else { Vec::new() };
+        Tick { lost_nodes, leads }
+    }
+
+    /// Address of the leader, if another manager leads.
+    pub(crate) fn leader(&self, now: Duration) -> Option<&str> {
+        self.succession.leader(now).and_then(|position| self.options.managers.get(position)).map(String::as_str)
+    }
+}

@@ -1,0 +1,100 @@
+//! The answers to requests of coordinators for a worker or another coordinator.
+
+use std::time::Duration;
+
+use xavantes_proto::v1;
+
+use super::ManagerState;
+use crate::lending::{Borrower, Granted, LOAN_DURATION};
+use crate::placement::{LocalCapacity, Placement, Wanted, choose_group};
+
+/// The answer to a request for a place.
+#[derive(Debug, PartialEq)]
+pub(crate) enum PlaceAnswer {
+    /// This manager answers. A response without a node means that no place is free.
+    Local(Box<v1::PlaceResponse>),
+    /// One of these managers of another group answers.
+    Ask(Vec<String>),
+}
+
+impl PlaceAnswer {
+    fn local(response: v1::PlaceResponse) -> Self {
+        Self::Local(Box::new(response))
+    }
+
+    fn nowhere() -> Self {
+        Self::local(v1::PlaceResponse::default())
+    }
+}
+
+impl ManagerState {
+    /// Answers a request for a worker or a coordinator.
+    pub(crate) fn place(&mut self, request: &v1::PlaceRequest, now: Duration) -> PlaceAnswer {
+        let wanted = match request.what() {
+            v1::place_request::What::Worker => Wanted::Worker,
+            _ => Wanted::Coordinator,
+        };
+        if request.group != self.options.group {
+            return PlaceAnswer::local(match wanted {
+                Wanted::Worker => self.lend(request, now).unwrap_or_default(),
+                // Coordinators of other groups find the coordinators of this group in its summary.
+                Wanted::Coordinator => v1::PlaceResponse::default(),
+            });
+        }
+        let groups = self.federation.groups(now);
+        let capacity = self.registry.capacity_for(&request.node);
+        let placement = match wanted {
+            Wanted::Worker if !request.renew.is_empty() => Placement::Foreign(request.renew_group.clone()),
+            // The roster has the workers of this group, so the coordinator asks for a worker of another group.
+            Wanted::Worker => choose_group(wanted, LocalCapacity { free_slots: 0, ..capacity }, &groups),
+            Wanted::Coordinator => choose_group(wanted, capacity, &groups),
+        };
+        match placement {
+            Placement::Foreign(name) => {
+                let Some(group) = groups.into_iter().find(|group| group.group == name) else {
+                    return PlaceAnswer::nowhere();
+                };
+                if wanted == Wanted::Worker {
+                    return PlaceAnswer::Ask(group.managers);
+                }
+                let best = group.coordinators.into_iter().min_by_key(|offer| offer.processes);
+                let node = best.map(|offer| v1::NodeDescription {
+                    name: offer.node,
+                    address: offer.address,
+                    ..Default::default()
+                });
+                PlaceAnswer::local(v1::PlaceResponse { node, group: name, ..Default::default() })
+            }
+            Placement::Nowhere if wanted == Wanted::Worker => PlaceAnswer::nowhere(),
+            // Without free slots anywhere, another coordinator of this group still shares the interpretation.
+            Placement::Local | Placement::Nowhere => {
+                let others = self.registry.coordinators().filter(|(node, _)| node.name != request.node);
+                let node = others.min_by_key(|(_, processes)| *processes).map(|(node, _)| node.clone());
+                let group = self.options.group.clone();
+                PlaceAnswer::local(v1::PlaceResponse { node, group, ..Default::default() })
+            }
+        }
+    }
+
+    /// Lends slots of a worker to a coordinator of another group.
+    fn lend(&mut self, request: &v1::PlaceRequest, now: Duration) -> Option<v1::PlaceResponse> {
+        if !self.options.accepts_work_of(&request.group) {
+            return None;
+        }
+        let borrower = Borrower { group: request.group.clone(), coordinator: request.node.clone() };
+        let workers = self.registry.lendable_workers();
+        let limit = self.options.foreign_slots;
+        let Granted { worker, slots } = if request.renew.is_empty() {
+            self.lending.lend(&borrower, &workers, limit, now)?
+        } else {
+            let worker = workers.iter().find(|it| it.worker == request.renew)?;
+            self.lending.renew(&borrower, worker, limit, now)?
+        };
+        Some(v1::PlaceResponse {
+            node: self.registry.node(&worker).cloned(),
+            group: self.options.group.clone(),
+            slots,
+            lease_ms: LOAN_DURATION.as_millis() as u64,
+        })
+    }
+}

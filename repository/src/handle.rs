@@ -1,0 +1,155 @@
+//! The handle of a committer: its methods send a request and await the answer.
+//!
+//! The committer is the thread or task of a store that carries out all changes, in the order of the requests.
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Error;
+use crate::repository::{Claimed, Journal};
+
+/// Upper bound on waiting requests. A caller waits for a free place before its request enters the queue.
+const MAX_QUEUED_REQUESTS: usize = 4096;
+
+/// Bytes of keys and framing that a store writes beside each payload, roughly.
+const OVERHEAD_BYTES: u64 = 128;
+
+/// Channel for the answer to a request.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
+
+/// A request to the committer.
+pub(crate) enum Request {
+    /// The answer is the epoch of a created process, otherwise 0.
+    Change {
+        change: Change,
+        answer: Answer<u64>,
+    },
+    Claim {
+        answer: Answer<Claimed>,
+    },
+    Load {
+        process: String,
+        answer: Answer<Journal>,
+    },
+    Get {
+        kind: String,
+        key: String,
+        answer: Answer<Option<Bytes>>,
+    },
+    Documents {
+        kind: String,
+        answer: Answer<Vec<(String, Bytes)>>,
+    },
+    ShutDown {
+        answer: oneshot::Sender<()>,
+    },
+}
+
+/// A change that the committer makes durable.
+pub(crate) enum Change {
+    Create { process: String, head: Bytes },
+    Append { process: String, record: Bytes },
+    Compact { process: String, snapshot: Bytes },
+    Close { process: String, summary: Bytes },
+    Forget { processes: Vec<String> },
+    Put { kind: String, key: String, document: Bytes },
+    Remove { kind: String, key: String },
+}
+
+impl Change {
+    /// Estimate of the bytes that the change adds to the store. `None` if it adds nothing.
+    pub(crate) fn added_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Create { head: payload, .. }
+            | Self::Append { record: payload, .. }
+            | Self::Compact { snapshot: payload, .. }
+            | Self::Close { summary: payload, .. }
+            | Self::Put { document: payload, .. } => Some(payload.len() as u64 + OVERHEAD_BYTES),
+            Self::Forget { .. } | Self::Remove { .. } => None,
+        }
+    }
+}
+
+/// Sends requests to the committer of a store.
+pub(crate) struct CommitterHandle {
+    requests: mpsc::Sender<Request>,
+}
+
+impl CommitterHandle {
+    /// Makes a handle, and the queue from which the committer receives requests.
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Request>) {
+        let (requests, queue) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        (Self { requests }, queue)
+    }
+
+    pub(crate) async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
+        let change = Change::Create { process: process.into(), head };
+        self.request(|answer| Request::Change { change, answer }).await
+    }
+
+    pub(crate) async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
+        self.change(Change::Append { process: process.into(), record }).await
+    }
+
+    pub(crate) async fn compact(&self, process: &str, snapshot: Bytes) -> Result<(), Error> {
+        self.change(Change::Compact { process: process.into(), snapshot }).await
+    }
+
+    pub(crate) async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
+        self.change(Change::Close { process: process.into(), summary }).await
+    }
+
+    pub(crate) async fn forget(&self, processes: Vec<String>) -> Result<(), Error> {
+        self.change(Change::Forget { processes }).await
+    }
+
+    pub(crate) async fn claim(&self) -> Result<Claimed, Error> {
+        self.request(|answer| Request::Claim { answer }).await
+    }
+
+    pub(crate) async fn load(&self, process: &str) -> Result<Journal, Error> {
+        self.request(|answer| Request::Load { process: process.into(), answer }).await
+    }
+
+    pub(crate) async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error> {
+        self.change(Change::Put { kind: kind.into(), key: key.into(), document }).await
+    }
+
+    pub(crate) async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+        self.request(|answer| Request::Get { kind: kind.into(), key: key.into(), answer }).await
+    }
+
+    pub(crate) async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
+        self.request(|answer| Request::Documents { kind: kind.into(), answer }).await
+    }
+
+    pub(crate) async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
+        self.change(Change::Remove { kind: kind.into(), key: key.into() }).await
+    }
+
+    /// Ends the committer and waits for its end.
+    pub(crate) async fn shut_down(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.requests.send(Request::ShutDown { answer }).await.is_ok() {
+            // An error means that the committer has ended already.
+            let _ = answered.await;
+        }
+    }
+
+    async fn change(&self, change: Change) -> Result<(), Error> {
+        self.request(|answer| Request::Change { change, answer }).await.map(drop)
+    }
+
+    /// The request enters the queue when the caller first polls this future. `unconstrained` ignores the budget of the
+    /// task, because a request that had to yield would lose its place in the order.
+    async fn request<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
+        let (answer, answered) = oneshot::channel();
+        tokio::task::unconstrained(self.requests.send(request(answer))).await.map_err(|_| Error::ended())?;
+        answered.await.map_err(|_| Error::ended())?
+    }
+}
+
+/// Answers a request. Ignores that the caller may have dropped its future.
+pub(crate) fn reply<T>(answer: Answer<T>, result: Result<T, Error>) {
+    let _ = answer.send(result);
+}

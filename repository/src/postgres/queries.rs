@@ -1,0 +1,146 @@
+//! Reading journals, documents and processes.
+
+use bytes::Bytes;
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+
+use super::connection::retry;
+use super::ownership::Owned;
+use crate::error::Error;
+use crate::repository::{Entry, Journal};
+
+/// Selects processes. PostgreSQL knows the length of a value without reading it.
+macro_rules! select_processes {
+    ($condition:literal) => {
+        concat!(
+            "SELECT process, node, head, summary,
+                 (octet_length(head) + coalesce(octet_length(summary), 0)
+                     + coalesce((SELECT sum(octet_length(content)) FROM xavantes.records r WHERE r.process = p.process), 0)
+                 )::bigint AS size
+             FROM xavantes.processes p WHERE ",
+            $condition,
+            " ORDER BY process"
+        )
+    };
+}
+
+/// Lists all processes.
+pub(super) async fn list(pool: &PgPool) -> Result<Vec<Entry>, Error> {
+    retry(|| async {
+        let rows = sqlx::query(select_processes!("true")).fetch_all(pool).await?;
+        rows.iter().map(entry).collect()
+    })
+    .await
+}
+
+/// Finds one process.
+pub(super) async fn find(pool: &PgPool, process: &str) -> Result<Option<Entry>, Error> {
+    retry(|| async {
+        let row = sqlx::query(select_processes!("process = $1")).bind(process).fetch_optional(pool).await?;
+        row.as_ref().map(entry).transpose()
+    })
+    .await
+}
+
+fn entry(row: &PgRow) -> sqlx::Result<Entry> {
+    Ok(Entry {
+        process: row.try_get("process")?,
+        head: row.try_get::<Vec<u8>, _>("head")?.into(),
+        summary: row.try_get::<Option<Vec<u8>>, _>("summary")?.map(Bytes::from),
+        owner: row.try_get("node")?,
+        size: row.try_get::<i64, _>("size")?.try_into().unwrap_or_default(),
+    })
+}
+
+/// The row of a process.
+struct StoredProcess {
+    owner: String,
+    epoch: i64,
+    head: Vec<u8>,
+    ended: bool,
+}
+
+/// Reads the acknowledged records of a journal.
+pub(super) async fn load(pool: &PgPool, process: &str, owned: Option<Owned>) -> Result<Journal, Error> {
+    let found = retry(|| async {
+        let row = sqlx::query(
+            "SELECT owner, epoch, head, summary IS NOT NULL AS ended FROM xavantes.processes WHERE process = $1",
+        )
+        .bind(process)
+        .fetch_optional(pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(StoredProcess {
+            owner: row.try_get("owner")?,
+            epoch: row.try_get("epoch")?,
+            head: row.try_get("head")?,
+            ended: row.try_get("ended")?,
+        }))
+    })
+    .await?;
+    let unknown = || Error::Unknown(process.into());
+    let stored = found.ok_or_else(unknown)?;
+    let owned = match owned {
+        Some(owned) if stored.owner == owned.session && stored.epoch == owned.epoch => owned,
+        _ if stored.ended => return Err(unknown()),
+        _ => return Err(Error::NotOwned(process.into())),
+    };
+    // One statement reads a consistent journal while other transactions remove records.
+    let records: Vec<(i64, bool, Vec<u8>)> = retry(|| async {
+        sqlx::query_as(
+            "SELECT number, is_snapshot, content FROM xavantes.records
+             WHERE process = $1 AND number < $2 AND number >= coalesce(
+                 (SELECT max(number) FROM xavantes.records WHERE process = $1 AND number < $2 AND is_snapshot), 0)
+             ORDER BY number",
+        )
+        .bind(process)
+        .bind(owned.next_record)
+        .fetch_all(pool)
+        .await
+    })
+    .await?;
+    let first = records.first().filter(|(_, is_snapshot, _)| *is_snapshot).map_or(0, |(number, ..)| *number);
+    let epoch = owned.epoch.unsigned_abs();
+    let mut journal = Journal { epoch, head: stored.head.into(), snapshot: None, records: Vec::new() };
+    let mut expected = first;
+    for (number, is_snapshot, content) in records {
+        if number != expected {
+            break;
+        }
+        expected += 1;
+        if is_snapshot {
+            journal.snapshot = Some(content.into());
+        } else {
+            journal.records.push(content.into());
+        }
+    }
+    if expected == owned.next_record {
+        return Ok(journal);
+    }
+    Err(Error::Damaged {
+        process: process.into(),
+        file: "table xavantes.records".into(),
+        record: expected.try_into().unwrap_or_default(),
+        problem: "it is missing; restore the database from a backup".into(),
+    })
+}
+
+/// Reads the documents of a kind, in the order of keys.
+pub(super) async fn documents(pool: &PgPool, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
+    let rows: Vec<(String, Vec<u8>)> = retry(|| async {
+        let rows = sqlx::query_as("SELECT key, content FROM xavantes.documents WHERE kind = $1 ORDER BY key");
+        rows.bind(kind).fetch_all(pool).await
+    })
+    .await?;
+    Ok(rows.into_iter().map(|(key, content)| (key, content.into())).collect())
+}
+
+/// Reads one document.
+pub(super) async fn document(pool: &PgPool, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
+    let row: Option<(Vec<u8>,)> = retry(|| async {
+        let row = sqlx::query_as("SELECT content FROM xavantes.documents WHERE kind = $1 AND key = $2");
+        row.bind(kind).bind(key).fetch_optional(pool).await
+    })
+    .await?;
+    Ok(row.map(|(content,)| content.into()))
+}

@@ -1,0 +1,121 @@
+//! The thread that makes all changes of the sled store.
+//!
+//! The committer takes all waiting requests, applies their changes, syncs them to the disk once, and then answers all of
+//! them. More requests gather while it waits for the disk. So a slower disk makes larger batches.
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::open_database::OpenDatabase;
+use super::writer::Writer;
+use crate::error::Error;
+use crate::handle::{Request, reply};
+use crate::repository::{Claimed, FIXED_EPOCH};
+
+/// Bytes of payloads after which the committer commits a batch though more requests wait.
+const MAX_BATCH_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Starts the thread. It ends after a request to shut down, or when the last handle is dropped.
+pub(super) fn start(writer: Writer, opened: OpenDatabase, requests: mpsc::Receiver<Request>) -> Result<(), Error> {
+    let committer = Committer { writer, opened };
+    std::thread::Builder::new()
+        .name("committer".into())
+        .spawn(move || committer.run(requests))
+        .map_err(|error| Error::Broken(format!("the system cannot start a thread: {error}")))?;
+    Ok(())
+}
+
+struct Committer {
+    writer: Writer,
+    opened: OpenDatabase,
+}
+
+impl Committer {
+    fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let ended = loop {
+            let Some(first) = requests.blocking_recv() else { break None };
+            match self.batch(first, &mut requests) {
+                Ok(None) => {}
+                Ok(Some(ended)) => break Some(ended),
+                Err(error) => {
+                    tracing::error!(%error, "repository failed; it stores nothing any more");
+                    break refuse_all(&error, &mut requests);
+                }
+            }
+        };
+        // Waits for readers, closes the database, and then releases the directory.
+        self.opened.close();
+        drop(self);
+        if let Some(answer) = ended {
+            // The caller may have dropped its future.
+            let _ = answer.send(());
+        }
+    }
+
+    /// Carries out all waiting requests. Returns the channel for the answer to a request to shut down. An error ends the
+    /// store.
+    fn batch(
+        &mut self,
+        first: Request,
+        requests: &mut mpsc::Receiver<Request>,
+    ) -> Result<Option<oneshot::Sender<()>>, Error> {
+        self.writer.begin();
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut ended = None;
+        let mut broken = None;
+        let mut next = Some(first);
+        while let Some(request) = next {
+            match request {
+                Request::Change { change, answer } => {
+                    bytes += change.added_bytes().unwrap_or_default();
+                    let result = self.writer.apply(change);
+                    broken = fatal(&result);
+                    changes.push((answer, result));
+                }
+                Request::Claim { answer } => {
+                    reply(answer, Ok(Claimed { gained: self.writer.claim(), lost: Vec::new() }));
+                }
+                Request::Load { process, answer } => {
+                    let result = self.writer.load(&process);
+                    broken = fatal(&result);
+                    reply(answer, result);
+                }
+                Request::Get { kind, key, answer } => reply(answer, self.writer.database.document(&kind, &key)),
+                Request::Documents { kind, answer } => reply(answer, self.writer.database.documents_of(&kind)),
+                Request::ShutDown { answer } => ended = Some(answer),
+            }
+            let full = bytes > MAX_BATCH_BYTES || ended.is_some() || broken.is_some();
+            next = if full { None } else { requests.try_recv().ok() };
+        }
+        let committed = broken.map_or_else(|| self.writer.commit(), Err);
+        for (answer, result) in changes {
+            reply(answer, result.and_then(|()| committed.clone()).map(|()| FIXED_EPOCH));
+        }
+        committed?;
+        self.writer.collect_garbage()?;
+        if ended.is_some() {
+            self.writer.commit()?;
+        }
+        Ok(ended)
+    }
+}
+
+/// The error after which the store cannot continue.
+fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
+    result.as_ref().err().filter(|error| matches!(error, Error::Broken(_))).cloned()
+}
+
+/// Answers every request with an error until a request to shut down arrives. Returns the channel for its answer.
+fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<Request>) -> Option<oneshot::Sender<()>> {
+    while let Some(request) = requests.blocking_recv() {
+        match request {
+            Request::Change { answer, .. } => reply(answer, Err(error.clone())),
+            Request::Claim { answer } => reply(answer, Err(error.clone())),
+            Request::Load { answer, .. } => reply(answer, Err(error.clone())),
+            Request::Get { answer, .. } => reply(answer, Err(error.clone())),
+            Request::Documents { answer, .. } => reply(answer, Err(error.clone())),
+            Request::ShutDown { answer } => return Some(answer),
+        }
+    }
+    None
+}

@@ -1,0 +1,60 @@
+//! The facts about every process that the sled store holds in memory, and the damage of processes.
+
+use std::collections::HashMap;
+
+use crate::error::Error;
+
+/// All processes by id.
+pub(super) type Index = HashMap<String, IndexEntry>;
+
+/// A process in the index.
+#[derive(Debug, Default)]
+pub(super) struct IndexEntry {
+    /// Number of the process in the keys of its journal. No process has number 0.
+    pub(super) number: u64,
+    pub(super) owner: String,
+    pub(super) running: bool,
+    /// This store created or claimed the process since it was opened.
+    pub(super) claimed: bool,
+    /// Number of the next record in the journal.
+    pub(super) next_record: u64,
+    pub(super) damage: Option<Damage>,
+    /// Bytes of the process record and its blobs.
+    pub(super) record_size: u64,
+    /// Bytes of the journal and its blobs.
+    pub(super) journal_size: u64,
+}
+
+/// Finds a process that this store may continue.
+pub(super) fn running<'a>(index: &'a mut Index, id: &str) -> Result<&'a mut IndexEntry, Error> {
+    let entry = index.get_mut(id).filter(|entry| entry.running).ok_or_else(|| Error::Unknown(id.into()))?;
+    if !entry.claimed {
+        return Err(Error::NotOwned(id.into()));
+    }
+    match &entry.damage {
+        Some(damage) => Err(damage.error(id)),
+        None => Ok(entry),
+    }
+}
+
+/// Why a process cannot be read.
+#[derive(Debug, Clone)]
+pub(super) struct Damage {
+    pub(super) file: String,
+    pub(super) record: u64,
+    pub(super) problem: String,
+}
+
+impl Damage {
+    pub(super) fn error(&self, process: &str) -> Error {
+        Error::Damaged {
+            process: process.into(),
+            file: self.file.clone(),
+            record: self.record,
+            problem: format!(
+                "{}; restore the data directory from a backup, or remove the process with `xavantes forget {process}`",
+                self.problem
+            ),
+        }
+    }
+}
