@@ -86,7 +86,7 @@ if ! grep -q "$expected" <<<"$found"; then
 fi
 for n in 0 1 2 3; do
   name=$([ $n = 0 ] && echo main || echo "w$n")
-  came=$(sed -n 's/.*a file came digest=\([^ ]*\) size=\([0-9]*\).*/\1 \2/p' "$folder/$name.log")
+  came=$(sed -n 's/.*object received digest=\([^ ]*\) size=\([0-9]*\).*/\1 \2/p' "$folder/$name.log")
   twice=$(sort <<<"$came" | uniq -d)
   if [ -n "$twice" ]; then
     echo "files that came to $name more than once: $twice" >&2

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tonic::Status;
 use tracing::warn;
 use xavantes_files::{
-    EntryKind, Error, Fetcher, Hold, Laid, Laying, Manifest, Piece, Place, Sources, Taken, Wanted, Workplace,
-    check_path, last_name, lay_out,
+    EntryKind, Error, Fetcher, Hold, StagedFiles, StageIn, Manifest, StageItem, StageTarget, Sources, Stored, Wanted, WorkingDirectory,
+    check_path, file_name, plan_stage_in,
 };
 use xavantes_model::definition::{FileText, OutputFile};
 use xavantes_model::digest::Digest;
@@ -39,13 +39,13 @@ pub(crate) struct Staged {
     pub parameters: Vec<Value>,
     /// Computed paths, patterns and places.
     texts: Vec<String>,
-    laid: Laid,
+    laid: StagedFiles,
 }
 
 impl Staged {
     /// Removes what was laid.
     pub fn lift(&self) {
-        self.laid.lift();
+        self.laid.unlink();
     }
 }
 
@@ -125,13 +125,13 @@ impl Staging {
         for (slot, (given, variable)) in all.iter().zip(&activity.parameters).enumerate() {
             let declared = activity.files.inputs.iter().find(|input| input.slot as usize == slot);
             let place = match declared {
-                Some(input) => Place::At(text(&input.path, &texts).to_owned()),
-                None => Place::In(variable.name.to_string()),
+                Some(input) => StageTarget::At(text(&input.path, &texts).to_owned()),
+                None => StageTarget::In(variable.name.to_string()),
             };
-            parameters.push(lay_out(given, place, &mut pieces));
+            parameters.push(plan_stage_in(given, place, &mut pieces));
         }
         if pieces.is_empty() {
-            return Ok(Staged { parameters, texts, laid: Laid::default() });
+            return Ok(Staged { parameters, texts, laid: StagedFiles::default() });
         }
         for piece in &pieces {
             check_path(&piece.path).map_err(|error| failure(v1::FailureKind::Parameter, error.to_string()))?;
@@ -142,15 +142,15 @@ impl Staging {
         };
         let (store, directory) = (self.fetcher.store().clone(), directory.to_owned());
         let laid = tokio::task::spawn_blocking(move || {
-            let place = Workplace::open(&directory)?;
-            let mut laying = Laying::new(&store, &place, false);
+            let place = WorkingDirectory::open(&directory)?;
+            let mut stage_in = StageIn::read_only(&store, &place);
             for (piece, (manifest, _holds)) in pieces.iter().zip(&brought) {
                 match manifest {
-                    None => laying.file(&piece.path, &piece.content.digest, piece.content.executable)?,
-                    Some(manifest) => laying.directory(&piece.path, manifest)?,
+                    None => stage_in.file(&piece.path, &piece.content.digest, piece.content.executable)?,
+                    Some(manifest) => stage_in.directory(&piece.path, manifest)?,
                 }
             }
-            Ok(laying.done())
+            Ok(stage_in.finish())
         });
         let laid = laid.await.map_err(unexpected)?.map_err(|error| worker(&error))?;
         Ok(Staged { parameters, texts, laid })
@@ -175,9 +175,9 @@ impl Staging {
         Ok(given.iter().map(|value| replace(value, &read)).collect())
     }
 
-    async fn fetch(&self, job: &Job, pieces: &[Piece]) -> Result<Vec<(Option<Manifest>, Vec<Hold>)>, Failed> {
+    async fn fetch(&self, job: &Job, pieces: &[StageItem]) -> Result<Vec<(Option<Manifest>, Vec<Hold>)>, Failed> {
         let known = holdings(job);
-        let wanted = |piece: &Piece| wanted(piece, &known, &job.relays);
+        let wanted = |piece: &StageItem| wanted(piece, &known, &job.relays);
         let mut brought = Vec::with_capacity(pieces.len());
         // Files at once; directories one after the other, each with its files at once.
         let files = pieces.iter().filter(|piece| !piece.directory).map(wanted).collect();
@@ -232,7 +232,7 @@ impl Staging {
         }
         let (this, directory, owner) = (self.clone(), directory.to_owned(), owner(&job.key.realm, &job.key.process));
         let taken = tokio::task::spawn_blocking(move || {
-            let place = Workplace::open(&directory).map_err(|error| worker(&error))?;
+            let place = WorkingDirectory::open(&directory).map_err(|error| worker(&error))?;
             let mut taken = Vec::new();
             for (at, name, optional, ty, order) in orders {
                 let found = this.find(&place, &name, optional, ty, &order)?;
@@ -263,7 +263,7 @@ impl Staging {
         }
         let (this, directory, owner) = (self.clone(), directory.to_owned(), owner(&job.key.realm, &job.key.process));
         let taken = tokio::task::spawn_blocking(move || {
-            let place = Workplace::open(&directory).map_err(|error| worker(&error))?;
+            let place = WorkingDirectory::open(&directory).map_err(|error| worker(&error))?;
             let mut taken = Vec::with_capacity(nested.len());
             for (at, name, path, ty) in nested {
                 let inside = Path::new(&path).strip_prefix(&directory).ok().and_then(Path::to_str);
@@ -303,7 +303,7 @@ impl Staging {
     }
 
     /// What an order is about.
-    fn find(&self, place: &Workplace, name: &str, optional: bool, ty: Type, order: &Order) -> Result<Found, Failed> {
+    fn find(&self, place: &WorkingDirectory, name: &str, optional: bool, ty: Type, order: &Order) -> Result<Found, Failed> {
         let wrong = |message: String| failure(v1::FailureKind::Parameter, format!("output {name:?}: {message}"));
         let refused = |error: Error| match error {
             Error::Full { .. } | Error::Io { .. } => worker(&error),
@@ -323,7 +323,7 @@ impl Staging {
             return Err(wrong(format!("{what} {pattern:?}; in the working directory there is {}", place.listing())));
         }
         let store = self.fetcher.store();
-        let directory = |name: &str, taken: Taken| {
+        let directory = |name: &str, taken: Stored| {
             let manifest = store.manifest(&taken.digest).map_err(|error| worker(&error))?;
             let entries = manifest.entries().iter().filter_map(|entry| match entry.kind {
                 EntryKind::File { digest, .. } => Some((entry.path.clone(), digest)),
@@ -332,12 +332,12 @@ impl Staging {
             Ok(Found { value: self.reference(name, true, &taken), files: entries.collect(), objects: taken.objects })
         };
         match (ty, &paths[..]) {
-            (Type::Directory, [path]) if !many => directory(path, place.take(store, path, true).map_err(refused)?),
-            (Type::Directory, paths) => directory(name, place.gather(store, paths).map_err(refused)?),
+            (Type::Directory, [path]) if !many => directory(path, place.stage_out(store, path, true).map_err(refused)?),
+            (Type::Directory, paths) => directory(name, place.stage_out_together(store, paths).map_err(refused)?),
             (Type::List, paths) => {
                 let (mut found, mut items) = (Found::default(), Vec::new());
                 for path in paths {
-                    let taken = place.take(store, path, false).map_err(refused)?;
+                    let taken = place.stage_out(store, path, false).map_err(refused)?;
                     items.push(self.reference(path, false, &taken));
                     found.files.push((path.clone(), taken.digest));
                     found.objects.extend(taken.objects);
@@ -345,7 +345,7 @@ impl Staging {
                 Ok(Found { value: items.into(), ..found })
             }
             (_, [path]) => {
-                let taken = place.take(store, path, false).map_err(refused)?;
+                let taken = place.stage_out(store, path, false).map_err(refused)?;
                 let files = vec![(String::new(), taken.digest)];
                 Ok(Found { value: self.reference(path, false, &taken), files, objects: taken.objects })
             }
@@ -362,7 +362,7 @@ impl Staging {
         }
     }
 
-    fn content(&self, taken: &Taken) -> Content {
+    fn content(&self, taken: &Stored) -> Content {
         Content {
             digest: taken.digest,
             size: taken.size,
@@ -371,9 +371,9 @@ impl Staging {
         }
     }
 
-    fn reference(&self, path: &str, directory: bool, taken: &Taken) -> Value {
+    fn reference(&self, path: &str, directory: bool, taken: &Stored) -> Value {
         let content = Some(self.content(taken));
-        Value::File(Arc::new(FileRef { uri: last_name(path).into(), directory, content }))
+        Value::File(Arc::new(FileRef { uri: file_name(path).into(), directory, content }))
     }
 }
 
@@ -497,7 +497,7 @@ fn holdings(job: &Job) -> HashMap<Digest, Vec<Arc<str>>> {
     told.collect()
 }
 
-fn wanted(piece: &Piece, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> Wanted {
+fn wanted(piece: &StageItem, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> Wanted {
     let digest = piece.content.digest;
     let mut holders = known.get(&digest).cloned().unwrap_or_default();
     holders
@@ -506,12 +506,12 @@ fn wanted(piece: &Piece, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<s
 }
 
 /// A file cannot be had. One of a directory is missed as the directory.
-fn lacking(pieces: &[Piece], error: &Error) -> Failed {
-    let Error::Gone { digest, why } = error else { return worker(error) };
+fn lacking(pieces: &[StageItem], error: &Error) -> Failed {
+    let Error::Gone { digest, failure } = error else { return worker(error) };
     let own = pieces.iter().find(|piece| piece.content.digest == *digest);
     let gone = own.or_else(|| pieces.iter().find(|piece| piece.directory));
-    let name = gone.map_or("a file", |piece| last_name(&piece.path));
-    let message = format!("{name:?} ({}) is gone: {why}", digest.short());
+    let name = gone.map_or("a file", |piece| file_name(&piece.path));
+    let message = format!("{name:?} is gone: {failure}");
     let gone = gone.map(|piece| piece.content.digest.0.to_vec()).into_iter().collect();
     Box::new(v1::Failure { kind: v1::FailureKind::Worker.into(), message, gone, ..v1::Failure::default() })
 }

@@ -1,17 +1,17 @@
-//! What moved, for tests and for those who watch a node.
+//! Counters of transferred bytes and objects, for tests and for monitoring a node.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What moved since the node started.
+/// Transfers since the node started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Bytes that came from other nodes and users.
+pub struct TransferCounts {
+    /// Bytes received from other nodes and users.
     pub bytes_in: u64,
-    /// Objects of which the last byte came.
+    /// Objects received completely.
     pub objects_in: u64,
-    /// Bytes that went to others.
+    /// Bytes sent to other nodes and users.
     pub bytes_out: u64,
-    /// Objects of which the last byte went.
+    /// Objects sent completely.
     pub objects_out: u64,
 }
 
@@ -24,25 +24,25 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub fn came(&self, bytes: usize) {
+    pub fn add_bytes_in(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn arrived(&self) {
+    pub fn add_object_in(&self) {
         self.objects_in.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn went(&self, bytes: usize) {
+    pub fn add_bytes_out(&self, bytes: usize) {
         self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn delivered(&self) {
+    pub fn add_object_out(&self) {
         self.objects_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn read(&self) -> Counted {
+    pub fn read(&self) -> TransferCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counted {
+        TransferCounts {
             bytes_in: read(&self.bytes_in),
             objects_in: read(&self.objects_in),
             bytes_out: read(&self.bytes_out),

@@ -1,150 +1,150 @@
-//! Gets objects from the nodes that have them: each once, whoever asks for it and how often, several at a time, from where
-//! the last transfer broke off, from another node if one does not answer, and through others if none can be reached.
+//! Downloads objects from the nodes that have them. Concurrent requests for an object share one transfer. An interrupted
+//! transfer resumes where it stopped. If a holder fails, the fetcher asks the next one, and relays if it can reach no holder.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore};
-use tonic::transport::Channel;
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 use tracing::debug;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{MAX_MESSAGE_BYTES, connect_bulk, v1};
+use xavantes_proto::{MAX_MESSAGE, v1};
 
-use crate::Error;
+use crate::chunk_writer::ChunkWriter;
+use crate::error::Error;
 use crate::manifest::Manifest;
-use crate::service::Writer;
-use crate::store::{Hold, Reception, Store};
+use crate::peers::Peers;
+use crate::status;
+use crate::store::objects::Hold;
+use crate::store::receive::Reception;
+use crate::store::state::Store;
 
-/// Objects that come at once: enough to fill a line, few enough that each makes progress.
-const MOST_AT_ONCE: usize = 8;
-/// How often a node is asked again from which nothing came.
-const TRIES: usize = 3;
-/// The wait before it is.
-const PAUSE: Duration = Duration::from_millis(200);
-/// A stream from which nothing comes for so long is given up.
-const SILENCE: Duration = Duration::from_secs(30);
-/// A node that could not be reached is asked last for so long.
-const AVOIDED: Duration = Duration::from_secs(10);
-/// So many connections are kept, and so many nodes remembered: they come and go.
-const MOST_KNOWN: usize = 256;
+/// Upper bound on concurrent transfers: enough to use the bandwidth, few enough that each makes progress.
+const MAX_TRANSFERS: usize = 8;
+/// Attempts at one node without receiving a byte, before the fetcher gives the node up.
+const MAX_TRIES: usize = 3;
+/// Delay before the fetcher asks such a node again.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// A transfer that receives nothing for this long is interrupted.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An object that is wanted here.
+/// An object to fetch, and the nodes to ask for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Which.
+    /// The object.
     pub digest: Digest,
-    /// Nodes that may have it, by address; the first is asked first.
+    /// Addresses of nodes that may have the object, in the order in which they are asked.
     pub holders: Vec<Arc<str>>,
-    /// Nodes that fetch it for who cannot reach those. Each may turn to those after it.
+    /// Addresses of nodes that fetch the object from holders that this node cannot reach. Each may ask those after it.
     pub relays: Vec<Arc<str>>,
 }
 
-type Flight = Arc<OnceCell<Result<(), Error>>>;
+/// The result of a transfer that several requests wait for.
+type SharedTransfer = Arc<OnceCell<Result<(), Error>>>;
 
-/// Gets objects into a store; cheap to clone.
+/// Downloads objects into a store; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Fetcher(Arc<Inner>);
+pub struct Fetcher(Arc<FetcherInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct FetcherInner {
     store: Store,
-    /// This node, which is not asked.
+    /// The address of this node. The fetcher does not ask it.
     address: Arc<str>,
-    lanes: Semaphore,
-    flights: Mutex<HashMap<Digest, Flight>>,
-    channels: Mutex<HashMap<Arc<str>, Channel>>,
-    /// Nodes that could not be reached, since when.
-    unreachable: Mutex<HashMap<Arc<str>, Instant>>,
+    permits: Semaphore,
+    transfers: Mutex<HashMap<Digest, SharedTransfer>>,
+    peers: Peers,
 }
 
-/// Somebody who may give an object.
-struct Giver<'a> {
+/// A node to ask for an object.
+struct Candidate<'a> {
     address: &'a Arc<str>,
-    tries: usize,
-    /// It fetches it for us.
-    through: Option<Through<'a>>,
+    tries_left: usize,
+    /// For a relay: the nodes that it asks.
+    relay: Option<RelayedTo<'a>>,
 }
 
-/// Why an object did not come from somebody.
-enum Trouble {
-    /// It is nobody's fault but ours: others are not asked.
-    Here(Error),
-    There(Status),
-}
-
-impl From<Status> for Trouble {
-    fn from(status: Status) -> Self {
-        Self::There(status)
-    }
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Full { .. } | Error::Io { .. } => Self::Here(error),
-            other => Self::There(other.into()),
-        }
-    }
-}
-
-/// From where somebody fetches an object for us, and through whom if it does not reach them.
+/// The nodes that a relay asks.
 #[derive(Clone, Copy, Default)]
-struct Through<'a> {
+struct RelayedTo<'a> {
     holders: &'a [Arc<str>],
     relays: &'a [Arc<str>],
 }
 
+/// Why a transfer from one node failed.
+enum TransferError {
+    /// This node failed, so asking others is useless.
+    Local(Error),
+    /// The other node failed, or the connection to it.
+    Remote(Status),
+}
+
+impl From<Status> for TransferError {
+    fn from(status: Status) -> Self {
+        Self::Remote(status)
+    }
+}
+
+impl From<Error> for TransferError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Full { .. } | Error::Io { .. } => Self::Local(error),
+            other => Self::Remote(other.into()),
+        }
+    }
+}
+
 impl Fetcher {
-    /// Gets objects for the node at that address; who is not asked by others has none.
+    /// A fetcher for the node at an address; empty for a client that no node can ask.
     pub fn new(store: Store, address: impl Into<Arc<str>>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(FetcherInner {
             store,
             address: address.into(),
-            lanes: Semaphore::new(MOST_AT_ONCE),
-            flights: Mutex::default(),
-            channels: Mutex::default(),
-            unreachable: Mutex::default(),
+            permits: Semaphore::new(MAX_TRANSFERS),
+            transfers: Mutex::default(),
+            peers: Peers::new(),
         }))
     }
 
-    /// Where things are fetched to.
+    /// The store that receives the objects.
     pub fn store(&self) -> &Store {
         &self.0.store
     }
 
-    /// Gets an object, unless it is here; it stays here as long as it is held.
+    /// Fetches an object unless the store has it, and holds it.
     pub async fn get(&self, wanted: &Wanted) -> Result<Hold, Error> {
         loop {
             let (store, digest) = (self.0.store.clone(), wanted.digest);
-            // An object may have to be read before it is given out.
+            // Holding an object may include reading and checking it.
             let held = tokio::task::spawn_blocking(move || store.hold(&digest)).await;
-            match held.map_err(|_| Error::Io { what: "cannot fetch".into(), cause: "the node is ending".into() })? {
-                Err(Error::Missing(_)) => self.bring(wanted).await?,
+            match held.map_err(|_| Error::shutting_down("cannot fetch"))? {
+                Err(Error::Missing(_)) => self.join_transfer(wanted).await?,
                 other => return other,
             }
         }
     }
 
-    /// Gets these, in any order; they are held in the order in which they are wanted.
+    /// Fetches several objects concurrently. Returns their holds in the order of `wanted`.
     pub async fn get_all(&self, wanted: Vec<Wanted>) -> Result<Vec<Hold>, Error> {
-        let mut rest: VecDeque<(usize, Wanted)> = wanted.into_iter().enumerate().collect();
-        let mut holds: Vec<(usize, Hold)> = Vec::with_capacity(rest.len());
-        let get = |(number, wanted): (usize, Wanted)| async move { Ok::<_, Error>((number, self.get(&wanted).await?)) };
-        // One at a time is begun when one is there: a directory may have very many.
-        let mut coming: FuturesUnordered<_> = rest.drain(..rest.len().min(2 * MOST_AT_ONCE)).map(get).collect();
-        while let Some(done) = coming.next().await {
+        let mut waiting: VecDeque<(usize, Wanted)> = wanted.into_iter().enumerate().collect();
+        let mut holds: Vec<(usize, Hold)> = Vec::with_capacity(waiting.len());
+        let get = |(at, wanted): (usize, Wanted)| async move { Ok::<_, Error>((at, self.get(&wanted).await?)) };
+        // A directory may have very many files, so each fetch begins only when another one has ended.
+        let first = waiting.len().min(2 * MAX_TRANSFERS);
+        let mut running: FuturesUnordered<_> = waiting.drain(..first).map(get).collect();
+        while let Some(done) = running.next().await {
             holds.push(done?);
-            coming.extend(rest.pop_front().map(get));
+            running.extend(waiting.pop_front().map(get));
         }
-        holds.sort_by_key(|(number, _)| *number);
+        holds.sort_by_key(|(at, _)| *at);
         Ok(holds.into_iter().map(|(_, hold)| hold).collect())
     }
 
-    /// Gets a directory with all its files.
+    /// Fetches a directory with all its files.
     pub async fn get_directory(&self, wanted: &Wanted) -> Result<(Manifest, Vec<Hold>), Error> {
         let list = self.get(wanted).await?;
         let manifest = self.0.store.manifest(&wanted.digest)?;
@@ -154,151 +154,115 @@ impl Fetcher {
         Ok((manifest, holds))
     }
 
-    fn flights(&self) -> MutexGuard<'_, HashMap<Digest, Flight>> {
-        self.0.flights.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes part in the transfer that is under way, or begins one. If whoever began it gives up, another one goes on.
-    async fn bring(&self, wanted: &Wanted) -> Result<(), Error> {
-        let flight = self.flights().entry(wanted.digest).or_default().clone();
-        let outcome = flight.get_or_init(|| self.transfer(wanted)).await.clone();
-        let mut flights = self.flights();
-        if flights.get(&wanted.digest).is_some_and(|now| Arc::ptr_eq(now, &flight)) {
-            flights.remove(&wanted.digest);
+    /// Waits for the running transfer of an object, or begins one. If the request that began it is dropped, another request
+    /// continues the transfer.
+    async fn join_transfer(&self, wanted: &Wanted) -> Result<(), Error> {
+        let transfer = self.0.transfers.lock().entry(wanted.digest).or_default().clone();
+        let outcome = transfer.get_or_init(|| self.transfer(wanted)).await.clone();
+        let mut transfers = self.0.transfers.lock();
+        if transfers.get(&wanted.digest).is_some_and(|current| Arc::ptr_eq(current, &transfer)) {
+            transfers.remove(&wanted.digest);
         }
         outcome
     }
 
-    /// Who is asked, in order: those that have it; then those who fetch it for us; last those that cannot be reached.
-    fn givers<'a>(&self, wanted: &'a Wanted) -> VecDeque<Giver<'a>> {
-        let unreachable = self.unreachable();
-        let avoided = |holder: &Arc<str>| unreachable.get(holder).is_some_and(|since| since.elapsed() < AVOIDED);
-        let other = |address: &&Arc<str>| **address != self.0.address;
-        let holders = wanted.holders.iter().filter(other).map(|address| Giver { address, tries: TRIES, through: None });
-        let (last, first): (Vec<_>, Vec<_>) = holders.partition(|giver| avoided(giver.address));
-        let relays = wanted.relays.iter().enumerate().filter(|(_, address)| other(address));
+    /// The nodes to ask, in order: holders, then relays, then holders that could not be reached a short while ago.
+    fn candidates<'a>(&self, wanted: &'a Wanted) -> VecDeque<Candidate<'a>> {
+        let is_other = |address: &&Arc<str>| **address != self.0.address;
+        let holders = wanted.holders.iter().filter(is_other);
+        let holders = holders.map(|address| Candidate { address, tries_left: MAX_TRIES, relay: None });
+        let (avoided, reachable): (Vec<_>, Vec<_>) =
+            holders.partition(|holder| self.0.peers.is_avoided(holder.address));
+        let relays = wanted.relays.iter().enumerate().filter(|(_, address)| is_other(address));
         let relays = relays.map(|(at, address)| {
-            let through = Through { holders: &wanted.holders, relays: &wanted.relays[at + 1..] };
-            Giver { address, tries: TRIES, through: Some(through) }
+            let relay = RelayedTo { holders: &wanted.holders, relays: &wanted.relays[at + 1..] };
+            Candidate { address, tries_left: MAX_TRIES, relay: Some(relay) }
         });
-        first.into_iter().chain(relays).chain(last).collect()
+        reachable.into_iter().chain(relays).chain(avoided).collect()
     }
 
+    /// Asks one node after the other until one delivers the object.
     async fn transfer(&self, wanted: &Wanted) -> Result<(), Error> {
         let digest = wanted.digest;
-        let _lane = self.0.lanes.acquire().await;
-        let mut left = self.givers(wanted);
-        let mut told: Vec<String> = Vec::new();
-        while let Some(giver) = left.pop_front() {
-            let (address, before) = (giver.address, self.0.store.offset(&digest));
-            let status = match self.ask_one(&giver, digest).await {
+        let _permit = self.0.permits.acquire().await;
+        let mut candidates = self.candidates(wanted);
+        let mut failures = Vec::new();
+        while let Some(candidate) = candidates.pop_front() {
+            let (address, before) = (candidate.address, self.0.store.offset(&digest));
+            let status = match self.transfer_from(&candidate, digest).await {
                 Ok(()) => return Ok(()),
-                Err(Trouble::Here(error)) => return Err(error),
-                Err(Trouble::There(status)) => status,
+                Err(TransferError::Local(error)) => return Err(error),
+                Err(TransferError::Remote(status)) => status,
             };
-            debug!(%digest, %address, %status, "a transfer did not succeed");
+            debug!(%digest, node = %address, %status, "transfer failed");
+            let relay = candidate.relay.is_some();
             match status.code() {
                 Code::NotFound | Code::DataLoss | Code::Unimplemented | Code::ResourceExhausted | Code::Internal => {
-                    let through = if giver.through.is_some() { "through " } else { "" };
-                    let (_, why) = status.message().rsplit_once(" from any node: ").unwrap_or(("", status.message()));
-                    told.push(format!("{through}{address}: {why}"));
+                    failures.push(status::refused(address, relay, &digest, &status));
                 }
-                _ if self.0.store.offset(&digest) > before => left.push_front(Giver { tries: TRIES, ..giver }),
-                _ if giver.tries > 1 => {
-                    left.push_back(Giver { tries: giver.tries - 1, ..giver });
-                    tokio::time::sleep(PAUSE).await;
+                _ if self.0.store.offset(&digest) > before => {
+                    candidates.push_front(Candidate { tries_left: MAX_TRIES, ..candidate });
                 }
-                _ => told.push(format!("{address} cannot be reached")),
+                _ if candidate.tries_left > 1 => {
+                    candidates.push_back(Candidate { tries_left: candidate.tries_left - 1, ..candidate });
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+                _ => failures.push(status::unreachable(address, relay)),
             }
         }
-        let why = if told.is_empty() { "nobody is known to have it".into() } else { told.join("; ") };
-        Err(Error::Gone { digest, why })
+        let failure = v1::FetchFailure { digest: digest.0.to_vec(), holders: failures };
+        Err(Error::Gone { digest, failure })
     }
 
-    async fn ask_one(&self, giver: &Giver<'_>, digest: Digest) -> Result<(), Trouble> {
-        let holder = giver.address;
-        let mut client = FilesClient::new(self.channel(holder).await?).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    /// Transfers an object from one node, from where the last transfer stopped.
+    async fn transfer_from(&self, candidate: &Candidate<'_>, digest: Digest) -> Result<(), TransferError> {
+        let (address, peers) = (candidate.address, &self.0.peers);
+        let mut client = FilesClient::new(peers.channel(address).await?).max_decoding_message_size(MAX_MESSAGE);
         let offset = self.0.store.offset(&digest);
-        let Through { holders, relays } = giver.through.unwrap_or_default();
+        let RelayedTo { holders, relays } = candidate.relay.unwrap_or_default();
         let addresses = |list: &[Arc<str>]| list.iter().map(|address| address.to_string()).collect();
         let (holders, relays) = (addresses(holders), addresses(relays));
         let request = v1::FetchRequest { digest: digest.0.to_vec(), offset, holders, relays };
-        let asked = tokio::time::timeout(SILENCE, client.fetch(request)).await;
-        let silent = |_| Status::unavailable("it is silent");
-        let mut chunks = match asked.map_err(silent)? {
+        let mut chunks = match tokio::time::timeout(SILENCE_TIMEOUT, client.fetch(request)).await.map_err(silent)? {
             Ok(answer) => answer.into_inner(),
             Err(status) => {
-                self.forget(holder, &status);
+                peers.on_error(address, &status);
                 return Err(status.into());
             }
         };
         let first = loop {
-            let first = tokio::time::timeout(SILENCE, chunks.message()).await.map_err(silent)??;
-            let first = first.ok_or_else(|| Status::unavailable("it sent nothing"))?;
-            if !first.coming {
-                break first;
+            let chunk = next_chunk(&mut chunks).await?.ok_or_else(|| Status::unavailable("the node sent nothing"))?;
+            if !chunk.coming {
+                break chunk;
             }
         };
         let writer = match self.0.store.receive(digest, first.size)? {
             Reception::Here => return Ok(()),
-            Reception::Welcome(receiving) => Writer::new(receiving),
+            Reception::Welcome(receiving) => ChunkWriter::new(receiving),
         };
         if writer.offset != offset {
             return Err(Status::aborted("another transfer has begun").into());
         }
         let mut data = first.data;
-        loop {
-            if !writer.write(data).await {
-                break;
-            }
-            let next = tokio::time::timeout(SILENCE, chunks.message()).await.map_err(silent).and_then(|next| next);
-            match next {
+        while writer.write(data).await {
+            match next_chunk(&mut chunks).await {
                 Ok(Some(chunk)) => data = chunk.data,
                 Ok(None) => break,
                 Err(status) => {
-                    writer.pause().await;
-                    self.forget(holder, &status);
+                    writer.interrupt().await;
+                    peers.on_error(address, &status);
                     return Err(status.into());
                 }
             }
         }
         Ok(writer.finish().await?)
     }
+}
 
-    async fn channel(&self, holder: &Arc<str>) -> Result<Channel, Status> {
-        if let Some(channel) = self.channels().get(holder) {
-            return Ok(channel.clone());
-        }
-        match connect_bulk(holder).await {
-            Ok(channel) => {
-                self.unreachable().remove(holder);
-                self.channels().insert(holder.clone(), channel.clone());
-                Ok(channel)
-            }
-            Err(error) => {
-                let mut unreachable = self.unreachable();
-                unreachable.retain(|_, since| since.elapsed() < AVOIDED);
-                if unreachable.len() < MOST_KNOWN {
-                    unreachable.insert(holder.clone(), Instant::now());
-                }
-                Err(Status::unavailable(error.to_string()))
-            }
-        }
-    }
+async fn next_chunk(chunks: &mut Streaming<v1::Chunk>) -> Result<Option<v1::Chunk>, Status> {
+    tokio::time::timeout(SILENCE_TIMEOUT, chunks.message()).await.map_err(silent)?
+}
 
-    fn channels(&self) -> MutexGuard<'_, HashMap<Arc<str>, Channel>> {
-        self.0.channels.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn unreachable(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
-        self.0.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A connection that broke is made anew. So is one too many.
-    fn forget(&self, holder: &Arc<str>, status: &Status) {
-        let mut channels = self.channels();
-        if status.code() != Code::NotFound || channels.len() > MOST_KNOWN {
-            channels.remove(holder);
-        }
-    }
+fn silent(_: tokio::time::error::Elapsed) -> Status {
+    Status::unavailable("the node is silent")
 }

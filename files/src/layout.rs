@@ -1,66 +1,68 @@
-//! Where the files of a value are laid.
+//! The paths at which the files of a value are staged.
 
 use std::sync::Arc;
 
 use xavantes_model::path::check_path;
 use xavantes_model::value::{Content, Value};
 
-/// Something to be laid.
+/// A file or directory to stage.
 #[derive(Debug, Clone)]
-pub struct Piece {
-    /// Where.
+pub struct StageItem {
+    /// The path in the working directory.
     pub path: String,
-    /// What.
+    /// The content, by digest.
     pub content: Content,
-    /// A directory.
+    /// True if the content is a directory.
     pub directory: bool,
 }
 
-/// Where a value goes.
+/// The place of a value in the working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// There.
+pub enum StageTarget {
+    /// At this path.
     At(String),
-    /// Under its own name there.
+    /// In this folder, under the value's own name.
     In(String),
 }
 
-/// The value with paths where it has files that the grid keeps, which are added to the pieces. Those of lists and maps get a
-/// folder each, by position, for they may have the same names.
-pub fn lay_out(given: &Value, place: Place, pieces: &mut Vec<Piece>) -> Value {
-    let folder = |base: &str, at: usize, count: usize| {
+/// Plans the staging of a value: appends each file that the grid stores to `items`, and returns the value with paths in place
+/// of those files. Each element of a list or map gets a folder, numbered by position, because elements may have equal names.
+pub fn plan_stage_in(given: &Value, target: StageTarget, items: &mut Vec<StageItem>) -> Value {
+    let numbered = |base: &str, at: usize, count: usize| {
         let width = count.to_string().len();
-        Place::In(format!("{base}/{:0width$}", at + 1))
+        StageTarget::In(format!("{base}/{:0width$}", at + 1))
     };
     match given {
         Value::File(file) => {
             let Some(content) = &file.content else { return Value::Str(file.uri.clone()) };
-            let path = match place {
-                Place::At(path) => path,
-                Place::In(folder) => format!("{folder}/{}", last_name(&file.uri)),
+            let path = match target {
+                StageTarget::At(path) => path,
+                StageTarget::In(folder) => format!("{folder}/{}", file_name(&file.uri)),
             };
             let shown = Value::from(path.as_str());
-            pieces.push(Piece { path, content: content.clone(), directory: file.directory });
+            items.push(StageItem { path, content: content.clone(), directory: file.directory });
             shown
         }
-        Value::List(items) => {
-            let (Place::At(base) | Place::In(base)) = place;
-            let laid = items.iter().enumerate().map(|(at, item)| lay_out(item, folder(&base, at, items.len()), pieces));
-            Value::List(Arc::new(laid.collect()))
+        Value::List(list) => {
+            let (StageTarget::At(base) | StageTarget::In(base)) = target;
+            let elements = list.iter().enumerate();
+            let staged = elements.map(|(at, item)| plan_stage_in(item, numbered(&base, at, list.len()), items));
+            Value::List(Arc::new(staged.collect()))
         }
         Value::Map(map) => {
-            let (Place::At(base) | Place::In(base)) = place;
-            let entries = map.iter().enumerate();
-            let laid =
-                entries.map(|(at, (key, item))| (key.clone(), lay_out(item, folder(&base, at, map.len()), pieces)));
-            Value::Map(Arc::new(laid.collect()))
+            let (StageTarget::At(base) | StageTarget::In(base)) = target;
+            let staged = map
+                .iter()
+                .enumerate()
+                .map(|(at, (key, item))| (key.clone(), plan_stage_in(item, numbered(&base, at, map.len()), items)));
+            Value::Map(Arc::new(staged.collect()))
         }
         other => other.clone(),
     }
 }
 
-/// What a file is called in a folder, whatever somebody else calls it.
-pub fn last_name(uri: &str) -> &str {
+/// The file name of a URI or path; `file` if its last part is no valid name.
+pub fn file_name(uri: &str) -> &str {
     let name = uri.rsplit('/').next().unwrap_or(uri);
     if check_path(name).is_ok() { name } else { "file" }
 }
@@ -78,18 +80,18 @@ mod tests {
     }
 
     #[test]
-    fn files_are_laid_under_their_parameter() {
-        let mut pieces = Vec::new();
-        let mut lay = |value: &Value, place| lay_out(value, place, &mut pieces);
-        assert_eq!(lay(&file("a.csv"), Place::In("data".into())), Value::from("data/a.csv"));
-        assert_eq!(lay(&file("a.csv"), Place::At("in/x".into())), Value::from("in/x"));
-        assert_eq!(lay(&file("../.."), Place::In("data".into())), Value::from("data/file"));
+    fn files_are_staged_under_their_parameter() {
+        let mut items = Vec::new();
+        let mut plan = |value: &Value, target| plan_stage_in(value, target, &mut items);
+        assert_eq!(plan(&file("a.csv"), StageTarget::In("data".into())), Value::from("data/a.csv"));
+        assert_eq!(plan(&file("a.csv"), StageTarget::At("in/x".into())), Value::from("in/x"));
+        assert_eq!(plan(&file("../.."), StageTarget::In("data".into())), Value::from("data/file"));
         let parts = Value::from((0..10).map(|_| file("part")).collect::<Vec<_>>());
-        let Value::List(laid) = lay(&parts, Place::In("parts".into())) else { panic!("it was a list") };
-        assert_eq!((&laid[0], &laid[9]), (&Value::from("parts/01/part"), &Value::from("parts/10/part")));
-        // What the grid does not keep is where it is.
+        let Value::List(staged) = plan(&parts, StageTarget::In("parts".into())) else { panic!("a list stays a list") };
+        assert_eq!((&staged[0], &staged[9]), (&Value::from("parts/01/part"), &Value::from("parts/10/part")));
+        // A file that the grid does not store keeps its own path.
         let outside = Value::File(Arc::new(FileRef::outside("/data/x", false)));
-        assert_eq!(lay(&outside, Place::In("data".into())), Value::from("/data/x"));
-        assert_eq!(pieces.len(), 13);
+        assert_eq!(plan(&outside, StageTarget::In("data".into())), Value::from("/data/x"));
+        assert_eq!(items.len(), 13);
     }
 }

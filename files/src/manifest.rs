@@ -1,61 +1,63 @@
-//! A directory as a list of what is in it. The list is an object like others, so a directory has a digest: two with the same
-//! names, links, executable bits and contents are the same.
+//! A directory as the list of its entries. The list is an object like others, so a directory has a digest: two directories
+//! with equal names, links, executable bits and contents have equal digests.
+
+use std::collections::HashSet;
 
 use prost::Message;
 use xavantes_model::digest::Digest;
 use xavantes_proto::{digest_from, v1};
 
-use crate::Error;
+use crate::error::Error;
 use crate::path::{check_link, check_path};
 
-/// A directory has at most so many entries: its list is worked on in memory.
-pub(crate) const MOST_ENTRIES: usize = 200_000;
-/// A list is at most so large.
-pub(crate) const LARGEST: u64 = 64 << 20;
+/// Upper bound on the entries of a directory, because manifests are processed in memory.
+pub(crate) const MAX_ENTRIES: usize = 200_000;
+/// Upper bound on the size of an encoded manifest, for the same reason.
+pub(crate) const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// Something in a directory.
+/// A file, link or empty directory in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path from the directory on.
+    /// The path, relative to the directory.
     pub path: String,
-    /// What it is.
+    /// The kind of entry, with its content.
     pub kind: EntryKind,
 }
 
-/// What something in a directory is.
+/// The kinds of entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File {
-        /// Of its bytes.
+        /// The digest of its bytes.
         digest: Digest,
-        /// In bytes.
+        /// Its size in bytes.
         size: u64,
-        /// A program.
+        /// Whether its owner may execute it.
         executable: bool,
     },
-    /// A symbolic link to something in the same directory.
+    /// A symbolic link to this target in the same directory.
     Link(String),
-    /// A directory with nothing in it.
+    /// A directory without entries. Other directories follow from the paths of their entries.
     Empty,
 }
 
-/// What is in a directory; always sound.
+/// The entries of a directory. Always valid: paths are sorted, unique, and stay inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     entries: Vec<Entry>,
 }
 
 impl Manifest {
-    /// From entries in any order, if they can stand beside each other.
+    /// Makes a manifest of entries in any order, if they can be in one directory.
     pub fn new(mut entries: Vec<Entry>) -> Result<Self, Error> {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
-        Self::sound(entries)
+        Self::from_sorted(entries)
     }
 
-    fn sound(entries: Vec<Entry>) -> Result<Self, Error> {
-        if entries.len() > MOST_ENTRIES {
-            return Err(Error::Directory(format!("a directory has more than {MOST_ENTRIES} entries")));
+    fn from_sorted(entries: Vec<Entry>) -> Result<Self, Error> {
+        if entries.len() > MAX_ENTRIES {
+            return Err(Error::Directory(format!("a directory has more than {MAX_ENTRIES} entries")));
         }
         for entry in &entries {
             check_path(&entry.path)?;
@@ -64,31 +66,31 @@ impl Manifest {
             }
         }
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].path >= pair[1].path) {
-            return Err(Error::path(&pair[1].path, "is in the directory twice, or its entries are out of order"));
+            return Err(Error::path(&pair[1].path, "is listed twice, or the entries are not sorted"));
         }
-        // Whatever has something in it is a directory, so it is none of the entries. Those come before what is in them,
-        // though others may stand between: "a", "a.b", "a/c".
-        let leaves: std::collections::HashSet<&str> = entries.iter().map(|entry| &*entry.path).collect();
+        // The parent of an entry is a directory with content, so it is not an entry itself. Comparing neighbours is not
+        // enough to see that: "a" and "a/c" may have "a.b" between them.
+        let leaves: HashSet<&str> = entries.iter().map(|entry| &*entry.path).collect();
         for entry in &entries {
             let parents = entry.path.match_indices('/').map(|(at, _)| &entry.path[..at]);
             if let Some(parent) = parents.into_iter().find(|parent| leaves.contains(parent)) {
-                return Err(Error::path(parent, "is in the directory both as a file or link, and as a directory"));
+                return Err(Error::path(parent, "is listed both as a file or link and as a directory"));
             }
         }
         Ok(Self { entries })
     }
 
-    /// What is in the directory, in the order of the paths.
+    /// The entries of the directory, sorted by path.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The bytes of all files together.
+    /// The total size of all files in bytes.
     pub fn size(&self) -> u64 {
         self.files().fold(0, |sum, (_, size)| sum.saturating_add(size))
     }
 
-    /// The files: digests and sizes.
+    /// Digest and size of each file.
     pub fn files(&self) -> impl Iterator<Item = (Digest, u64)> {
         self.entries.iter().filter_map(|entry| match entry.kind {
             EntryKind::File { digest, size, .. } => Some((digest, size)),
@@ -96,7 +98,7 @@ impl Manifest {
         })
     }
 
-    /// The bytes whose digest is the directory's.
+    /// The encoded manifest. Its digest is the digest of the directory.
     pub fn encode(&self) -> Vec<u8> {
         use v1::manifest_entry::Kind;
         let entries = self.entries.iter().map(|entry| {
@@ -112,10 +114,10 @@ impl Manifest {
         v1::Manifest { entries: entries.collect() }.encode_to_vec()
     }
 
-    /// The inverse of [`Manifest::encode`]. They may come from anybody.
+    /// Decodes and validates a manifest. The bytes may come from any node or user.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         use v1::manifest_entry::Kind;
-        let wrong = || Error::Directory("the list of what is in a directory cannot be read".into());
+        let wrong = || Error::Directory("the manifest of a directory cannot be decoded".into());
         let manifest = v1::Manifest::decode(bytes).map_err(|_| wrong())?;
         let entries = manifest.entries.into_iter().map(|entry| {
             let kind = match entry.kind.ok_or_else(wrong)? {
@@ -129,7 +131,7 @@ impl Manifest {
             };
             Ok(Entry { path: entry.path, kind })
         });
-        Self::sound(entries.collect::<Result<_, Error>>()?)
+        Self::from_sorted(entries.collect::<Result<_, Error>>()?)
     }
 }
 
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_in_which_entries_are_found_does_not_matter() {
+    fn the_order_of_entries_does_not_change_the_digest() {
         let empty = Entry { path: "e".into(), kind: EntryKind::Empty };
         let one = Manifest::new(vec![file("a/b"), link("c", "a"), empty.clone(), file("a.b")]).unwrap();
         let other = Manifest::new(vec![file("a.b"), empty, file("a/b"), link("c", "a")]).unwrap();
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_nobody_could_lay_out_are_refused() {
+    fn manifests_that_cannot_be_staged_are_refused() {
         let bad = [
             vec![file("a"), file("a")],
             vec![file("a"), file("a.b"), file("a/b")],

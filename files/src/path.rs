@@ -1,33 +1,33 @@
-//! Which paths and links may be used: those that stay where they are, whatever is there.
+//! The paths and symbolic links that are allowed: those that cannot lead out of the directory they are in.
 
-use crate::Error;
+use crate::error::Error;
 
-/// Whether a path can be used.
+/// Upper bound on the length of a link target, in bytes: file systems accept paths up to about this length.
+const MAX_PATH_BYTES: usize = 4000;
+
+/// Checks that a path is relative and stays inside its directory.
 pub fn check_path(path: &str) -> Result<(), Error> {
     xavantes_model::path::check_path(path).map_err(|why| Error::path(path, why))
 }
 
-/// The longest path that file systems take.
-const LONGEST_PATH: usize = 4000;
-
-/// Whether a symbolic link at `path` may point to `target`: to something in the same tree. First it goes up, no further than
-/// the root, then down; up again after that could lead anywhere, for what it goes through may be a link itself.
+/// Checks that a symbolic link at `path` points to something in the same tree. A target may first go up, no further than
+/// the root, and then down. It may not go up again after that: the directory it goes through may itself be a link.
 pub(crate) fn check_link(path: &str, target: &str) -> Result<(), Error> {
     let wrong = |why: &str| Err(Error::path(path, format!("is a symbolic link to {target:?}, {why}")));
-    if target.is_empty() || target.contains('\0') || target.len() > LONGEST_PATH {
-        return wrong("which is no path");
+    if target.is_empty() || target.contains('\0') || target.len() > MAX_PATH_BYTES {
+        return wrong("which is not a valid path");
     }
     if target.starts_with('/') {
         return wrong("an absolute path: only links that stay inside are allowed");
     }
-    let mut room = path.split('/').count() - 1;
-    let mut down = false;
+    let mut depth = path.split('/').count() - 1;
+    let mut descended = false;
     for name in target.split('/') {
         match name {
             "" | "." => {}
-            ".." if down || room == 0 => return wrong("which leads outside"),
-            ".." => room -= 1,
-            _ => down = true,
+            ".." if descended || depth == 0 => return wrong("which leads outside"),
+            ".." => depth -= 1,
+            _ => descended = true,
         }
     }
     Ok(())
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_stay_inside_too() {
+    fn links_must_stay_inside() {
         for (path, target) in [("a", "b"), ("d/a", "../b"), ("d/e/a", "../../x/y"), ("a", "./b/"), ("d/a", ".")] {
             assert!(check_link(path, target).is_ok(), "{path} -> {target}");
         }

@@ -1,4 +1,4 @@
-//! Gives objects to other nodes, and takes what users bring.
+//! The gRPC service: sends objects to other nodes, fetches objects for them as a relay, and accepts uploads of users.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::pin::Pin;
@@ -14,74 +14,65 @@ use xavantes_model::value::MOST_HOLDERS;
 use xavantes_proto::v1::files_server::Files;
 use xavantes_proto::{digest_from, v1};
 
+use crate::chunk_writer::{ChunkWriter, MAX_BUFFERED_CHUNKS};
+use crate::error::Error;
 use crate::fetch::{Fetcher, Wanted};
-use crate::store::{Hold, Receiving, Reception, Store};
-use crate::{CHUNK, Error};
+use crate::hash::CHUNK_BYTES;
+use crate::status::MAX_RELAYS;
+use crate::store::objects::Hold;
+use crate::store::receive::Reception;
+use crate::store::state::Store;
 
-/// Chunks of one transfer that wait for the wire, or for the disk.
-const AHEAD: usize = 4;
-/// Objects that are given at once; each takes a thread and some chunks. Others wait.
-const MOST_GIVEN: usize = 64;
-/// Objects that are asked for at once.
-const MOST_ASKED: usize = 100_000;
-/// Relays that are asked one after the other at most: as many as groups lie between two.
-const MOST_RELAYS: usize = 8;
-/// Who waits for an object that has to be fetched first is given a sign of life so often.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+/// Upper bound on objects that the service sends at once, because each needs a thread and some chunks. Further requests wait.
+const MAX_SENDS: usize = 64;
+/// Upper bound on the objects of one request.
+const MAX_REQUESTED: usize = 100_000;
+/// Interval of the signs of life that a relay sends while it fetches an object. The requester gives up after longer silence.
+const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The files of a node for others; cheap to clone.
+type Chunks = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::Chunk, Status>> + Send>>;
+type ChunkSender = mpsc::Sender<Result<v1::Chunk, Status>>;
+
+/// Serves the file store of a node; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Service {
     store: Store,
     fetcher: Fetcher,
-    /// Where others reach this node.
+    /// The address at which others reach this node.
     address: Arc<str>,
-    lanes: Arc<Semaphore>,
+    send_permits: Arc<Semaphore>,
 }
 
 impl Service {
-    /// Serves a store, and fetches for others what is elsewhere.
+    /// Serves the store of a fetcher. The service uses the fetcher as a relay.
     pub fn new(fetcher: Fetcher, address: impl Into<Arc<str>>) -> Self {
-        let lanes = Arc::new(Semaphore::new(MOST_GIVEN));
-        Self { store: fetcher.store().clone(), fetcher, address: address.into(), lanes }
-    }
-}
-
-impl From<Error> for Status {
-    fn from(error: Error) -> Self {
-        let message = error.to_string();
-        match error {
-            Error::Missing(_) | Error::Gone { .. } => Status::not_found(message),
-            Error::Full { .. } => Status::resource_exhausted(message),
-            Error::Busy(_) => Status::aborted(message),
-            Error::Damaged(_) => Status::data_loss(message),
-            Error::Path { .. } | Error::Directory(_) => Status::invalid_argument(message),
-            Error::Io { .. } => Status::internal(message),
-        }
+        let send_permits = Arc::new(Semaphore::new(MAX_SENDS));
+        Self { store: fetcher.store().clone(), fetcher, address: address.into(), send_permits }
     }
 }
 
 impl Service {
-    /// Fetches an object for somebody who cannot reach those that have it, and hears now and then that it is coming.
-    async fn bring(&self, wanted: &Wanted, waits: &mpsc::Sender<Result<v1::Chunk, Status>>) -> Result<Hold, Status> {
-        let mut signs = tokio::time::interval(SIGN_OF_LIFE);
+    /// Fetches an object for a node that cannot reach its holders, and sends signs of life meanwhile.
+    async fn relay(&self, wanted: &Wanted, requester: &ChunkSender) -> Result<Hold, Status> {
+        let mut signs = tokio::time::interval(SIGN_OF_LIFE_INTERVAL);
         let got = self.fetcher.get(wanted);
         tokio::pin!(got);
         loop {
             tokio::select! {
                 got = &mut got => return Ok(got?),
-                () = waits.closed() => return Err(Status::cancelled("nobody waits for it")),
-                _ = signs.tick() => drop(waits.send(Ok(v1::Chunk { coming: true, ..v1::Chunk::default() })).await),
+                () = requester.closed() => return Err(Status::cancelled("the requester ended the call")),
+                _ = signs.tick() => {
+                    let sign = v1::Chunk { coming: true, ..v1::Chunk::default() };
+                    let _ = requester.send(Ok(sign)).await;
+                }
             }
         }
     }
 }
 
-fn stopped(_: tokio::task::JoinError) -> Status {
-    Status::internal("the node is ending")
+fn cancelled(_: tokio::task::JoinError) -> Status {
+    Status::internal("the node is shutting down")
 }
-
-type Chunks = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::Chunk, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl Files for Service {
@@ -90,28 +81,28 @@ impl Files for Service {
     async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<Chunks>, Status> {
         let v1::FetchRequest { digest, offset, holders, relays } = request.into_inner();
         let digest = digest_from(&digest)?;
-        let addresses = |list: Vec<String>, most| list.into_iter().take(most).map(Arc::from).collect();
+        let addresses = |list: Vec<String>, limit| list.into_iter().take(limit).map(Arc::from).collect();
         let (holders, relays): (Vec<Arc<str>>, _) =
-            (addresses(holders, MOST_HOLDERS + MOST_RELAYS), addresses(relays, MOST_RELAYS));
+            (addresses(holders, MOST_HOLDERS + MAX_RELAYS), addresses(relays, MAX_RELAYS));
         let elsewhere = !self.store.has(&digest);
         if elsewhere && holders.is_empty() {
             return Err(Error::Missing(digest).into());
         }
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let (sender, receiver) = mpsc::channel(MAX_BUFFERED_CHUNKS);
         let (this, wanted) = (self.clone(), Wanted { digest, holders, relays });
         tokio::spawn(async move {
-            // It stays until it was given.
+            // The store keeps the object until it has been sent.
             let _hold = match elsewhere {
-                true => match this.bring(&wanted, &sender).await {
+                true => match this.relay(&wanted, &sender).await {
                     Ok(hold) => Some(hold),
                     Err(status) => return drop(sender.send(Err(status)).await),
                 },
                 false => None,
             };
-            let Ok(_lane) = this.lanes.acquire().await else { return };
-            let (store, given) = (this.store.clone(), sender.clone());
-            let gave = tokio::task::spawn_blocking(move || give(&store, &digest, offset, &given)).await;
-            if let Err(status) = gave.map_err(stopped).and_then(|gave| gave.map_err(Status::from)) {
+            let Ok(_permit) = this.send_permits.acquire().await else { return };
+            let (store, chunks) = (this.store.clone(), sender.clone());
+            let sent = tokio::task::spawn_blocking(move || send_object(&store, &digest, offset, &chunks)).await;
+            if let Err(status) = sent.map_err(cancelled).and_then(|sent| sent.map_err(Status::from)) {
                 let _ = sender.send(Err(status)).await;
             }
         });
@@ -120,42 +111,44 @@ impl Files for Service {
 
     async fn has(&self, request: Request<v1::HasRequest>) -> Result<Response<v1::HasResponse>, Status> {
         let v1::HasRequest { digests, directories, owner } = request.into_inner();
-        if digests.len() + directories.len() > MOST_ASKED {
-            return Err(Status::invalid_argument(format!("at most {MOST_ASKED} objects can be asked for at once")));
+        if digests.len() + directories.len() > MAX_REQUESTED {
+            return Err(Status::invalid_argument(format!("a request can name at most {MAX_REQUESTED} objects")));
         }
         let read = |list: &[Vec<u8>]| list.iter().map(|digest| digest_from(digest)).collect::<Result<Vec<_>, _>>();
         let (files, directories) = (read(&digests)?, read(&directories)?);
         let (store, owner) = (self.store.clone(), Some(owner).filter(|owner| !owner.is_empty()));
-        let look = move || store.has_all(&files, &directories, owner.as_deref());
-        let has = tokio::task::spawn_blocking(look).await.map_err(stopped)??;
+        let query = move || store.has_all(&files, &directories, owner.as_deref());
+        let has = tokio::task::spawn_blocking(query).await.map_err(cancelled)??;
         Ok(Response::new(v1::HasResponse { has }))
     }
 
     async fn keep(&self, request: Request<v1::KeepRequest>) -> Result<Response<v1::KeepResponse>, Status> {
         let v1::KeepRequest { owner, digests, holder } = request.into_inner();
         let digests = digests.iter().map(|digest| digest_from(digest)).collect::<Result<Vec<_>, _>>()?;
-        if owner.is_empty() || digests.len() > MOST_ASKED {
-            return Err(Status::invalid_argument(format!("an owner, and at most {MOST_ASKED} objects, are needed")));
+        if owner.is_empty() || digests.len() > MAX_REQUESTED {
+            return Err(Status::invalid_argument(format!(
+                "a request needs an owner and at most {MAX_REQUESTED} objects"
+            )));
         }
         let holders = vec![Arc::from(holder)];
         let wanted =
             digests.iter().map(|digest| Wanted { digest: *digest, holders: holders.clone(), relays: Vec::new() });
-        // They are held until they are kept.
+        // The holds protect the objects until they are pinned.
         let _holds = self.fetcher.get_all(wanted.collect()).await?;
         let store = self.store.clone();
-        tokio::task::spawn_blocking(move || store.pin(&owner, &digests)).await.map_err(stopped)??;
+        tokio::task::spawn_blocking(move || store.pin(&owner, &digests)).await.map_err(cancelled)??;
         Ok(Response::new(v1::KeepResponse {}))
     }
 
     async fn count(&self, _: Request<v1::CountRequest>) -> Result<Response<v1::CountResponse>, Status> {
-        let (moved, (bytes, objects)) = (self.store.counted(), self.store.kept());
+        let (moved, usage) = (self.store.transfer_counts(), self.store.usage());
         Ok(Response::new(v1::CountResponse {
             bytes_in: moved.bytes_in,
             objects_in: moved.objects_in,
             bytes_out: moved.bytes_out,
             objects_out: moved.objects_out,
-            bytes,
-            objects: objects as u64,
+            bytes: usage.bytes,
+            objects: usage.objects as u64,
         }))
     }
 
@@ -166,37 +159,32 @@ impl Files for Service {
 
     async fn put(&self, request: Request<Streaming<v1::PutChunk>>) -> Result<Response<v1::PutResponse>, Status> {
         let mut chunks = request.into_inner();
-        let mut first = chunks.message().await?.ok_or_else(|| Status::invalid_argument("nothing is put"))?;
+        let mut first = chunks.message().await?.ok_or_else(|| Status::invalid_argument("the upload has no chunk"))?;
         let header = first.header.take().ok_or_else(|| Status::invalid_argument("the first chunk has no header"))?;
         let digest = digest_from(&header.digest)?;
-        let receiving = match self.store.receive(digest, header.size)? {
+        let writer = match self.store.receive(digest, header.size)? {
             Reception::Here => return Ok(Response::new(v1::PutResponse {})),
-            Reception::Welcome(receiving) => Writer::new(receiving),
+            Reception::Welcome(receiving) => ChunkWriter::new(receiving),
         };
-        if receiving.offset != header.offset {
-            let message = format!("bytes are missing from {} on, not from {}", receiving.offset, header.offset);
+        if writer.offset != header.offset {
+            let message = format!("the upload must begin at byte {}, not at {}", writer.offset, header.offset);
             return Err(Status::failed_precondition(message));
         }
         let mut next = Some(first);
         while let Some(chunk) = next {
             let data = chunk.chunk.map_or_else(Bytes::new, |chunk| chunk.data);
-            if !receiving.write(data).await {
+            if !writer.write(data).await {
                 break;
             }
             next = chunks.message().await?;
         }
-        receiving.finish().await?;
+        writer.finish().await?;
         Ok(Response::new(v1::PutResponse {}))
     }
 }
 
-/// Sends an object in chunks; returns early when nobody listens any more.
-fn give(
-    store: &Store,
-    digest: &Digest,
-    offset: u64,
-    chunks: &mpsc::Sender<Result<v1::Chunk, Status>>,
-) -> Result<(), Error> {
+/// Sends an object in chunks. Returns early when the requester ends the call.
+fn send_object(store: &Store, digest: &Digest, offset: u64, chunks: &ChunkSender) -> Result<(), Error> {
     let hold = store.hold(digest)?;
     let mut file = hold.open()?;
     let cannot = "cannot read from the file store";
@@ -204,58 +192,18 @@ fn give(
     file.seek(SeekFrom::Start(offset.min(size))).map_err(Error::io(cannot))?;
     let mut first = true;
     loop {
-        let mut data = Vec::with_capacity(CHUNK);
-        (&mut file).take(CHUNK as u64).read_to_end(&mut data).map_err(Error::io(cannot))?;
+        let mut data = Vec::with_capacity(CHUNK_BYTES);
+        (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut data).map_err(Error::io(cannot))?;
         let count = data.len();
         if count == 0 && !first {
-            store.counters().delivered();
+            store.counters().add_object_out();
             return Ok(());
         }
         let chunk = v1::Chunk { data: data.into(), size: if first { size } else { 0 }, coming: false };
         if chunks.blocking_send(Ok(chunk)).is_err() {
             return Ok(());
         }
-        store.counters().went(count);
+        store.counters().add_bytes_out(count);
         first = false;
-    }
-}
-
-/// Writes what comes in, on a thread of its own, so that the wire and the disk do not wait for each other.
-pub(crate) struct Writer {
-    pub offset: u64,
-    chunks: mpsc::Sender<Bytes>,
-    done: tokio::task::JoinHandle<Result<Box<Receiving>, Error>>,
-}
-
-impl Writer {
-    pub fn new(mut receiving: Box<Receiving>) -> Self {
-        let (chunks, mut coming) = mpsc::channel::<Bytes>(AHEAD);
-        let offset = receiving.offset();
-        let done = tokio::task::spawn_blocking(move || {
-            while let Some(chunk) = coming.blocking_recv() {
-                receiving.write(&chunk)?;
-            }
-            Ok(receiving)
-        });
-        Self { offset, chunks, done }
-    }
-
-    /// False if it cannot be written; [`Self::finish`] tells why.
-    pub async fn write(&self, chunk: Bytes) -> bool {
-        self.chunks.send(chunk).await.is_ok()
-    }
-
-    /// It was all: is it what it should be?
-    pub async fn finish(self) -> Result<(), Error> {
-        let ending = |_| Error::Io { what: "cannot write".into(), cause: "the node is ending".into() };
-        drop(self.chunks);
-        let receiving = self.done.await.map_err(ending)??;
-        tokio::task::spawn_blocking(move || receiving.finish()).await.map_err(ending)?
-    }
-
-    /// It broke off: what was written is kept for the next.
-    pub async fn pause(self) {
-        drop(self.chunks);
-        let _ = self.done.await;
     }
 }

@@ -1,21 +1,23 @@
-//! Data outside the grid, which administrators registered with the group manager under a name: a directory, an S3-compatible
-//! store, a tree of files on an HTTP server. `source://name/path` is something in it.
+//! Data sources: data outside the grid that administrators registered with the group manager under a name.
+//! `source://name/path` is a file or directory in a source.
 //!
-//! | registered as | is |
+//! | registered as | data |
 //! |---|---|
 //! | `/path` or `file:///path` | a directory that all workers have |
-//! | `s3://bucket/prefix?endpoint=…&region=…` | a bucket; who may use it is told by the `AWS_…` variables of the worker |
-//! | `http://host/path`, `https://host/path` | files on a server |
+//! | `s3://bucket/prefix?endpoint=…&region=…` | an S3-compatible bucket; the `AWS_…` variables of the worker hold the credentials |
+//! | `http://host/path`, `https://host/path` | a tree of files on an HTTP server |
 
-use std::collections::HashMap;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use futures_util::TryStreamExt;
+use lru::LruCache;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, parse_url_opts};
+use parking_lot::Mutex;
 use reqwest::Url;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
@@ -24,39 +26,48 @@ use xavantes_model::path::{check_path, in_source};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
+use crate::error::Error;
+use crate::hash::CHUNK_BYTES;
 use crate::manifest::{Entry, EntryKind, Manifest};
-use crate::store::Store;
-use crate::take::Taken;
-use crate::{CHUNK, Error};
+use crate::stage_out::{Stored, store_directory};
+use crate::store::state::Store;
 
-/// Of so many things it is remembered what was in them.
-const MOST_REMEMBERED: usize = 10_000;
+/// Upper bound on the files whose digest is remembered.
+// The compiler evaluates this `unwrap`.
+const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+/// Upper bound on the chunks that are buffered between network and disk.
+const MAX_BUFFERED_CHUNKS: usize = 4;
 
 /// The data sources of a group, as a worker uses them; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Sources(Arc<Inner>);
+pub struct Sources(Arc<SourcesInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct SourcesInner {
     store: Store,
-    /// The managers of the group.
+    /// Addresses of the managers of the group.
     managers: Vec<String>,
-    /// What was in something when it was last read, so that it is not read again as long as it is the same.
-    remembered: Mutex<HashMap<String, (Version, Digest)>>,
+    /// Files that were read, by URI and location. A file is read again only if its version differs.
+    remembered: Mutex<LruCache<String, (FileVersion, Digest)>>,
 }
 
-/// Tells whether something was changed.
-type Version = (u64, i64, Option<String>);
+/// The metadata of a file in a source that differs after every modification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileVersion {
+    size: u64,
+    modified_ms: i64,
+    e_tag: Option<String>,
+}
 
-/// A place in a source.
-struct Spot {
+/// A file or directory in a source.
+struct SourcePath {
     source: Box<dyn ObjectStore>,
     path: Path,
     uri: String,
 }
 
-impl Spot {
-    fn wrong(&self, cause: &object_store::Error) -> Error {
+impl SourcePath {
+    fn error(&self, cause: &object_store::Error) -> Error {
         let why = match cause {
             object_store::Error::NotFound { .. } => "is not there".to_owned(),
             other => format!("cannot be used: {other}"),
@@ -66,104 +77,105 @@ impl Spot {
 }
 
 impl Sources {
-    /// Those of a group, read into a store.
+    /// The data sources of the group of these managers. Files are read into the store.
     pub fn new(store: Store, managers: Vec<String>) -> Self {
-        // Two libraries for cryptography may be linked; this one is used. Another one may have been chosen before.
+        // Two cryptography libraries may be linked, so one must be chosen. An error means that the program has chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self(Arc::new(Inner { store, managers, remembered: Mutex::default() }))
+        Self(Arc::new(SourcesInner { store, managers, remembered: Mutex::new(LruCache::new(MAX_REMEMBERED)) }))
     }
 
-    /// Reads a file, or everything below a path, into the store.
-    pub async fn read(&self, uri: &str, directory: bool) -> Result<Taken, Error> {
-        let spot = self.spot(uri).await?;
+    /// Reads a file, or all files below a path, into the store.
+    pub async fn read(&self, uri: &str, directory: bool) -> Result<Stored, Error> {
+        let place = self.resolve(uri).await?;
         if !directory {
-            let meta = spot.source.head(&spot.path).await.map_err(|cause| spot.wrong(&cause))?;
-            let digest = self.file(&spot, &meta).await?;
-            return Ok(Taken { digest, size: meta.size, executable: false, objects: vec![digest] });
+            let meta = place.source.head(&place.path).await.map_err(|cause| place.error(&cause))?;
+            let digest = self.read_file(&place, &meta).await?;
+            return Ok(Stored { digest, size: meta.size, executable: false, objects: vec![digest] });
         }
         let found: Vec<ObjectMeta> =
-            spot.source.list(Some(&spot.path)).try_collect().await.map_err(|cause| spot.wrong(&cause))?;
+            place.source.list(Some(&place.path)).try_collect().await.map_err(|cause| place.error(&cause))?;
         if found.is_empty() {
             return Err(Error::path(uri, "is not there, or there is nothing in it"));
         }
         let mut entries = Vec::with_capacity(found.len());
         for meta in found {
-            let below = meta.location.prefix_match(&spot.path).into_iter().flatten();
+            let below = meta.location.prefix_match(&place.path).into_iter().flatten();
             let path = below.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
-            let digest = self.file(&spot, &meta).await?;
+            let digest = self.read_file(&place, &meta).await?;
             entries.push(Entry { path, kind: EntryKind::File { digest, size: meta.size, executable: false } });
         }
         let store = self.0.store.clone();
-        let kept = tokio::task::spawn_blocking(move || crate::take::keep_directory(&store, &Manifest::new(entries)?));
-        kept.await.map_err(|_| ending())?
+        let stored = tokio::task::spawn_blocking(move || store_directory(&store, &Manifest::new(entries)?));
+        stored.await.map_err(|_| shutting_down())?
     }
 
-    /// Reads one file, unless it is here as it is there.
-    async fn file(&self, spot: &Spot, meta: &ObjectMeta) -> Result<Digest, Error> {
-        let name = format!("{}#{}", spot.uri, meta.location);
-        let version = (meta.size, meta.last_modified.timestamp_millis(), meta.e_tag.clone());
-        let before = self.0.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+    /// Reads one file, unless the store has this version of it.
+    async fn read_file(&self, place: &SourcePath, meta: &ObjectMeta) -> Result<Digest, Error> {
+        let name = format!("{}#{}", place.uri, meta.location);
+        let version = FileVersion {
+            size: meta.size,
+            modified_ms: meta.last_modified.timestamp_millis(),
+            e_tag: meta.e_tag.clone(),
+        };
+        let before = self.0.remembered.lock().get(&name).cloned();
         if let Some((known, digest)) = before
             && known == version
             && self.0.store.has(&digest)
         {
             return Ok(digest);
         }
-        let mut bytes = spot.source.get(&meta.location).await.map_err(|cause| spot.wrong(&cause))?.into_stream();
-        let (sender, receiver) = mpsc::channel(4);
+        let mut bytes = place.source.get(&meta.location).await.map_err(|cause| place.error(&cause))?.into_stream();
+        let (sender, receiver) = mpsc::channel(MAX_BUFFERED_CHUNKS);
         let (store, size) = (self.0.store.clone(), meta.size);
-        let keeping =
-            tokio::task::spawn_blocking(move || store.add(&mut Reader { receiver, rest: Bytes::new() }, size));
-        let broken = loop {
+        let storing =
+            tokio::task::spawn_blocking(move || store.add(&mut ChannelReader { receiver, rest: Bytes::new() }, size));
+        let read_error = loop {
             match bytes.try_next().await {
                 Ok(Some(chunk)) => {
-                    // Why it cannot be kept is told below.
+                    // The result of `storing` has the reason.
                     if sender.send(chunk).await.is_err() {
                         break None;
                     }
                 }
                 Ok(None) => break None,
-                Err(cause) => break Some(spot.wrong(&cause)),
+                Err(cause) => break Some(place.error(&cause)),
             }
         };
         drop(sender);
-        let kept = keeping.await.map_err(|_| ending())?;
-        if let Some(broken) = broken {
-            return Err(broken);
+        let stored = storing.await.map_err(|_| shutting_down())?;
+        if let Some(error) = read_error {
+            return Err(error);
         }
-        let (digest, read) = kept?;
+        let (digest, read) = stored?;
         if read != size {
-            return Err(Error::path(&spot.uri, format!("broke off after {read} of {size} bytes")));
+            return Err(Error::path(&place.uri, format!("ended after {read} of {size} bytes")));
         }
-        let mut remembered = self.0.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= MOST_REMEMBERED {
-            remembered.clear();
-        }
-        remembered.insert(name, (version, digest));
+        self.0.remembered.lock().put(name, (version, digest));
         Ok(digest)
     }
 
-    /// Writes an object of the store to a place.
+    /// Writes an object of the store to a file in a source.
     pub async fn write(&self, uri: &str, digest: &Digest) -> Result<(), Error> {
-        let spot = self.spot(uri).await?;
+        let place = self.resolve(uri).await?;
         let hold = self.0.store.hold(digest)?;
         let mut file = tokio::fs::File::from_std(hold.open()?);
-        let mut writer = BufWriter::new(spot.source.into(), spot.path.clone());
+        let mut writer = BufWriter::new(place.source.into(), place.path.clone());
         let written = async {
-            tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(CHUNK, &mut file), &mut writer).await?;
+            tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(CHUNK_BYTES, &mut file), &mut writer).await?;
             writer.shutdown().await
         };
         written.await.map_err(Error::io(format!("cannot write {uri}")))
     }
 
-    async fn spot(&self, uri: &str) -> Result<Spot, Error> {
-        let (name, path) = in_source(uri).ok_or_else(|| Error::path(uri, "is no place in a data source"))?;
+    /// Opens the source that a URI names.
+    async fn resolve(&self, uri: &str) -> Result<SourcePath, Error> {
+        let (name, path) = in_source(uri).ok_or_else(|| Error::path(uri, "is not a path in a data source"))?;
         check_path(path).map_err(|why| Error::path(uri, why))?;
-        let place = self.place(name).await?;
+        let location = self.location(name).await?;
         let wrong = |why: String| Error::Directory(format!("the data source {name:?} cannot be used: {why}"));
-        let url = match place.starts_with('/') {
-            true => Url::from_directory_path(&place).map_err(|()| wrong(format!("{place:?} is no path")))?,
-            false => Url::parse(&place).map_err(|cause| wrong(cause.to_string()))?,
+        let url = match location.starts_with('/') {
+            true => Url::from_directory_path(&location).map_err(|()| wrong(format!("{location:?} is not a path")))?,
+            false => Url::parse(&location).map_err(|cause| wrong(cause.to_string()))?,
         };
         let own = url.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned()));
         let environment = std::env::vars().filter(|(key, _)| key.starts_with("AWS_"));
@@ -174,11 +186,11 @@ impl Sources {
         bare.set_query(None);
         let (source, prefix) = parse_url_opts(&bare, options).map_err(|cause| wrong(cause.to_string()))?;
         let whole = path.split('/').fold(prefix, |prefix, name| prefix.join(name));
-        Ok(Spot { source, path: whole, uri: uri.to_owned() })
+        Ok(SourcePath { source, path: whole, uri: uri.to_owned() })
     }
 
-    /// Where a source is, as the first manager that answers tells.
-    async fn place(&self, name: &str) -> Result<String, Error> {
+    /// The location of a source, from the first manager that knows it.
+    async fn location(&self, name: &str) -> Result<String, Error> {
         let mut answered = false;
         for manager in &self.0.managers {
             let Ok(channel) = connect(manager).await else { continue };
@@ -186,8 +198,8 @@ impl Sources {
                 call_with_timeout(GroupManagerClient::new(channel).list_sources(v1::ListSourcesRequest {})).await;
             if let Ok(mut answer) = asked {
                 answered = true;
-                if let Some(place) = answer.sources.remove(name) {
-                    return Ok(place);
+                if let Some(location) = answer.sources.remove(name) {
+                    return Ok(location);
                 }
             }
         }
@@ -195,22 +207,22 @@ impl Sources {
             true => {
                 format!("there is no data source {name:?}: an administrator registers one with `xavantes sources add`")
             }
-            false => format!("no group manager tells where the data source {name:?} is"),
+            false => format!("no group manager answers; one must say where the data source {name:?} is"),
         }))
     }
 }
 
-fn ending() -> Error {
-    Error::Io { what: "cannot read a data source".into(), cause: "the node is ending".into() }
+fn shutting_down() -> Error {
+    Error::shutting_down("cannot read a data source")
 }
 
-/// Reads what comes through a channel.
-struct Reader {
+/// Reads the chunks of a channel on a blocking thread.
+struct ChannelReader {
     receiver: mpsc::Receiver<Bytes>,
     rest: Bytes,
 }
 
-impl Read for Reader {
+impl Read for ChannelReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         while self.rest.is_empty() {
             match self.receiver.blocking_recv() {

@@ -1,4 +1,4 @@
-//! Nodes with their ports, logs and data, and a folder for all of it.
+//! A grid of nodes, with their ports, logs and data in one folder.
 
 use std::fmt::Write as _;
 use std::net::TcpListener;
@@ -11,27 +11,28 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use crate::program::{self, Ended, PATIENCE, Place, Running};
-use crate::{LOOK, until};
+use crate::{POLL_INTERVAL, until};
 
-/// Lines of each node's log that are shown when a test fails.
-const SHOWN_LINES: usize = 60;
-/// Below those that the system gives to outgoing connections, so that none of them takes the port of a node that is
-/// started again.
+/// Number of lines of each log that a failed test prints.
+const PRINTED_LOG_LINES: usize = 60;
+/// Ports of nodes. They are below the ports that the kernel gives to outgoing connections, so that no connection takes the port
+/// of a node that restarts.
 const PORTS: std::ops::Range<u32> = 10_000..30_000;
-/// How often a node is started whose port somebody else took.
-const STARTS: usize = 5;
+/// Upper bound on attempts to start a node whose port another program uses.
+const MAX_STARTS: usize = 5;
 
+/// Held by the grid that exists.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// An address on this machine that nobody listens on.
+/// An address on this machine on which no program listens.
 pub fn free_address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Tests that run at the same time begin to look at different ends.
+    // Test programs that run at the same time begin with different ports.
     let first = std::process::id().wrapping_mul(7919);
     let ports =
         PORTS.map(|_| PORTS.start + first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u32);
     let mut addresses = ports.map(|port| format!("127.0.0.1:{port}"));
-    addresses.find(|address| TcpListener::bind(address).is_ok()).expect("there are free ports")
+    addresses.find(|address| TcpListener::bind(address).is_ok()).expect("a port is free")
 }
 
 struct Node {
@@ -52,10 +53,11 @@ impl Node {
         }
     }
 
-    /// Starts it, and waits until it says that it has started.
+    /// Starts the node and waits until its log says so.
     fn launch(&mut self, folder: &Path) {
-        for _ in 0..STARTS {
-            let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).expect("it can be written");
+        for _ in 0..MAX_STARTS {
+            let log =
+                std::fs::OpenOptions::new().create(true).append(true).open(&self.log).expect("tests can write here");
             let before = self.log().len();
             let (group, short) = self.name.split_once('/').expect("group/name");
             let arguments = ["node", "--group", group, "--name", short, "--listen", &self.listen];
@@ -63,18 +65,19 @@ impl Node {
             if !self.flags.iter().any(|flag| flag == "--in-memory" || flag == "--data-dir") {
                 command.arg("--data-dir").arg(&self.data);
             }
-            // A worker that is killed cannot remove the folders of its activities.
+            // A killed worker cannot remove the folders of its activities, so they are in the folder of the grid.
             command.args(&self.flags).env("TMPDIR", folder).stdout(Stdio::null()).stderr(log);
-            self.child = Some(command.spawn().expect("the program is there"));
+            self.child = Some(command.spawn().expect("the program exists"));
             let deadline = Instant::now() + PATIENCE;
             let ended = loop {
-                // First this: what it says before it ends is then in the log.
-                let ended = self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some());
+                // Checked before the log, so that the log is complete if the node has ended.
+                let ended =
+                    self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is a child process").is_some());
                 if self.log()[before..].contains("node started") || ended {
                     break ended;
                 }
                 assert!(Instant::now() < deadline, "{} does not start:\n{}", self.name, self.log());
-                std::thread::sleep(LOOK / 5);
+                std::thread::sleep(POLL_INTERVAL / 5);
             };
             if !ended {
                 return;
@@ -82,7 +85,7 @@ impl Node {
             assert!(self.log()[before..].contains("listen"), "{} does not start:\n{}", self.name, self.log());
             std::thread::sleep(Duration::from_millis(500));
         }
-        panic!("{} is taken by somebody else", self.listen);
+        panic!("another program uses {}", self.listen);
     }
 
     fn log(&self) -> String {
@@ -90,15 +93,17 @@ impl Node {
     }
 
     fn pid(&self) -> u32 {
-        self.child.as_ref().expect("it was started").id()
+        self.child.as_ref().expect("the node was started").id()
     }
 }
 
-/// Nodes, and a folder. All of it goes away with this; if that is because of a failure, the logs are shown.
+/// Nodes and their folder. Dropping the grid kills the nodes and removes the folder. If the test failed, it also prints the logs.
 pub struct Grid {
     nodes: Vec<Node>,
     folder: PathBuf,
+    /// Number of files that the test has written.
     files: usize,
+    /// Whether the folder stays if the test fails.
     keep: bool,
     place: Place,
     _turn: MutexGuard<'static, ()>,
@@ -116,10 +121,10 @@ impl Grid {
         Self::within(&std::env::temp_dir())
     }
 
-    /// The same, with its files in a folder of its own within this one.
+    /// A grid without nodes, with its files in a new folder within this one.
     pub fn within(folder: &Path) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // A test that failed leaves nothing behind that the next could stumble over.
+        // The lock is poisoned if another test failed. Its grid is gone all the same.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("xavantes-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = folder.join(name);
@@ -127,23 +132,23 @@ impl Grid {
         Self { nodes: Vec::new(), folder, files: 0, keep: false, place: Place::default(), _turn: turn }
     }
 
-    /// If there is a failure from now on, the folder stays.
+    /// Keeps the folder if the test fails from now on.
     pub fn keep(&mut self) {
         self.keep = true;
     }
 
-    /// Nodes that are made from now on are started in this control group.
+    /// Starts further nodes in this control group.
     pub fn enter(&mut self, cgroup: &Path) {
         self.place.cgroup = Some(cgroup.to_owned());
     }
 
-    /// Nodes that are made from now on, and commands, are started in this network.
+    /// Starts further nodes and commands in this network.
     pub fn enter_network(&mut self, network: &str) {
         self.place.network = Some(network.to_owned());
     }
 
-    /// A group: a node `main` that manages and coordinates, and workers `w1`, `w2`, … with so many slots and no queue,
-    /// so that what they have is what they run. Gives the address of `main`.
+    /// Starts a group: a node `main` that manages and coordinates, and workers `w1`, `w2`, … with these numbers of slots. Workers
+    /// have no queue, so they run every attempt that they have. Returns the address of `main`.
     pub fn group(&mut self, group: &str, slots: &[u32], flags: &[&str]) -> String {
         let address = free_address();
         let roles = ["--roles", "group-manager,process-coordinator"];
@@ -161,8 +166,8 @@ impl Grid {
         self.start(name, &free_address(), &[&roles[..], flags].concat());
     }
 
-    /// Starts the node `group/name`, and waits until it has started. One that was there before under this name is
-    /// killed; what it kept is there for the new one.
+    /// Starts the node `group/name` and waits until it has started. Kills an earlier node of this name; the new node uses its
+    /// data.
     pub fn start(&mut self, name: &str, listen: &str, flags: &[&str]) {
         self.nodes.iter_mut().filter(|node| node.name == name).for_each(Node::kill);
         self.nodes.retain(|node| node.name != name);
@@ -180,7 +185,7 @@ impl Grid {
         self.restart(name);
     }
 
-    /// Starts a node again as it was, with what it kept, and waits until it has started. One that still runs is killed.
+    /// Restarts a node with the same flags and data, and waits until it has started. Kills it first if it runs.
     pub fn restart(&mut self, name: &str) {
         let folder = self.folder.clone();
         let node = self.node_mut(name);
@@ -188,7 +193,7 @@ impl Grid {
         node.launch(&folder);
     }
 
-    /// Waits until the manager at this address knows so many nodes.
+    /// Waits until the manager at this address knows `count` nodes.
     pub fn wait_for_nodes(&self, address: &str, count: usize) {
         until(&format!("{count} nodes at {address}"), 60, || (self.nodes(address).len() == count).then_some(()));
     }
@@ -214,7 +219,7 @@ impl Grid {
         &self.folder
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub fn write(&mut self, name: &str, content: &str) -> String {
         self.files += 1;
         let path = self.folder.join(format!("{}-{name}", self.files));
@@ -222,11 +227,11 @@ impl Grid {
         path.to_str().expect("the path is UTF-8").to_owned()
     }
 
-    /// Starts a process and gives its id.
+    /// Submits a process and returns its id.
     pub fn submit(&self, address: &str, file: &str, parameters: &[&str]) -> String {
         let parameters = parameters.iter().flat_map(|parameter| ["-p", parameter]);
         let arguments: Vec<&str> = ["submit", file].into_iter().chain(parameters).collect();
-        self.cli(address, &arguments).ok().json()["process"].as_str().expect("it has an id").to_owned()
+        self.cli(address, &arguments).ok().json()["process"].as_str().expect("a process has an id").to_owned()
     }
 
     /// The line of `list` about a process, or about the subtree with that path.
@@ -236,7 +241,7 @@ impl Grid {
         found.cloned().unwrap_or(Json::Null)
     }
 
-    /// Waits for the end of a process, and gives what `results` prints: its state, counts and results.
+    /// Waits for the end of a process. Returns the output of `results`: state, counts and results.
     pub fn end(&self, address: &str, process: &str) -> Json {
         self.cli(address, &["wait", process]);
         self.cli(address, &["results", process]).json()
@@ -251,12 +256,12 @@ impl Grid {
         found.unwrap_or_else(|| panic!("there is no node {name}"))
     }
 
-    /// Ends a node at once, without a word.
+    /// Kills a node and all programs that it started.
     pub fn kill(&mut self, name: &str) {
         self.node_mut(name).kill();
     }
 
-    /// Ends a node at once, but nothing that it has started.
+    /// Kills a node but not the programs that it started.
     pub fn kill_alone(&mut self, name: &str) {
         if let Some(mut child) = self.node_mut(name).child.take() {
             let _ = child.kill();
@@ -264,17 +269,17 @@ impl Grid {
         }
     }
 
-    /// The process of a node.
+    /// The process id of a node.
     pub fn pid(&self, name: &str) -> u32 {
         self.node(name).pid()
     }
 
-    /// Lets a node stand still; what it started goes on.
+    /// Freezes a node. The programs that it started continue.
     pub fn freeze(&self, name: &str) {
         self.signal(name, "STOP");
     }
 
-    /// Lets a node go on that stands still.
+    /// Lets a frozen node continue.
     pub fn thaw(&self, name: &str) {
         self.signal(name, "CONT");
     }
@@ -291,21 +296,21 @@ impl Grid {
 
     /// The exit code of a node, if it has ended.
     pub fn ended(&mut self, name: &str) -> Option<i32> {
-        let child = self.node_mut(name).child.as_mut().expect("it was started");
-        child.try_wait().expect("it is ours").and_then(|status| status.code())
+        let child = self.node_mut(name).child.as_mut().expect("the node was started");
+        child.try_wait().expect("it is a child process").and_then(|status| status.code())
     }
 
-    /// Where a node keeps what it keeps.
+    /// The data directory of a node.
     pub fn data(&self, name: &str) -> &Path {
         &self.node(name).data
     }
 
-    /// What a node has written to its log, over all its lives.
+    /// The log of a node, including earlier runs.
     pub fn log(&self, name: &str) -> String {
         self.node(name).log()
     }
 
-    /// The most memory that a node has had since it was last started.
+    /// The peak memory of a node since its last start.
     pub fn peak_mib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.node(name).pid())).unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -318,7 +323,7 @@ impl Grid {
         for node in &self.nodes {
             let log = node.log();
             let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+            let last = &lines[lines.len().saturating_sub(PRINTED_LOG_LINES)..];
             let _ = writeln!(text, "--- {}\n{}", node.name, last.join("\n"));
         }
         text

@@ -1,17 +1,19 @@
 //! Grids of real, separate processes for tests: starts nodes on free ports of this machine, runs commands, kills, freezes
-//! and restarts nodes, and cleans up. One grid exists at a time, so that tests do not take each other's processors.
+//! and restarts nodes, and cleans up. Only one grid exists at a time, so that tests do not compete for processors.
 //!
-//! | file | is about |
+//! | module | contents |
 //! |---|---|
 //! | `program` | the `xavantes` program and its commands |
 //! | `grid` | nodes, with their ports, logs and data |
 //! | `link` | a connection between nodes that can be cut |
-//! | `network` | networks that nodes are in, and see nothing of others |
+//! | `network` | separate networks for nodes |
+//! | `xml` | pieces of process definitions |
 
 mod grid;
 mod link;
 mod network;
 mod program;
+pub mod xml;
 
 use std::time::{Duration, Instant};
 
@@ -20,26 +22,26 @@ pub use link::Link;
 pub use network::Networks;
 pub use program::{Ended, Running, program, workspace, xavantes};
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which conditions are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Looks again and again until there is something, for so many seconds at most.
-pub fn until<T>(what: &str, seconds: u64, mut look: impl FnMut() -> Option<T>) -> T {
+/// Calls `check` until it returns something. Panics with `what` after a number of seconds.
+pub fn until<T>(what: &str, seconds: u64, mut check: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
         assert!(Instant::now() < deadline, "not within {seconds} seconds: {what}");
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Looks again and again whether something stays as it is, for so many milliseconds.
-pub fn stays(what: &str, milliseconds: u64, mut look: impl FnMut() -> bool) {
+/// Asserts for a number of milliseconds that a condition holds.
+pub fn stays(what: &str, milliseconds: u64, mut check: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_millis(milliseconds);
     while Instant::now() < deadline {
-        assert!(look(), "{what}");
-        std::thread::sleep(LOOK);
+        assert!(check(), "{what}");
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -1,4 +1,4 @@
-//! What stands between two nodes: it passes on what comes in, counts it, and can be cut.
+//! A proxy between two nodes that counts bytes and can be cut.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A way to an address. It stays open to the end of the program.
+/// A proxy to an address. It listens until the program ends.
 #[derive(Debug)]
 pub struct Link {
     address: String,
@@ -15,62 +15,62 @@ pub struct Link {
 
 #[derive(Debug, Default)]
 struct Shared {
-    there: AtomicU64,
-    back: AtomicU64,
-    lines: Mutex<Lines>,
+    bytes_there: AtomicU64,
+    bytes_back: AtomicU64,
+    connections: Mutex<Connections>,
 }
 
-/// The connections that are open, both ends of each.
+/// The open connections, with both ends of each.
 #[derive(Debug, Default)]
-struct Lines {
+struct Connections {
     cut: bool,
     next: u64,
     open: HashMap<u64, [TcpStream; 2]>,
 }
 
 impl Link {
-    /// A link to whoever listens there, now or later.
+    /// A link to a node that listens at this address now or later.
     pub fn to(address: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-        let own = listener.local_addr().expect("it has an address").to_string();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let own = listener.local_addr().expect("a bound listener has an address").to_string();
         let shared = Arc::new(Shared::default());
         let link = Self { address: own, shared: shared.clone() };
         let to = address.to_owned();
         std::thread::spawn(move || {
             for from in listener.incoming().flatten() {
-                // If nobody is there, or the link is cut, the connection ends here.
+                // An error closes the connection: no node listens, or the link is cut.
                 let _ = shared.connect(from, &to);
             }
         });
         link
     }
 
-    /// Where it begins.
+    /// The address at which the link accepts connections.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Bytes that went to the other side, and back.
+    /// Bytes sent to the node, and back.
     pub fn traffic(&self) -> (u64, u64) {
-        (self.shared.there.load(Ordering::SeqCst), self.shared.back.load(Ordering::SeqCst))
+        (self.shared.bytes_there.load(Ordering::SeqCst), self.shared.bytes_back.load(Ordering::SeqCst))
     }
 
-    /// Breaks all connections, and lets none through until it is mended.
+    /// Closes all connections, and refuses new ones until [`Link::mend`].
     pub fn cut(&self) {
-        let mut lines = self.shared.lines();
-        lines.cut = true;
-        lines.open.drain().for_each(|(_, ends)| end(&ends));
+        let mut connections = self.shared.connections();
+        connections.cut = true;
+        connections.open.drain().for_each(|(_, ends)| close(&ends));
     }
 
-    /// Lets connections through again.
+    /// Accepts connections again.
     pub fn mend(&self) {
-        self.shared.lines().cut = false;
+        self.shared.connections().cut = false;
     }
 }
 
 impl Shared {
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connect(self: &Arc<Self>, from: TcpStream, to: &str) -> std::io::Result<()> {
@@ -79,17 +79,17 @@ impl Shared {
         to.set_nodelay(true)?;
         let ends = [from.try_clone()?, to.try_clone()?];
         let (from_too, to_too) = (from.try_clone()?, to.try_clone()?);
-        let mut lines = self.lines();
-        if lines.cut {
+        let mut connections = self.connections();
+        if connections.cut {
             return Ok(());
         }
-        let number = lines.next;
-        lines.next += 1;
-        lines.open.insert(number, ends);
-        drop(lines);
+        let number = connections.next;
+        connections.next += 1;
+        connections.open.insert(number, ends);
+        drop(connections);
         let (there, back) = (self.clone(), self.clone());
-        std::thread::spawn(move || there.pass(number, from, to, &there.there));
-        std::thread::spawn(move || back.pass(number, to_too, from_too, &back.back));
+        std::thread::spawn(move || there.pass(number, from, to, &there.bytes_there));
+        std::thread::spawn(move || back.pass(number, to_too, from_too, &back.bytes_back));
         Ok(())
     }
 
@@ -101,13 +101,13 @@ impl Shared {
                 break;
             }
         }
-        if let Some(ends) = self.lines().open.remove(&number) {
-            end(&ends);
+        if let Some(ends) = self.connections().open.remove(&number) {
+            close(&ends);
         }
     }
 }
 
-fn end(ends: &[TcpStream; 2]) {
+fn close(ends: &[TcpStream; 2]) {
     for stream in ends {
         let _ = stream.shutdown(Shutdown::Both);
     }

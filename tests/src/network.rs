@@ -1,15 +1,15 @@
-//! Networks of this machine's own, in which nodes see only what a network between them lets through.
+//! Network namespaces of this machine, so that nodes reach only the nodes that their network connects.
 
 use std::process::{Command, Stdio};
 
-/// Two local networks. In each, programs reach each other at 127.0.0.1; from one to the other leads one line, on which each
-/// has an address.
+/// Two networks with one link between them. Programs in the same network reach each other at 127.0.0.1, programs in the other
+/// network at the address of the link.
 pub struct Networks {
     names: [String; 2],
 }
 
 impl Networks {
-    /// Makes them; nothing where that is not possible, which is told.
+    /// Creates the networks. Returns nothing, and prints a note, where that is not possible.
     pub fn make() -> Option<Self> {
         let names = ["a", "b"].map(|side| format!("xavantes-{}-{side}", std::process::id()));
         let networks = Self { names };
@@ -24,17 +24,17 @@ impl Networks {
                     && ip(&["-n", name, "link", "set", "lo", "up"])
             });
         if !made {
-            eprintln!("SKIPPED: networks of their own cannot be made here, so nothing is tested between them");
+            eprintln!("SKIPPED: network namespaces cannot be created here, so tests between networks do not run");
         }
         made.then_some(networks)
     }
 
-    /// What one of them is called.
+    /// The name of a network.
     pub fn name(&self, side: usize) -> &str {
         &self.names[side]
     }
 
-    /// Where it is reached from the other.
+    /// The address at which a network is reached from the other one.
     pub fn host(&self, side: usize) -> String {
         format!("10.77.34.{}", side + 1)
     }

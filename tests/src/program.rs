@@ -1,4 +1,4 @@
-//! The program under test, and what its commands print.
+//! The program under test, its commands and their output.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value as Json;
 
-/// Longer than any command here takes on a busy machine: whatever takes longer hangs.
+/// Upper bound on the duration of a command, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// Between two looks at a program that is about to stand still.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval at which a program is checked that is about to stop.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The workspace.
+/// The root of the workspace.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of the workspace")
 }
@@ -27,7 +27,7 @@ pub fn program() -> &'static Path {
         // target/<profile>/deps/<test>
         let folder = test.ancestors().nth(2).expect("tests are built into a folder").to_owned();
         let program = folder.join("xavantes");
-        if changed(&program) < newest_source(workspace()) {
+        if modified(&program) < newest_source(workspace()) {
             let profile = match folder.file_name().and_then(|name| name.to_str()) {
                 Some("debug") | None => "dev",
                 Some(profile) => profile,
@@ -43,11 +43,11 @@ pub fn program() -> &'static Path {
     })
 }
 
-fn changed(file: &Path) -> SystemTime {
+fn modified(file: &Path) -> SystemTime {
     file.metadata().and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// When the last file that the program is made of was changed.
+/// When a source file of the program last changed.
 fn newest_source(folder: &Path) -> SystemTime {
     let mut newest = SystemTime::UNIX_EPOCH;
     let mut pending = vec![folder.to_owned()];
@@ -56,36 +56,36 @@ fn newest_source(folder: &Path) -> SystemTime {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
             if path.is_dir() {
-                let made_of = !name.starts_with('.') && !["target", "tests", "fuzz", "benches"].contains(&&*name);
-                if made_of {
+                let is_source = !name.starts_with('.') && !["target", "tests", "fuzz", "benches"].contains(&&*name);
+                if is_source {
                     pending.push(path);
                 }
             } else if [".rs", ".proto", ".toml", ".xsd", ".lock", ".luau"].iter().any(|ending| name.ends_with(ending)) {
-                newest = newest.max(changed(&path));
+                newest = newest.max(modified(&path));
             }
         }
     }
     newest
 }
 
-/// How a command ended and what it wrote.
+/// The exit code and output of a command.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// Its exit code.
+    /// The exit code.
     pub code: i32,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The standard error.
     pub stderr: String,
 }
 
 impl Ended {
-    /// The JSON document that it printed.
+    /// The JSON document on standard output.
     pub fn json(&self) -> Json {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("this is not JSON ({error}): {self:?}"))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("the output is not JSON ({error}): {self:?}"))
     }
 
-    /// The same, if it succeeded.
+    /// Asserts that the command succeeded.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
@@ -93,7 +93,7 @@ impl Ended {
     }
 }
 
-/// A command that runs.
+/// A running command. Dropping it kills the command.
 pub struct Running {
     child: Child,
     what: String,
@@ -109,13 +109,13 @@ impl Running {
 
     pub(crate) fn start_in(place: &Place, arguments: &[&str]) -> Self {
         let mut command = command(place, arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program exists");
         let stdout = read(child.stdout.take().expect("it is a pipe"));
         let stderr = read(child.stderr.take().expect("it is a pipe"));
         Self { child, what: arguments.join(" "), stdout, stderr }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the command.
     pub fn wait(mut self) -> Ended {
         let (Ok(stdout), Ok(stderr)) = (self.stdout.recv_timeout(PATIENCE), self.stderr.recv_timeout(PATIENCE)) else {
             panic!("xavantes {} does not end", self.what);
@@ -124,7 +124,7 @@ impl Running {
         Ended { code, stdout, stderr }
     }
 
-    /// Ends it at once, without a word, with everything that it started.
+    /// Kills the command and all programs that it started.
     pub fn kill(mut self) {
         kill(&mut self.child);
     }
@@ -136,24 +136,23 @@ impl Drop for Running {
     }
 }
 
-/// Runs `xavantes` to its end.
+/// Runs `xavantes` and waits for its end.
 pub fn xavantes(arguments: &[&str]) -> Ended {
     Running::start(arguments).wait()
 }
 
-/// Ends a program as the loss of its machine would: with everything that it started. Nothing happens to one that has
-/// ended.
+/// Kills a program and all programs that it started, as the loss of its machine would. Does nothing if it has ended.
 pub(crate) fn kill(child: &mut Child) {
     if child.try_wait().is_ok_and(|ended| ended.is_some()) {
         return;
     }
-    // What stands still starts nothing more.
+    // A stopped program starts no others.
     let pid = child.id();
     signal("STOP", [pid.to_string()]);
-    // This also happens when a test fails, so it does not fail itself.
+    // This also runs when a test fails, so it must not panic.
     let _ = (0..10_000).find(|_| {
-        stands_still(pid) || {
-            std::thread::sleep(LOOK);
+        is_stopped(pid) || {
+            std::thread::sleep(STOP_POLL_INTERVAL);
             false
         }
     });
@@ -165,30 +164,30 @@ pub(crate) fn kill(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
     if !children.is_empty() {
-        // Activities have process groups of their own.
+        // Each activity has its own process group.
         let groups: Vec<String> = children.iter().map(|pid| format!("-{pid}")).collect();
         signal("KILL", children.into_iter().chain(groups));
     }
 }
 
-/// Whether all threads of a program are stopped, or it has ended.
-fn stands_still(pid: u32) -> bool {
+/// Whether all threads of a program are stopped or have ended.
+fn is_stopped(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).all(|stat| {
-        // The state comes after the name, which stands in parentheses.
+        // The state follows the name, which is in parentheses.
         let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
         matches!(state, Some("T" | "t" | "Z" | "X"))
     })
 }
 
-/// Sends a signal. Those that have ended already are no matter.
+/// Sends a signal to processes. Ignores those that have ended.
 pub(crate) fn signal(name: &str, pids: impl IntoIterator<Item = String>) {
     let mut kill = Command::new("kill");
     kill.arg(format!("-{name}")).arg("--").args(pids).stderr(Stdio::null());
     let _ = kill.status();
 }
 
-/// Where programs are started.
+/// The control group and network in which programs start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     pub cgroup: Option<PathBuf>,
@@ -210,7 +209,7 @@ pub(crate) fn command(place: &Place, arguments: &[&str]) -> Command {
         _ => Command::new(program()),
     };
     command.args(arguments).stdin(Stdio::null());
-    // What is set for the user's own grid is not meant for these.
+    // Settings of the user's own grid must not reach the programs under test.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("XAVANTES_") || name == "RUST_LOG" {
             command.env_remove(name);

@@ -3,8 +3,8 @@
 //!
 //! `cargo test -p xavantes-tests --test torture -- --kills N --activities N --seed N [--minutes M]`
 //!
-//! Faults come as the work goes on: the file that every activity writes a line to tells how far it is. With `--minutes`
-//! there is one round after the other, each with the next seed, until so much time has passed.
+//! Every activity appends a line to a file. The number of lines is the progress, which decides when the next fault begins. With
+//! `--minutes`, round follows round, each with the next seed, until that time has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,76 +12,51 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use xavantes_tests::xml::{document, inputs, outputs, pass_on, process_type, shell_type};
 use xavantes_tests::{Grid, Link, free_address, until};
 
 const GROUPS: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 2] = ["w1", "w2"];
-/// Of each worker.
+/// Slots of each worker.
 const SLOTS: u64 = 2;
 /// Loops in the process, each with the same number of activities.
 const LOOPS: u64 = 5;
-/// Faults at the same time, at most.
-const MOST_FAULTS: usize = 3;
-/// A worker that stood still for longer may have been taken for lost: it is after 10 seconds.
+/// Upper bound on simultaneous faults.
+const MAX_FAULTS: usize = 3;
+/// A coordinator counts a worker as lost after 10 silent seconds. A worker that was frozen for longer than this may be lost.
 const LONG_STOP: Duration = Duration::from_secs(8);
-/// For one fault there is so much work that it takes this long.
+/// The amount of work for each fault, as the time that it takes.
 const WORK_PER_FAULT: Duration = Duration::from_millis(1500);
-/// In which the process must end after the last fault is over, besides the time for the work that is left.
+/// Time in which the process must end after the last fault, in addition to the time for the remaining work.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Every loop runs `count` commands; each tenth iteration also marks its number in the objects of the whole process.
-const DOCUMENT: &str = r#"<XAVANTES VERSION="1">
-  <PROCESS_TYPE NAME="Torture">
-    <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
-    <IN_PARAMETER TYPE="string" NAME="file"/>
-    <OUT_PARAMETER TYPE="int" NAME="sum"/>
-    <OUT_PARAMETER TYPE="RemoteSet" NAME="seen"/>
-    <OUT_PARAMETER TYPE="RemoteCounter" NAME="marks"/>
-    <BODY>
+/// The process under test. Each loop runs `count` commands. Each tenth iteration also marks its number in the shared objects of
+/// the process.
+fn definition() -> String {
+    let passed = pass_on("count time file seen marks");
+    let parameters = [
+        inputs("string name, int count, string time, string file, RemoteSet seen, RemoteCounter marks"),
+        outputs("int sum"),
+    ];
+    let torture = r#"
       <PRE_CODE>seen, marks = RemoteSet.new(), RemoteCounter.new()</PRE_CODE>
       <PAR NAME="parts">
         <OUT_PARAMETER TYPE="int" NAME="sum"/>
-        <PROCESS TYPE="Loop" NAME="home" DELEGATE="never"
-          name="home" count="${count}" time="${time}" file="${file}" seen="${seen}" marks="${marks}"/>
-        <PROCESS TYPE="Part" NAME="east" DELEGATE="always"
-          name="east" count="${count}" time="${time}" file="${file}" seen="${seen}" marks="${marks}"/>
-        <PROCESS TYPE="Part" NAME="west" DELEGATE="always"
-          name="west" count="${count}" time="${time}" file="${file}" seen="${seen}" marks="${marks}"/>
+        <PROCESS TYPE="Loop" NAME="home" DELEGATE="never" name="home" PASSED/>
+        <PROCESS TYPE="Part" NAME="east" DELEGATE="always" name="east" PASSED/>
+        <PROCESS TYPE="Part" NAME="west" DELEGATE="always" name="west" PASSED/>
         <POST_CODE>sum = home.sum + east.sum + west.sum</POST_CODE>
       </PAR>
-      <POST_CODE>sum = parts.sum</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <PROCESS_TYPE NAME="Part">
-    <IN_PARAMETER TYPE="string" NAME="name"/>
-    <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
-    <IN_PARAMETER TYPE="string" NAME="file"/>
-    <IN_PARAMETER TYPE="RemoteSet" NAME="seen"/>
-    <IN_PARAMETER TYPE="RemoteCounter" NAME="marks"/>
-    <OUT_PARAMETER TYPE="int" NAME="sum"/>
-    <BODY>
+      <POST_CODE>sum = parts.sum</POST_CODE>"#;
+    let part = r#"
       <PAR NAME="both">
         <OUT_PARAMETER TYPE="int" NAME="sum"/>
-        <PROCESS TYPE="Loop" NAME="near" DELEGATE="never"
-          name="${name .. '/near'}" count="${count}" time="${time}" file="${file}" seen="${seen}" marks="${marks}"/>
-        <PROCESS TYPE="Loop" NAME="far" DELEGATE="always"
-          name="${name .. '/far'}" count="${count}" time="${time}" file="${file}" seen="${seen}" marks="${marks}"/>
+        <PROCESS TYPE="Loop" NAME="near" DELEGATE="never" name="${name .. '/near'}" PASSED/>
+        <PROCESS TYPE="Loop" NAME="far" DELEGATE="always" name="${name .. '/far'}" PASSED/>
         <POST_CODE>sum = near.sum + far.sum</POST_CODE>
       </PAR>
-      <POST_CODE>sum = both.sum</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <PROCESS_TYPE NAME="Loop">
-    <IN_PARAMETER TYPE="string" NAME="name"/>
-    <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
-    <IN_PARAMETER TYPE="string" NAME="file"/>
-    <IN_PARAMETER TYPE="RemoteSet" NAME="seen"/>
-    <IN_PARAMETER TYPE="RemoteCounter" NAME="marks"/>
-    <OUT_PARAMETER TYPE="int" NAME="sum"/>
-    <BODY>
+      <POST_CODE>sum = both.sum</POST_CODE>"#;
+    let repeated = r#"
       <PARFOR NAME="each" TO="${count}" DELEGATE="never" COLLECT="counter">
         <ITERATE>
           <ACTIVITY TYPE="Work" NAME="work" label="${name .. '/' .. counter}" time="${time}" file="${file}"/>
@@ -92,18 +67,8 @@ const DOCUMENT: &str = r#"<XAVANTES VERSION="1">
           </SWITCH>
         </ITERATE>
       </PARFOR>
-      <POST_CODE>sum = 0 for _, number in each.results do sum += number end</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <ACTIVITY_TYPE NAME="Work">
-    <IN_PARAMETER TYPE="string" NAME="label"/>
-    <IN_PARAMETER TYPE="string" NAME="time"/>
-    <IN_PARAMETER TYPE="string" NAME="file"/>
-    <CODE LANGUAGE="command">
-      <ARG>sh</ARG><ARG>-c</ARG><ARG>sleep "$3"; printf '%s %s\n' "$1" "$2" >> "$4"; sleep "$3"</ARG><ARG>sh</ARG>
-      <ARG>${label}</ARG><ARG>${attempt}</ARG><ARG>${time}</ARG><ARG>${file}</ARG>
-    </CODE>
-  </ACTIVITY_TYPE>
+      <POST_CODE>sum = 0 for _, number in each.results do sum += number end</POST_CODE>"#;
+    let mark = r#"
   <ACTIVITY_TYPE NAME="Mark">
     <IN_PARAMETER TYPE="string" NAME="label"/>
     <IN_PARAMETER TYPE="RemoteSet" NAME="seen"/>
@@ -113,8 +78,19 @@ const DOCUMENT: &str = r#"<XAVANTES VERSION="1">
       marks:add()
     </CODE>
   </ACTIVITY_TYPE>
-</XAVANTES>
 "#;
+    let outer =
+        [inputs("int count, string time, string file"), outputs("int sum, RemoteSet seen, RemoteCounter marks")];
+    let script = r#"sleep "$3"; printf '%s %s\n' "$1" "$2" >> "$4"; sleep "$3""#;
+    let arguments = ["${label}", "${attempt}", "${time}", "${file}"];
+    document(&[
+        process_type("Torture", &outer, &torture.replace(" PASSED", &passed)),
+        process_type("Part", &parameters, &part.replace(" PASSED", &passed)),
+        process_type("Loop", &parameters, repeated),
+        shell_type("Work", &[inputs("string label, string time, string file")], script, &arguments),
+        mark.into(),
+    ])
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Options {
@@ -125,7 +101,7 @@ struct Options {
 }
 
 impl Options {
-    /// None if other tests are meant: what is not an option is a part of the names of those that are.
+    /// Reads the options of the command line. Returns `None` if a test filter excludes this test: other words are filters.
     fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options = Self { kills: 8, activities: 600, seed: 1, minutes: 0 };
         while let Some(name) = arguments.next() {
@@ -137,19 +113,21 @@ impl Options {
                 "--nocapture" | "--quiet" => continue,
                 name if !name.starts_with('-') && !"torture".contains(name) => return Ok(None),
                 name if !name.starts_with('-') => continue,
-                _ => return Err(format!("{name} is not known: there are --kills, --activities, --seed, --minutes")),
+                _ => {
+                    return Err(format!("{name} is unknown; the options are --kills, --activities, --seed, --minutes"));
+                }
             };
             let value = arguments.next().and_then(|value| value.parse().ok());
             *place = value.ok_or_else(|| format!("{name} needs a number"))?;
         }
-        // All loops have the same number of activities, and each tenth is marked.
+        // All loops have the same number of activities, and each tenth activity is marked.
         let step = LOOPS * 10;
         options.activities = options.activities.div_ceil(step).max(1) * step;
         Ok(Some(options))
     }
 }
 
-/// The same numbers for the same seed (xorshift).
+/// Pseudo-random numbers (xorshift), the same for the same seed.
 struct Dice(u64);
 
 impl Dice {
@@ -171,19 +149,19 @@ impl Dice {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum FaultKind {
     Kill,
     Stop,
     Cut,
 }
 
-/// What is done, to whom, and for how long.
+/// A fault of one node or link.
 #[derive(Debug, Clone)]
 struct Fault {
-    deed: Deed,
-    /// A node, or for a cut a group.
+    kind: FaultKind,
+    /// The node; for a cut the group whose link is cut.
     target: String,
-    time: Duration,
+    duration: Duration,
 }
 
 impl Fault {
@@ -192,35 +170,38 @@ impl Fault {
     }
 }
 
-/// As many kills as wanted, and half as many stops and cuts, in any order.
+/// Plans the faults: `kills` kills, and half as many stops and cuts, in random order.
 fn plan(kills: u64, dice: &mut Dice) -> Vec<Fault> {
-    let mut deeds =
-        [vec![Deed::Kill; kills as usize], [Deed::Stop, Deed::Cut].repeat(kills.div_ceil(2) as usize)].concat();
-    for last in (1..deeds.len()).rev() {
-        deeds.swap(last, dice.below(last as u64 + 1) as usize);
+    let mut kinds =
+        [vec![FaultKind::Kill; kills as usize], [FaultKind::Stop, FaultKind::Cut].repeat(kills.div_ceil(2) as usize)]
+            .concat();
+    for last in (1..kinds.len()).rev() {
+        kinds.swap(last, dice.below(last as u64 + 1) as usize);
     }
-    let fault = |deed| {
+    let fault = |kind| {
         let group = GROUPS[dice.below(GROUPS.len() as u64) as usize];
         let node = ["main", "main", "w1", "w2"][dice.below(4) as usize];
-        let (target, longest) = match deed {
-            Deed::Kill => (format!("{group}/{node}"), 2000),
-            Deed::Stop => (format!("{group}/{node}"), 3000),
-            Deed::Cut => (group.to_owned(), 4000),
+        let (target, longest) = match kind {
+            FaultKind::Kill => (format!("{group}/{node}"), 2000),
+            FaultKind::Stop => (format!("{group}/{node}"), 3000),
+            FaultKind::Cut => (group.to_owned(), 4000),
         };
-        Fault { deed, target, time: Duration::from_millis(dice.below(longest + 1)) }
+        Fault { kind, target, duration: Duration::from_millis(dice.below(longest + 1)) }
     };
-    deeds.into_iter().map(fault).collect()
+    kinds.into_iter().map(fault).collect()
 }
 
-/// The grid, what is wrong with it now, and what was.
+/// The grid with its present and past faults.
 struct Field {
     grid: Grid,
-    /// The way to each group's main node for the other groups.
+    /// For each group, the link through which other groups reach its main node.
     links: Vec<Link>,
     addresses: Vec<String>,
+    /// Faults that have begun, with the time at which they began.
     open: Vec<(Fault, Instant)>,
-    done: BTreeMap<String, u64>,
-    /// Executions that faults explain.
+    /// The number of faults of each kind.
+    counts: BTreeMap<String, u64>,
+    /// Upper bound on repeated executions that the faults explain.
     allowed: u64,
 }
 
@@ -246,47 +227,47 @@ impl Field {
             grid.wait_for_nodes(address, WORKERS.len() + 1);
             until("the groups know each other", 120, || (others(&grid, address) + 1 == GROUPS.len()).then_some(()));
         }
-        Self { grid, links, addresses, open: Vec::new(), done: BTreeMap::new(), allowed: 0 }
+        Self { grid, links, addresses, open: Vec::new(), counts: BTreeMap::new(), allowed: 0 }
     }
 
     fn link(&self, group: &str) -> &Link {
-        let index = GROUPS.iter().position(|it| *it == group).expect("it is one of them");
+        let index = GROUPS.iter().position(|it| *it == group).expect("the group is in GROUPS");
         &self.links[index]
     }
 
-    /// Whether this can be done now: nobody suffers from two things at once.
+    /// Whether a fault can begin now: a target has at most one fault at a time.
     fn can(&self, fault: &Fault) -> bool {
-        self.open.len() < MOST_FAULTS && self.open.iter().all(|(other, _)| other.target != fault.target)
+        self.open.len() < MAX_FAULTS && self.open.iter().all(|(other, _)| other.target != fault.target)
     }
 
     fn begin(&mut self, fault: Fault) {
-        let kind = if fault.is_of_worker() { "a worker" } else { "a coordinator and manager" };
-        let kind = match fault.deed {
-            Deed::Kill => format!("kill {kind}"),
-            Deed::Stop => format!("stop {kind}"),
-            Deed::Cut => "cut a link".into(),
+        let target = if fault.is_of_worker() { "a worker" } else { "a coordinator and manager" };
+        let description = match fault.kind {
+            FaultKind::Kill => format!("kill {target}"),
+            FaultKind::Stop => format!("stop {target}"),
+            FaultKind::Cut => "cut a link".into(),
         };
-        *self.done.entry(kind).or_default() += 1;
-        match fault.deed {
-            Deed::Kill => self.grid.kill(&fault.target),
-            Deed::Stop => self.grid.freeze(&fault.target),
-            Deed::Cut => self.link(&fault.target).cut(),
+        *self.counts.entry(description).or_default() += 1;
+        match fault.kind {
+            FaultKind::Kill => self.grid.kill(&fault.target),
+            FaultKind::Stop => self.grid.freeze(&fault.target),
+            FaultKind::Cut => self.link(&fault.target).cut(),
         }
         self.open.push((fault, Instant::now()));
     }
 
-    /// Ends the faults whose time is over.
+    /// Ends the faults whose duration has passed.
     fn heal(&mut self) {
         let (over, open): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.open).into_iter().partition(|(fault, since)| since.elapsed() >= fault.time);
+            std::mem::take(&mut self.open).into_iter().partition(|(fault, since)| since.elapsed() >= fault.duration);
         self.open = open;
         for (fault, since) in over {
-            match fault.deed {
-                Deed::Kill => self.grid.restart(&fault.target),
-                Deed::Stop => self.grid.thaw(&fault.target),
-                Deed::Cut => self.link(&fault.target).mend(),
+            match fault.kind {
+                FaultKind::Kill => self.grid.restart(&fault.target),
+                FaultKind::Stop => self.grid.thaw(&fault.target),
+                FaultKind::Cut => self.link(&fault.target).mend(),
             }
-            let lost = fault.deed == Deed::Kill || (fault.deed == Deed::Stop && since.elapsed() > LONG_STOP);
+            let lost = fault.kind == FaultKind::Kill || (fault.kind == FaultKind::Stop && since.elapsed() > LONG_STOP);
             if lost && fault.is_of_worker() {
                 self.allowed += SLOTS;
             }
@@ -294,7 +275,7 @@ impl Field {
     }
 }
 
-/// How many groups are known at this address that have room for subtrees, besides its own.
+/// The number of other groups with free slots that the manager at this address knows.
 fn others(grid: &Grid, address: &str) -> usize {
     let known = grid.cli(address, &["groups"]);
     let known = if known.code == 0 { known.json() } else { return 0 };
@@ -303,11 +284,11 @@ fn others(grid: &Grid, address: &str) -> usize {
     groups.filter(other).filter(|group| group["coordinators"] == 1 && group["free_slots"] != 0).count()
 }
 
-/// What activities wrote: who, and in which attempt.
+/// The lines that activities wrote: label and attempt.
 fn executions(file: &Path) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let pair = |line: &str| line.split_once(' ').map(|(label, attempt)| (label.to_owned(), attempt.to_owned()));
-    text.lines().map(|line| pair(line).unwrap_or_else(|| panic!("half a line: {line:?}"))).collect()
+    text.lines().map(|line| pair(line).unwrap_or_else(|| panic!("incomplete line: {line:?}"))).collect()
 }
 
 fn round(options: Options) {
@@ -319,14 +300,14 @@ fn round(options: Options) {
     let nap = (WORK_PER_FAULT.as_secs_f64() * count as f64 * slots as f64 / all as f64 / 2.0).clamp(0.002, 1.0);
 
     let mut field = Field::new();
-    let document = field.grid.write("torture.xml", DOCUMENT);
+    let document = field.grid.write("torture.xml", &definition());
     let file = PathBuf::from(field.grid.write("executions", ""));
     let parameters = [format!("count={}", all / LOOPS), format!("time={nap:.4}"), format!("file={}", file.display())];
     let home = field.addresses[0].clone();
     let process = field.grid.submit(&home, &document, &parameters.each_ref().map(String::as_str));
     let lines = || std::fs::read(&file).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() as u64;
 
-    // The first comes early, and after the last one there is work left.
+    // The first fault begins early, and work remains after the last one.
     let mut next = 0;
     let mut progress = (0, Instant::now());
     while next < faults.len() || !field.open.is_empty() {
@@ -335,7 +316,7 @@ fn round(options: Options) {
         if written != progress.0 || !field.open.is_empty() {
             progress = (written, Instant::now());
         }
-        assert!(progress.1.elapsed() < PATIENCE, "nothing goes on after {written} of {all} activities");
+        assert!(progress.1.elapsed() < PATIENCE, "no progress after {written} of {all} activities");
         if let Some(fault) = faults.get(next)
             && written >= (next as u64 + 1) * all / (count + 2)
             && field.can(fault)
@@ -357,21 +338,21 @@ fn round(options: Options) {
     assert_eq!(ended["state"], "completed", "{ended}");
     assert_eq!(ended["results"]["sum"], LOOPS * each * (each + 1) / 2, "{ended}");
     let marked = ended["results"]["seen"].as_array().map_or(0, Vec::len) as u64;
-    assert_eq!(marked, all / 10, "each tenth is marked");
-    let marks = ended["results"]["marks"].as_u64().expect("a number");
+    assert_eq!(marked, all / 10, "each tenth activity is marked");
+    let marks = ended["results"]["marks"].as_u64().expect("marks is a number");
     assert!((marked..=marked + field.allowed).contains(&marks), "{marks} marks of {marked} activities");
 
     let executions = executions(&file);
     let labels: BTreeSet<&String> = executions.iter().map(|(label, _)| label).collect();
-    assert_eq!(labels.len() as u64, all, "activities that were executed");
+    assert_eq!(labels.len() as u64, all, "each activity was executed");
     let mut attempts = BTreeSet::new();
     for execution in &executions {
         assert!(attempts.insert(execution), "an attempt was executed twice: {execution:?}");
     }
     let excess = executions.len() as u64 - all;
-    assert!(excess <= field.allowed, "{excess} executions in excess, faults explain {}", field.allowed);
+    assert!(excess <= field.allowed, "{excess} repeated executions; the faults explain {}", field.allowed);
     for address in &field.addresses {
-        until("nothing is left over", 120, || {
+        until("all slots are free", 120, || {
             let nodes = field.grid.nodes(address);
             (nodes.len() == WORKERS.len() + 1 && nodes.iter().all(|node| node["busy"] == 0)).then_some(())
         });
@@ -381,10 +362,10 @@ fn round(options: Options) {
     }
 
     println!("seed {}: {all} activities, {count} faults, {:.0} s", options.seed, began.elapsed().as_secs_f64());
-    for (kind, times) in &field.done {
+    for (kind, times) in &field.counts {
         println!("  {kind:<30} {times:>6}");
     }
-    println!("  {:<30} {excess:>6} (at most {})", "executions in excess", field.allowed);
+    println!("  {:<30} {excess:>6} (at most {})", "repeated executions", field.allowed);
 }
 
 fn main() -> ExitCode {
@@ -400,7 +381,7 @@ fn main() -> ExitCode {
     loop {
         if catch_unwind(AssertUnwindSafe(|| round(options))).is_err() {
             let Options { kills, activities, seed, .. } = options;
-            eprintln!("it failed; the same faults again:");
+            eprintln!("the round failed; repeat it with:");
             eprintln!(
                 "cargo test -p xavantes-tests --test torture -- --kills {kills} --activities {activities} --seed {seed}"
             );

@@ -1,4 +1,4 @@
-//! Subtrees that run in other groups are seen and steered as if they were here.
+//! Subtrees that run in other groups can be shown and steered like local ones.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use xavantes_tests::{Grid, stays, until};
 
 use crate::kit::{assert_counts, at, busy, document, elements, group, keep_busy, tree, workers};
 
-/// Longer than anything here takes on a busy machine.
+/// Upper bound on any wait, in seconds, even on a busy machine.
 pub const PATIENCE: u64 = 120;
 
-/// Activities that end when their gate is open, so that nothing is over before it was seen.
+/// Activities that end when their gate is open, so that nothing ends before the test has seen it.
 pub const WAIT: &str = r#"
   <ACTIVITY_TYPE NAME="Wait">
     <IN_PARAMETER TYPE="string" NAME="gate"/>
@@ -19,13 +19,13 @@ pub const WAIT: &str = r#"
     </CODE>
   </ACTIVITY_TYPE>"#;
 
-/// Holds up activities until it is opened.
+/// A file that activities wait for.
 pub struct Gate {
     file: String,
 }
 
 impl Gate {
-    /// A gate that is closed.
+    /// A closed gate.
     pub fn new(grid: &mut Grid) -> Self {
         let gate = Self { file: grid.write("gate", "") };
         gate.close();
@@ -37,18 +37,18 @@ impl Gate {
         std::fs::write(&self.file, "").expect("tests can write here");
     }
 
-    /// Lets no more activities end.
+    /// Lets no further activities end.
     pub fn close(&self) {
         std::fs::remove_file(&self.file).expect("it was open");
     }
 
-    /// As a parameter of a process.
+    /// The gate as a parameter of a process.
     pub fn parameter(&self) -> String {
         format!("gate={}", self.file)
     }
 }
 
-/// A process that has all its work done by another one, through the objects that it shares with it.
+/// A process that delegates all its work to a subprocess, which uses the shared objects of this process.
 const OUTER: &str = r#"
   <PROCESS_TYPE NAME="Outer">
     <IN_PARAMETER TYPE="int" NAME="count"/>
@@ -61,7 +61,7 @@ const OUTER: &str = r#"
     </BODY>
   </PROCESS_TYPE>"#;
 
-/// Hands it on.
+/// A subprocess that delegates its loop to a third group.
 const MIDDLE: &str = r#"
   <PROCESS_TYPE NAME="Middle">
     <IN_PARAMETER TYPE="int" NAME="count"/>
@@ -108,7 +108,7 @@ const MARK: &str = r#"
     </CODE>
   </ACTIVITY_TYPE>"#;
 
-/// A loop that goes elsewhere if there is more room there.
+/// A loop that runs in another group if that one has more free slots.
 const CROWD: &str = r#"
   <PROCESS_TYPE NAME="Crowd">
     <IN_PARAMETER TYPE="int" NAME="count"/>
@@ -122,23 +122,23 @@ const CROWD: &str = r#"
     </BODY>
   </PROCESS_TYPE>"#;
 
-/// Another coordinator is shown as `name@address`.
+/// Whether another coordinator runs an element. It is shown as `name@address`.
 fn is_elsewhere(element: &Json) -> bool {
     element["worker"].as_str().is_some_and(|worker| worker.contains('@'))
 }
 
-/// Submits a process until this element of it, and the one around it that the process has made, are delegated:
-/// coordinators hear of other groups about every second. Nothing of it may end before it was seen.
+/// Submits a process again and again until this element, and the outermost element around it, are delegated: coordinators learn
+/// of other groups about every second. The element must not end by itself.
 pub fn delegated(grid: &Grid, address: &str, file: &str, parameters: &[&str], element: &str) -> String {
     let outer = element.split('/').next().unwrap_or(element);
     let mut pause = Duration::ZERO;
     until(&format!("{element} is delegated"), PATIENCE, || {
-        // Longer each time, so that the attempts do not always come at the same moment between two rosters.
+        // The pause grows, so that submissions do not always fall into the same moment between two rosters.
         std::thread::sleep(pause);
         pause += Duration::from_millis(300);
         let process = grid.submit(address, file, parameters);
         let at_path = |tree: &Json, element: &str| at(tree, &format!("{process}/{element}")).cloned();
-        let there = until("it begins", PATIENCE, || {
+        let there = until("the element begins", PATIENCE, || {
             let Some(tree) = tree(grid, address, &process) else { return Some(false) };
             let there = [outer, element].iter().all(|it| at_path(&tree, it).is_some_and(|it| is_elsewhere(&it)));
             let here = at_path(&tree, element).is_some_and(|it| !workers(&it).is_empty());
@@ -152,27 +152,27 @@ pub fn delegated(grid: &Grid, address: &str, file: &str, parameters: &[&str], el
     })
 }
 
-/// How many of the loop at this path have completed and how many run, as seen from here.
+/// The numbers of completed and of running iterations of the loop at this path.
 fn progress(grid: &Grid, address: &str, path: &str) -> Option<(u64, usize)> {
     let tree = tree(grid, address, path)?;
     Some((tree["completed"].as_u64()?, workers(&tree).len()))
 }
 
-/// Pauses the process, and looks whether nothing new starts in the loop at this path; then lets it go on, to the gate.
+/// Pauses the process, asserts that no activity starts in the loop at this path, and resumes the process up to the gate.
 fn pause_and_resume(grid: &Grid, address: &str, process: &str, path: &str, gate: &Gate) {
     grid.cli(address, &["pause", process]).ok();
     assert_eq!(grid.status(address, process)["state"], "paused");
     gate.open();
     let running = || progress(grid, address, path);
-    let still = until("what ran has ended", PATIENCE, || running().filter(|(_, running)| *running == 0));
+    let still = until("the running activities have ended", PATIENCE, || running().filter(|(_, running)| *running == 0));
     stays("nothing starts in a paused process", 1500, || running() == Some(still));
     gate.close();
     grid.cli(address, &["resume", process]).ok();
-    until("it goes on", PATIENCE, || running().filter(|(_, running)| *running > 0));
+    until("the process continues", PATIENCE, || running().filter(|(_, running)| *running > 0));
 }
 
-fn nothing_runs(grid: &Grid, address: &str) {
-    until("nothing is left over", PATIENCE, || (busy(grid, address) == 0).then_some(()));
+fn assert_idle(grid: &Grid, address: &str) {
+    until("all slots are free", PATIENCE, || (busy(grid, address) == 0).then_some(()));
     until("no process runs", PATIENCE, || {
         let processes = grid.cli(address, &["list"]).ok().json();
         let mut all = processes["processes"].as_array().into_iter().flatten();
@@ -181,7 +181,7 @@ fn nothing_runs(grid: &Grid, address: &str) {
 }
 
 #[test]
-fn a_delegated_process_is_seen_steered_and_ended_from_where_it_was_submitted() {
+fn a_delegated_process_is_shown_and_steered_where_it_was_submitted() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[1], &[]);
     let b = grid.group("b", &[2], &["--adjacent", &a]);
@@ -192,7 +192,7 @@ fn a_delegated_process_is_seen_steered_and_ended_from_where_it_was_submitted() {
 
     let process = delegated(&grid, &a, &file, &["count=12", &gate.parameter()], "part");
     let inside = format!("{process}/part/each");
-    let whole = until("activities are shown from afar", PATIENCE, || {
+    let whole = until("remote activities are shown", PATIENCE, || {
         tree(&grid, &a, &process).filter(|tree| elements(tree).iter().any(|it| it["element"] == "ITERATE"))
     });
     assert_eq!(at(&whole, &inside).map(|it| it["total"].clone()), Some(json!(12)), "{whole}");
@@ -205,7 +205,7 @@ fn a_delegated_process_is_seen_steered_and_ended_from_where_it_was_submitted() {
     assert!(unknown.stderr.contains("has no element \"eacher\""), "{unknown:?}");
 
     pause_and_resume(&grid, &a, &process, &inside, &gate);
-    // A part of it, too.
+    // The same for one element.
     grid.cli(&a, &["pause", &inside]).ok();
     assert_eq!(grid.cli(&a, &["show", &inside]).ok().json()["paused"], true);
     grid.cli(&a, &["resume", &inside]).ok();
@@ -217,20 +217,20 @@ fn a_delegated_process_is_seen_steered_and_ended_from_where_it_was_submitted() {
     assert_eq!(ended["results"]["seen"], json!((1..=10).collect::<Vec<_>>()));
     assert_eq!(ended["results"]["marks"], 20);
     assert_counts(&ended, 20);
-    nothing_runs(&grid, &b);
+    assert_idle(&grid, &b);
 
     gate.close();
     let process = delegated(&grid, &a, &file, &["count=100", &gate.parameter()], "part");
-    until("it waits", PATIENCE, || {
+    until("the process is at the gate", PATIENCE, || {
         progress(&grid, &a, &format!("{process}/part/each")).filter(|(_, running)| *running >= 2)
     });
     grid.cli(&a, &["cancel", &process]).ok();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
-    nothing_runs(&grid, &b);
+    assert_idle(&grid, &b);
 }
 
 #[test]
-fn a_loop_goes_where_there_is_room_when_its_own_group_is_crowded() {
+fn a_loop_is_delegated_when_its_group_has_no_free_slots() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[1], &[]);
     let b = grid.group("b", &[2], &["--adjacent", &a]);
@@ -249,13 +249,13 @@ fn a_loop_goes_where_there_is_room_when_its_own_group_is_crowded() {
     let process = delegated(&grid, &a, &file, &["count=10", &gate.parameter()], "each");
     grid.cli(&a, &["cancel", &process]).ok();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
-    nothing_runs(&grid, &b);
+    assert_idle(&grid, &b);
 }
 
 #[test]
-fn a_subtree_of_a_subtree_goes_on_to_a_third_group_and_reaches_the_objects_of_the_first() {
+fn a_subtree_delegates_to_a_third_group_that_uses_objects_of_the_first() {
     let mut grid = Grid::new();
-    // Without workers in the first, the third is the only one that the second can hand anything on to.
+    // The first group has no workers, so the second group can delegate only to the third.
     let a = grid.group("a", &[], &[]);
     let b = grid.group("b", &[1], &["--adjacent", &a]);
     let c = grid.group("c", &[2], &["--adjacent", &b]);
@@ -267,7 +267,7 @@ fn a_subtree_of_a_subtree_goes_on_to_a_third_group_and_reaches_the_objects_of_th
     let gate = Gate::new(&mut grid);
     let process = delegated(&grid, &a, &file, &["count=8", &gate.parameter()], "part/both/each");
     let inside = format!("{process}/part/both/each");
-    until("it is there", PATIENCE, || (!grid.status(&c, &inside).is_null()).then_some(()));
+    until("the third group has the loop", PATIENCE, || (!grid.status(&c, &inside).is_null()).then_some(()));
     pause_and_resume(&grid, &a, &process, &inside, &gate);
     gate.open();
     let ended = grid.end(&a, &process);
@@ -280,6 +280,6 @@ fn a_subtree_of_a_subtree_goes_on_to_a_third_group_and_reaches_the_objects_of_th
     let process = delegated(&grid, &a, &file, &["count=8", &gate.parameter()], "part/both/each");
     grid.cli(&a, &["cancel", &process]).ok();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
-    nothing_runs(&grid, &b);
-    nothing_runs(&grid, &c);
+    assert_idle(&grid, &b);
+    assert_idle(&grid, &c);
 }

@@ -1,4 +1,4 @@
-//! Every example does on a grid what it does inside one program.
+//! Every example gives the same results on a grid as in one program.
 
 use serde_json::{Value as Json, json};
 use xavantes_tests::{Grid, workspace};
@@ -17,10 +17,10 @@ fn every_example_ends_as_expected_on_a_grid_of_separate_processes() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
 
-/// Runs an example; tells what is different.
+/// Runs an example. Returns a description of the difference from what is expected.
 fn run(grid: &mut Grid, address: &str, name: &str) -> Option<String> {
     let file = |ending: &str| workspace().join("examples").join(format!("{name}{ending}"));
-    let expected = std::fs::read_to_string(file(".expected.json")).expect("every example says what to expect");
+    let expected = std::fs::read_to_string(file(".expected.json")).expect("every example has expected results");
     let expected: Json = serde_json::from_str(&expected).expect("it is JSON");
     let parameters = expected.get("parameters").cloned().unwrap_or_else(|| json!({}));
     let parameters = grid.write("parameters.json", &parameters.to_string());

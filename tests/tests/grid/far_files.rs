@@ -1,5 +1,5 @@
-//! Files that cross between groups: through coordinators where workers do not see each other, made again by whoever needs
-//! them, and brought home when they are results.
+//! Files that cross between groups: relayed by coordinators if workers cannot reach each other, made again if lost, and copied
+//! to the group of the process if they are results.
 
 use serde_json::Value as Json;
 use xavantes_tests::{Grid, Networks, free_address, until};
@@ -8,7 +8,7 @@ use crate::delegation::{Gate, PATIENCE};
 use crate::files::owners;
 use crate::kit::{document, elements, group, tree};
 
-/// Programs that make and use files, each where there is a worker for it.
+/// Activity types that make and use files, each on a worker with its tag.
 const TYPES: &str = r#"
   <ACTIVITY_TYPE NAME="Make">
     <IN_PARAMETER TYPE="int" NAME="count"/>
@@ -38,7 +38,7 @@ const TYPES: &str = r#"
     <CODE LANGUAGE="sh">until test -e $gate; do sleep 0.1; done</CODE>
   </ACTIVITY_TYPE>"#;
 
-/// What is made here is doubled in another group, and counted here again.
+/// Makes a file in one group, doubles it in another group, and counts its lines in the first.
 const THERE_AND_BACK: &str = r#"
   <PROCESS_TYPE NAME="Main">
     <OUT_PARAMETER TYPE="int" NAME="lines"/>
@@ -64,7 +64,7 @@ fn twice(count: u32) -> String {
 }
 
 #[test]
-fn files_pass_between_networks_whose_workers_do_not_see_each_other() {
+fn coordinators_relay_files_between_networks_whose_workers_cannot_reach_each_other() {
     let Some(networks) = Networks::make() else { return };
     let mut grid = Grid::new();
     let port = |address: String| address.rsplit(':').next().expect("it has a port").to_owned();
@@ -85,10 +85,10 @@ fn files_pass_between_networks_whose_workers_do_not_see_each_other() {
     assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &2000.into()), "{ended}");
     let out = grid.folder().join("out");
     grid.cli(&here, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
-    assert_eq!(std::fs::read_to_string(out.join("copy/copy/table")).expect("it was fetched"), twice(1000));
+    assert_eq!(std::fs::read_to_string(out.join("copy/copy/table")).expect("it was downloaded"), twice(1000));
 }
 
-/// What a subprocess elsewhere makes is needed when a gate is open: there, or here.
+/// A remote subprocess makes a file that is used after a gate opens: in the remote group or in the local one.
 const LOSS: &str = r#"
   <PROCESS_TYPE NAME="Down">
     <IN_PARAMETER TYPE="string" NAME="gate"/>
@@ -129,25 +129,25 @@ const LOSS: &str = r#"
     </BODY>
   </PROCESS_TYPE>"#;
 
-/// Two groups that know each other; gives where they are.
+/// Starts two groups that know each other. Returns their addresses.
 fn groups(grid: &mut Grid) -> [String; 2] {
     let there = grid.group("b", &[], &[]);
     let here = grid.group("a", &[], &["--adjacent", &there]);
     [here, there]
 }
 
-/// Waits until it is known in a group that the other one has workers.
+/// Waits until the local group knows that the other one has free slots.
 fn wait_for_workers(grid: &Grid, here: &str) {
     until("the groups know each other", PATIENCE, || group(grid, here, "b").filter(|it| it["free_slots"] != 0));
 }
 
-/// Starts a process of this type, and waits until it stands at its gate.
+/// Submits a process of this type and waits until it is at its gate.
 fn start_loss(grid: &mut Grid, here: &str, kind: &str) -> (String, Gate) {
     wait_for_workers(grid, here);
     let (file, gate) = (grid.write("loss.xml", &document(&format!("{LOSS}{TYPES}"))), Gate::new(grid));
     let started = grid.cli(here, &["submit", &file, "--process", kind, "-p", &gate.parameter()]).ok().json();
-    let process = started["process"].as_str().expect("it has an id").to_owned();
-    until("it waits", PATIENCE, || {
+    let process = started["process"].as_str().expect("a process has an id").to_owned();
+    until("the process is at the gate", PATIENCE, || {
         let shown = tree(grid, here, &process)?;
         elements(&shown).into_iter().any(|it| it["type"] == "Wait" && !it["worker"].is_null()).then_some(())
     });
@@ -155,7 +155,7 @@ fn start_loss(grid: &mut Grid, here: &str, kind: &str) -> (String, Gate) {
 }
 
 #[test]
-fn a_subtree_makes_files_of_its_parent_again_that_are_lost() {
+fn a_subtree_makes_lost_files_of_its_parent_again() {
     let mut grid = Grid::new();
     let [here, there] = groups(&mut grid);
     grid.worker("a/lost", &here, &["--tags", "maker"]);
@@ -169,7 +169,7 @@ fn a_subtree_makes_files_of_its_parent_again_that_are_lost() {
 }
 
 #[test]
-fn a_parent_makes_files_of_its_subtrees_again_that_are_lost() {
+fn a_parent_makes_lost_files_of_its_subtree_again() {
     let mut grid = Grid::new();
     let [here, there] = groups(&mut grid);
     grid.worker("a/w", &here, &["--tags", "counter"]);
@@ -177,13 +177,13 @@ fn a_parent_makes_files_of_its_subtrees_again_that_are_lost() {
     grid.wait_for_nodes(&here, 2);
     let (process, gate) = start_loss(&mut grid, &here, "Up");
     grid.kill("b/lost");
-    // The coordinator dies, too: what it knows of the files is kept.
+    // The coordinator is killed, too. It has stored how the files were made.
     grid.restart("a/main");
     grid.worker("a/other", &here, &["--tags", "maker,user"]);
     gate.open();
     let ended = grid.end(&here, &process);
     assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &1000.into()), "{ended}");
-    // What programs took is known of both groups.
+    // The resource usage includes both groups.
     let shown = grid.cli(&here, &["show", &process]).ok().json();
     let took = |kind: &str| {
         let all = shown["took"].as_array().expect("there were programs");
@@ -195,7 +195,7 @@ fn a_parent_makes_files_of_its_subtrees_again_that_are_lost() {
     assert!(took("Double")["written_bytes"].as_u64() >= Some(3000), "{shown}");
 }
 
-/// A subprocess elsewhere gives a file, and then waits.
+/// A remote subprocess makes a file and then waits.
 const FAR_RESULT: &str = r#"
   <PROCESS_TYPE NAME="Main">
     <IN_PARAMETER TYPE="string" NAME="gate"/>
@@ -217,7 +217,7 @@ const FAR_RESULT: &str = r#"
   </PROCESS_TYPE>"#;
 
 #[test]
-fn what_a_subtree_makes_is_told_at_once_and_its_results_come_home() {
+fn outputs_of_a_subtree_arrive_at_once_and_its_results_are_copied_home() {
     let mut grid = Grid::new();
     let [here, there] = groups(&mut grid);
     grid.worker("b/w", &there, &["--tags", "maker,user,counter"]);
@@ -233,18 +233,18 @@ fn what_a_subtree_makes_is_told_at_once_and_its_results_come_home() {
     paths.sort();
     assert_eq!(paths, ["double", "make"].map(|name| format!("{process}/there/{name}")));
     let table = early.join(format!("{process}/there/double/twice/twice/table"));
-    assert_eq!(std::fs::read_to_string(table).expect("it was fetched"), twice(100));
+    assert_eq!(std::fs::read_to_string(table).expect("it was downloaded"), twice(100));
     gate.open();
     let whole = stream.next();
     assert_eq!(whole["path"], format!("{process}/there"), "{whole}");
     let (last, code) = stream.end();
     assert_eq!((&last["state"], code), (&"completed".into(), Some(0)), "{last}");
-    until("the result is kept here", PATIENCE, || (owners(&grid, "a/main") == 1).then_some(()));
+    until("the local group has pinned the result", PATIENCE, || (owners(&grid, "a/main") == 1).then_some(()));
     grid.kill("b/main");
     grid.kill("b/w");
     let out = grid.folder().join("out");
     grid.cli(&here, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
-    assert_eq!(std::fs::read_to_string(out.join("twice/twice/table")).expect("it was fetched"), twice(100));
+    assert_eq!(std::fs::read_to_string(out.join("twice/twice/table")).expect("it was downloaded"), twice(100));
     grid.cli(&here, &["forget", &process]).ok();
-    until("nothing is kept", PATIENCE, || (owners(&grid, "a/main") == 0).then_some(()));
+    until("nothing is pinned", PATIENCE, || (owners(&grid, "a/main") == 0).then_some(()));
 }

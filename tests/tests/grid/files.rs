@@ -1,22 +1,18 @@
-//! Files between workers that share nothing: moved once, kept as long as they are needed, made again when they are lost.
+//! Files of workers that share no file system: each moves once, stays while a process needs it, and is made again when lost.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 use xavantes_proto::v1;
 use xavantes_proto::v1::files_client::FilesClient;
+use xavantes_tests::xml::{command_type, document, inputs, output_file, outputs, pass_on, process_type, shell_type};
 use xavantes_tests::{Grid, free_address, until};
 
 use crate::kit::{tree, workers};
 
-/// Splits a file, works on each part twice, with another file at hand that all need, and puts the parts together.
-const PIPELINE: &str = r#"<XAVANTES VERSION="1">
-  <PROCESS_TYPE NAME="Pipeline">
-    <IN_PARAMETER TYPE="file" NAME="data"/>
-    <IN_PARAMETER TYPE="directory" NAME="common"/>
-    <OUT_PARAMETER TYPE="file" NAME="merged"/>
-    <OUT_PARAMETER TYPE="list" NAME="parts"/>
-    <BODY>
+/// Splits a file, processes each part twice together with a common directory, and merges the parts.
+fn pipeline() -> String {
+    let body = r#"
       <ACTIVITY TYPE="Split" NAME="split" data="${data}"/>
       <PARFOR NAME="each" EACH="${split.parts}" COLLECT="second.out">
         <ITERATE>
@@ -25,48 +21,39 @@ const PIPELINE: &str = r#"<XAVANTES VERSION="1">
         </ITERATE>
       </PARFOR>
       <ACTIVITY TYPE="Merge" NAME="merge" parts="${each.results}"/>
-      <POST_CODE>merged, parts = merge.merged, each.results</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <ACTIVITY_TYPE NAME="Split">
-    <IN_PARAMETER TYPE="file" NAME="data"/>
-    <OUT_PARAMETER TYPE="list" NAME="parts"/>
-    <OUTPUT PARAMETER="parts" PATTERN="part-*"/>
-    <CODE LANGUAGE="command"><ARG>split</ARG><ARG>-l</ARG><ARG>500</ARG><ARG>${data}</ARG><ARG>part-</ARG></CODE>
-  </ACTIVITY_TYPE>
-  <ACTIVITY_TYPE NAME="Add">
-    <IN_PARAMETER TYPE="file" NAME="part"/>
-    <IN_PARAMETER TYPE="directory" NAME="common"/>
-    <OUT_PARAMETER TYPE="file" NAME="out"/>
-    <INPUT PARAMETER="common" PATH="shared/common"/>
-    <OUTPUT PARAMETER="out" PATTERN="out/*.txt"/>
-    <CODE LANGUAGE="command">
-      <ARG>sh</ARG><ARG>-c</ARG>
-      <ARG>mkdir out; awk -v add=$(cat shared/common/deep/number) '{ print $1 + add }' ${part} > out/part.txt</ARG>
-    </CODE>
-  </ACTIVITY_TYPE>
-  <ACTIVITY_TYPE NAME="Merge">
-    <IN_PARAMETER TYPE="list" NAME="parts"/>
-    <OUT_PARAMETER TYPE="file" NAME="merged"/>
-    <OUTPUT PARAMETER="merged" PATTERN="merged.txt"/>
-    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>cat parts/*/part.txt > merged.txt</ARG></CODE>
-  </ACTIVITY_TYPE>
-</XAVANTES>
-"#;
+      <POST_CODE>merged, parts = merge.merged, each.results</POST_CODE>"#;
+    let add = [
+        inputs("file part, directory common"),
+        outputs("file out"),
+        r#"<INPUT PARAMETER="common" PATH="shared/common"/>"#.into(),
+        output_file("out", "out/*.txt"),
+    ];
+    let split = [inputs("file data"), outputs("list parts"), output_file("parts", "part-*")];
+    let merge = [inputs("list parts"), outputs("file merged"), output_file("merged", "merged.txt")];
+    let add_script =
+        "mkdir out; awk -v add=$(cat shared/common/deep/number) '{ print $1 + add }' ${part} > out/part.txt";
+    let parameters = [inputs("file data, directory common"), outputs("file merged, list parts")];
+    document(&[
+        process_type("Pipeline", &parameters, body),
+        command_type("Split", &split, &["split", "-l", "500", "${data}", "part-"]),
+        shell_type("Add", &add, add_script, &[]),
+        shell_type("Merge", &merge, "cat parts/*/part.txt > merged.txt", &[]),
+    ])
+}
 
-/// What a node has, and what moved.
+/// The objects of a node, and its transfers.
 fn count(grid: &Grid, address: &str, node: &str) -> v1::CountResponse {
     let nodes = grid.nodes(address);
     let found = nodes.iter().find(|it| it["node"] == node).unwrap_or_else(|| panic!("there is no {node}: {nodes:?}"));
     let at = found["address"].as_str().expect("it has an address").to_owned();
-    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    let runtime = tokio::runtime::Runtime::new().expect("threads are available");
     runtime.block_on(async {
         let channel = xavantes_proto::connect(&at).await.expect("it is there");
         FilesClient::new(channel).count(v1::CountRequest {}).await.expect("it answers").into_inner()
     })
 }
 
-/// Owners for whom a node keeps files.
+/// The number of owners for whom a node has pinned files.
 pub fn owners(grid: &Grid, node: &str) -> usize {
     std::fs::read_dir(grid.data(node).join("files/pins")).map_or(0, Iterator::count)
 }
@@ -75,18 +62,18 @@ fn digest(content: &str) -> String {
     blake3::hash(content.as_bytes()).to_hex().to_string()
 }
 
-/// The paths of what a worker ran.
+/// The paths of the activities that a worker ran.
 fn ran(grid: &Grid, worker: &str) -> Vec<String> {
     let index = std::fs::read_to_string(grid.data(worker).join("logs/index")).unwrap_or_default();
     let noted = index.lines().map(|line| serde_json::from_str::<Json>(line).expect("each line is JSON"));
     noted.map(|attempt| attempt["path"].as_str().expect("it has a path").to_owned()).collect()
 }
 
-/// The files that came to a node from others, with their sizes, each as often as it came.
+/// Digest and size of each object that a node received, as often as it received it.
 fn arrivals(grid: &Grid, node: &str) -> Vec<(String, u64)> {
     let log = grid.log(node);
-    let told = log.lines().filter_map(|line| line.split_once("a file came digest=")?.1.split_once(" size="));
-    told.map(|(digest, size)| (digest.to_owned(), size.trim().parse().expect("it is a number"))).collect()
+    let received = log.lines().filter_map(|line| line.split_once("object received digest=")?.1.split_once(" size="));
+    received.map(|(digest, size)| (digest.to_owned(), size.trim().parse().expect("a number"))).collect()
 }
 
 #[test]
@@ -97,7 +84,7 @@ fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
         grid.worker(worker, &address, &["--slots", "1", "--queue", "0", "-vv"]);
     }
     grid.wait_for_nodes(&address, 4);
-    let file = grid.write("pipeline.xml", PIPELINE);
+    let file = grid.write("pipeline.xml", &pipeline());
     let lines = 10_000_u64;
     let table = |add: u64| (1..=lines).map(|number| format!("{}\n", number + add)).collect::<Vec<_>>();
     let numbers = table(0).concat();
@@ -113,19 +100,18 @@ fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
     assert_eq!((&ended["state"], &ended["activities"]["completed"]), (&"completed".into(), &42.into()), "{ended}");
     let fetched = grid.cli(&address, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
     let expected = table(14).concat();
-    let merged = std::fs::read_to_string(out.join("merged/merged.txt")).expect("it was fetched");
+    let merged = std::fs::read_to_string(out.join("merged/merged.txt")).expect("it was downloaded");
     assert_eq!(merged, expected);
     assert_eq!(fetched.json()["results"]["merged"], format!("{}/merged/merged.txt", out.display()));
-    let last = std::fs::read_to_string(out.join("parts/20/part.txt")).expect("it was fetched");
+    let last = std::fs::read_to_string(out.join("parts/20/part.txt")).expect("it was downloaded");
     assert!(last.ends_with(&format!("{}\n", lines + 14)));
     assert!(!out.join(".xavantes-download").exists());
-    // What each activity needs and makes. What is common is the number, the large one, and a list of both, which is the
-    // one thing that is not known here.
+    // The objects that each activity needs and makes. The common directory has a number, a large file and a manifest; only the
+    // digest of the manifest is unknown here.
     let parts = [0, 7, 14].map(|add| table(add).chunks(500).map(|part| digest(&part.concat())).collect::<Vec<_>>());
     let shared = [digest("7"), digest(&"x".repeat(1 << 20))];
     let work = |path: &str| {
-        let part =
-            path.split(['[', ']']).nth(1).map_or(0, |number| number.parse::<usize>().expect("it is a number") - 1);
+        let part = path.split(['[', ']']).nth(1).map_or(0, |number| number.parse::<usize>().expect("a number") - 1);
         let with_shared = |one: &String| [std::slice::from_ref(one), &shared[..]].concat();
         match path.rsplit('/').next() {
             Some("split") => (vec![digest(&numbers)], parts[0].clone()),
@@ -150,18 +136,18 @@ fn each_file_moves_at_most_once_to_each_worker_and_the_result_is_right() {
         let mut came: Vec<String> = came.into_iter().map(|(digest, _)| digest).collect();
         came.sort();
         let (known, unknown): (Vec<_>, Vec<_>) = came.into_iter().partition(|digest| needed.contains(digest));
-        // Each that it needs and did not make, and each of them once.
+        // A worker receives each object that it needs and did not make, once.
         assert_eq!(known, needed.difference(&made).cloned().collect::<Vec<_>>(), "{worker}");
         assert_eq!(unknown.len(), usize::from(needed.contains(&shared[0])), "{worker}: {unknown:?}");
         lists.extend(unknown);
     }
     assert_eq!(lists.len(), 1, "{lists:?}");
-    // Results are kept as long as the process is, other files are not.
+    // Results stay pinned as long as the process exists, other files do not.
     let all = || ["a/main", "a/w1", "a/w2", "a/w3"].map(|node| owners(&grid, node));
-    until("what was given is not needed", 60, || (all()[0] == 0).then_some(()));
+    until("the inputs are released", 60, || (all()[0] == 0).then_some(()));
     assert!(all()[1..].iter().sum::<usize>() > 0, "{:?}", all());
     grid.cli(&address, &["forget", &process]).ok();
-    until("nothing is needed", 60, || (all() == [0; 4]).then_some(()));
+    until("all files are released", 60, || (all() == [0; 4]).then_some(()));
 }
 
 #[test]
@@ -175,72 +161,54 @@ fn the_pipeline_runs_at_any_size_on_workers_that_share_nothing() {
         .env("XAVANTES", xavantes_tests::program())
         .env("NAMESPACES", "no")
         .output()
-        .expect("there is bash");
-    let told = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{told}{}", String::from_utf8_lossy(&ran.stderr));
+        .expect("bash is installed");
+    let printed = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{printed}{}", String::from_utf8_lossy(&ran.stderr));
     for part in ["parts = 14\n", "\nw1: ", "\nw2: ", "\nw3: "] {
-        assert!(told.contains(part), "{part:?}: {told}");
+        assert!(printed.contains(part), "{part:?}: {printed}");
     }
 }
 
-const LOSS: &str = r#"<XAVANTES VERSION="1">
-  <PROCESS_TYPE NAME="Loss">
-    <IN_PARAMETER TYPE="string" NAME="gate"/>
-    <IN_PARAMETER TYPE="string" NAME="command" DEFAULT="seq 1 1000"/>
-    <OUT_PARAMETER TYPE="int" NAME="lines"/>
-    <OUT_PARAMETER TYPE="file" NAME="table"/>
-    <BODY>
+/// Makes a file and a directory on one worker, waits at a gate on another worker, and uses the directory there.
+fn loss() -> String {
+    let body = r#"
       <ACTIVITY TYPE="Make" NAME="make" command="${command}"/>
       <ACTIVITY TYPE="Refine" NAME="refine" raw="${make.raw}"/>
       <ACTIVITY TYPE="Wait" NAME="wait" gate="${gate}"/>
       <ACTIVITY TYPE="Use" NAME="use" table="${refine.table}"/>
-      <POST_CODE>lines, table = use.lines, use.copy</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <ACTIVITY_TYPE NAME="Make">
-    <IN_PARAMETER TYPE="string" NAME="command"/>
-    <OUT_PARAMETER TYPE="file" NAME="raw"/>
-    <REQUIRES TAGS="maker"/>
-    <OUTPUT PARAMETER="raw" PATTERN="raw.txt"/>
-    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>${command} > raw.txt</ARG></CODE>
-  </ACTIVITY_TYPE>
-  <ACTIVITY_TYPE NAME="Refine">
-    <IN_PARAMETER TYPE="file" NAME="raw"/>
-    <OUT_PARAMETER TYPE="directory" NAME="table"/>
-    <REQUIRES TAGS="maker"/>
-    <OUTPUT PARAMETER="table" PATTERN="table"/>
-    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>mkdir table; grep 7 ${raw} > table/sevens</ARG></CODE>
-  </ACTIVITY_TYPE>
-  <ACTIVITY_TYPE NAME="Wait">
-    <IN_PARAMETER TYPE="string" NAME="gate"/>
-    <REQUIRES TAGS="user"/>
-    <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>while [ ! -e ${gate} ]; do sleep 0.1; done</ARG></CODE>
-  </ACTIVITY_TYPE>
-  <ACTIVITY_TYPE NAME="Use">
-    <IN_PARAMETER TYPE="directory" NAME="table"/>
-    <OUT_PARAMETER TYPE="int" NAME="lines"/>
-    <OUT_PARAMETER TYPE="file" NAME="copy"/>
-    <REQUIRES TAGS="user"/>
-    <OUTPUT PARAMETER="copy" PATTERN="copy"/>
-    <CODE LANGUAGE="command">
-      <ARG>sh</ARG><ARG>-c</ARG>
-      <ARG>cp ${table}/sevens copy; printf '{"lines": %d}' $(wc -l &lt; copy) > $XAVANTES_RESULTS</ARG>
-    </CODE>
-  </ACTIVITY_TYPE>
-</XAVANTES>
-"#;
+      <POST_CODE>lines, table = use.lines, use.copy</POST_CODE>"#;
+    let parameters = [
+        inputs("string gate"),
+        r#"<IN_PARAMETER TYPE="string" NAME="command" DEFAULT="seq 1 1000"/>"#.into(),
+        outputs("int lines, file table"),
+    ];
+    let tagged = |tag: &str| format!("<REQUIRES TAGS=\"{tag}\"/>");
+    let make = [inputs("string command"), outputs("file raw"), tagged("maker"), output_file("raw", "raw.txt")];
+    let refine = [inputs("file raw"), outputs("directory table"), tagged("maker"), output_file("table", "table")];
+    let wait = [inputs("string gate"), tagged("user")];
+    let used =
+        [inputs("directory table"), outputs("int lines, file copy"), tagged("user"), output_file("copy", "copy")];
+    let use_script = r#"cp ${table}/sevens copy; printf '{"lines": %d}' $(wc -l < copy) > $XAVANTES_RESULTS"#;
+    document(&[
+        process_type("Loss", &parameters, body),
+        shell_type("Make", &make, "${command} > raw.txt", &[]),
+        shell_type("Refine", &refine, "mkdir table; grep 7 ${raw} > table/sevens", &[]),
+        shell_type("Wait", &wait, "while [ ! -e ${gate} ]; do sleep 0.1; done", &[]),
+        shell_type("Use", &used, use_script, &[]),
+    ])
+}
 
-/// Runs `Loss` up to its gate, kills the only worker that has what was made before, and lets it go on with another one.
+/// Runs `Loss` up to its gate, kills the only worker that has the files made so far, and continues with another worker.
 fn lose(grid: &mut Grid, parameters: &[&str]) -> Json {
     let address = grid.group("a", &[], &[]);
     grid.worker("a/user", &address, &["--slots", "1", "--tags", "user"]);
     grid.worker("a/lost", &address, &["--slots", "1", "--tags", "maker"]);
     grid.wait_for_nodes(&address, 3);
-    let file = grid.write("loss.xml", LOSS);
+    let file = grid.write("loss.xml", &loss());
     let gate = grid.folder().join("gate");
     let gated = format!("gate={}", gate.display());
     let process = grid.submit(&address, &file, &[&[gated.as_str()], parameters].concat());
-    until("it waits", 60, || {
+    until("the process is at the gate", 60, || {
         let shown = tree(grid, &address, &process)?;
         (workers(&shown) == ["user"]).then_some(())
     });
@@ -253,7 +221,7 @@ fn lose(grid: &mut Grid, parameters: &[&str]) -> Json {
         grid.cli(&address, &["results", &process, "--download", out.to_str().expect("it is UTF-8")]).ok();
         let sevens: String =
             (1..=1000).map(|it| it.to_string()).filter(|it| it.contains('7')).map(|it| it + "\n").collect();
-        assert_eq!(std::fs::read_to_string(out.join("table/copy")).expect("it was fetched"), sevens);
+        assert_eq!(std::fs::read_to_string(out.join("table/copy")).expect("it was downloaded"), sevens);
     }
     ended
 }
@@ -263,36 +231,36 @@ fn files_whose_only_holder_was_killed_are_made_again() {
     let mut grid = Grid::new();
     let ended = lose(&mut grid, &[]);
     assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &271.into()), "{ended}");
-    assert_eq!(ended["activities"]["completed"], 4, "what completed does not complete again: {ended}");
+    assert_eq!(ended["activities"]["completed"], 4, "a repeated activity does not count as completed again: {ended}");
 }
 
 #[test]
-fn a_worker_that_drains_hands_over_what_only_it_has() {
+fn a_draining_worker_hands_over_files_that_only_it_has() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[], &[]);
     grid.worker("a/user", &address, &["--slots", "1", "--tags", "user"]);
     grid.worker("a/maker", &address, &["--slots", "1", "--tags", "maker"]);
     grid.wait_for_nodes(&address, 3);
-    let file = grid.write("loss.xml", LOSS);
+    let file = grid.write("loss.xml", &loss());
     let gate = grid.folder().join("gate");
     let once = grid.folder().join("once");
-    // It could not be made again.
+    // A second execution would fail.
     let command = format!("command=mkdir {} || exit 1; seq 1 1000", once.display());
     let process = grid.submit(&address, &file, &[&format!("gate={}", gate.display()), &command]);
-    until("it waits", 60, || (workers(&tree(&grid, &address, &process)?) == ["user"]).then_some(()));
+    until("the process is at the gate", 60, || (workers(&tree(&grid, &address, &process)?) == ["user"]).then_some(()));
     grid.cli(&address, &["drain", "maker"]).ok();
-    until("it has ended", 60, || grid.ended("a/maker"));
+    until("the worker has ended", 60, || grid.ended("a/maker"));
     std::fs::write(&gate, "").expect("tests can write here");
     let ended = grid.end(&address, &process);
     assert_eq!((&ended["state"], &ended["results"]["lines"]), (&"completed".into(), &271.into()), "{ended}");
-    // It may come back at once.
+    // The worker may join again immediately.
     grid.restart("a/maker");
     grid.wait_for_nodes(&address, 3);
-    xavantes_tests::stays("it is not told to drain again", 3000, || grid.ended("a/maker").is_none());
+    xavantes_tests::stays("the worker is not asked to drain again", 3000, || grid.ended("a/maker").is_none());
 }
 
 #[test]
-fn a_file_that_comes_out_otherwise_the_second_time_is_told() {
+fn an_error_says_that_an_activity_made_another_file_the_second_time() {
     let mut grid = Grid::new();
     let once = grid.folder().join("once");
     let command = format!("command=mkdir {}; echo $? 7", once.display());
@@ -304,46 +272,31 @@ fn a_file_that_comes_out_otherwise_the_second_time_is_told() {
     }
 }
 
-const SOURCES: &str = r#"<XAVANTES VERSION="1">
-  <PROCESS_TYPE NAME="Sources">
-    <IN_PARAMETER TYPE="file" NAME="data"/>
-    <IN_PARAMETER TYPE="string" NAME="to"/>
-    <OUT_PARAMETER TYPE="file" NAME="copy"/>
-    <BODY>
-      <ACTIVITY TYPE="Copy" NAME="step" data="${data}" to="${to}"/>
-      <POST_CODE>copy = step.copy</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <PROCESS_TYPE NAME="Below">
-    <IN_PARAMETER TYPE="directory" NAME="data"/>
-    <OUT_PARAMETER TYPE="directory" NAME="copy"/>
-    <BODY>
-      <ACTIVITY TYPE="CopyAll" NAME="step" data="${data}"/>
-      <POST_CODE>copy = step.copy</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <ACTIVITY_TYPE NAME="Copy">
-    <IN_PARAMETER TYPE="file" NAME="data"/>
-    <IN_PARAMETER TYPE="string" NAME="to"/>
-    <OUT_PARAMETER TYPE="file" NAME="copy"/>
-    <OUTPUT PARAMETER="copy" PATTERN="copy" TO="source://${to}/done/copy"/>
-    <CODE LANGUAGE="command"><ARG>cp</ARG><ARG>${data}</ARG><ARG>copy</ARG></CODE>
-  </ACTIVITY_TYPE>
-  <ACTIVITY_TYPE NAME="CopyAll">
-    <IN_PARAMETER TYPE="directory" NAME="data"/>
-    <OUT_PARAMETER TYPE="directory" NAME="copy"/>
-    <INPUT PARAMETER="data" PATH="in"/>
-    <OUTPUT PARAMETER="copy" PATTERN="copy" TO="source://local/all"/>
-    <CODE LANGUAGE="command"><ARG>cp</ARG><ARG>-r</ARG><ARG>in</ARG><ARG>copy</ARG></CODE>
-  </ACTIVITY_TYPE>
-</XAVANTES>
-"#;
+/// Copies a file or a directory of a data source into another one.
+fn copies() -> String {
+    let body = |activity: &str, passed: &str| {
+        let step = format!("<ACTIVITY TYPE=\"{activity}\" NAME=\"step\"{}/>", pass_on(passed));
+        format!("{step}<POST_CODE>copy = step.copy</POST_CODE>")
+    };
+    let written = |to: &str| format!("<OUTPUT PARAMETER=\"copy\" PATTERN=\"copy\" TO=\"source://{to}\"/>");
+    let file = [inputs("file data, string to"), outputs("file copy")];
+    let directory = [inputs("directory data"), outputs("directory copy")];
+    let copy_file = [&file[..], &[written("${to}/done/copy")]].concat();
+    let staged = r#"<INPUT PARAMETER="data" PATH="in"/>"#.to_owned();
+    let copy_directory = [&directory[..], &[staged, written("local/all")]].concat();
+    document(&[
+        process_type("Sources", &file, &body("Copy", "data to")),
+        process_type("Below", &directory, &body("CopyAll", "data")),
+        command_type("Copy", &copy_file, &["cp", "${data}", "copy"]),
+        command_type("CopyAll", &copy_directory, &["cp", "-r", "in", "copy"]),
+    ])
+}
 
 /// A server that ends with the test.
 struct Server(std::process::Child);
 
 impl Server {
-    /// Starts it, and waits until somebody listens at its address; nothing if it is not installed.
+    /// Starts a program and waits until it listens at its address. Returns nothing if it is not installed.
     fn start(program: &str, arguments: &[&str], address: &str) -> Option<Self> {
         let quiet = std::process::Stdio::null;
         let child = std::process::Command::new(program).args(arguments).stdout(quiet()).stderr(quiet()).spawn();
@@ -375,7 +328,7 @@ fn data_sources_are_read_and_written() {
     let s3 = free_address();
     let mut grid = Grid::new();
     let address = grid.group("a", &[1, 1], &[]);
-    let file = grid.write("sources.xml", SOURCES);
+    let file = grid.write("sources.xml", &copies());
     let root = grid.folder().join("root");
     std::fs::create_dir_all(root.join("tree/deep")).expect("tests can write here");
     std::fs::write(root.join("in.txt"), "from outside\n").expect("tests can write here");
@@ -391,17 +344,17 @@ fn data_sources_are_read_and_written() {
     let ended = copy(&grid, &address, &file, "Below", &["data=source://local/tree"]);
     assert_eq!(ended["state"], "completed", "{ended}");
     assert_eq!((read("all/deep/a"), read("all/b")), ("a".into(), "b".into()));
-    // What changed there is read again.
+    // A changed file is read again.
     std::fs::write(root.join("in.txt"), "changed\n").expect("tests can write here");
     copy(&grid, &address, &file, "Sources", &["data=source://local/in.txt", "to=local"]);
     assert_eq!(read("done/copy"), "changed\n");
-    for (data, told) in [
+    for (data, expected) in [
         ("source://local/absent", "\"source://local/absent\" is not there"),
         ("source://nobody/x", "there is no data source \"nobody\""),
         ("source://local/../x", "leads out of the directory"),
     ] {
         let ended = copy(&grid, &address, &file, "Sources", &[&format!("data={data}"), "to=local"]);
-        assert!(ended["error"].as_str().is_some_and(|error| error.contains(told)), "{told}: {ended}");
+        assert!(ended["error"].as_str().is_some_and(|error| error.contains(expected)), "{expected}: {ended}");
     }
     let http = free_address();
     let port = http.rsplit_once(':').expect("it has a port").1;
@@ -418,7 +371,7 @@ fn data_sources_are_read_and_written() {
     if let Some(_server) = Server::start("moto_server", &["-H", "127.0.0.1", "-p", port], &s3) {
         let made =
             std::process::Command::new("curl").args(["-sS", "-X", "PUT", &format!("http://{s3}/bucket")]).status();
-        assert!(made.is_ok_and(|status| status.success()), "a bucket can be made");
+        assert!(made.is_ok_and(|status| status.success()), "the bucket was created");
         add(
             "bucket",
             &format!(
@@ -429,19 +382,19 @@ fn data_sources_are_read_and_written() {
         assert_eq!(ended["state"], "completed", "{ended}");
         let ended = copy(&grid, &address, &file, "Sources", &["data=source://bucket/done/copy", "to=local"]);
         assert_eq!((&ended["state"], read("done/copy").as_str()), (&"completed".into(), "changed\n"), "{ended}");
-        // A large one goes there in parts, as its tag tells: the number of parts stands behind a dash.
+        // A large file is uploaded in parts. The ETag ends in a dash and the number of parts.
         let large: Vec<u8> = (0..25_000_000_u32).map(|number| (number ^ number >> 8 ^ number >> 16) as u8).collect();
         std::fs::write(root.join("large"), &large).expect("tests can write here");
         let ended = copy(&grid, &address, &file, "Sources", &["data=source://local/large", "to=bucket"]);
         assert_eq!(ended["state"], "completed", "{ended}");
         let uri = format!("http://{s3}/bucket/some/prefix/done/copy");
-        let head = std::process::Command::new("curl").args(["-sSI", &uri]).output().expect("there is curl");
+        let head = std::process::Command::new("curl").args(["-sSI", &uri]).output().expect("curl is installed");
         let head = String::from_utf8_lossy(&head.stdout).to_lowercase();
         let tag = head.lines().find_map(|line| line.strip_prefix("etag:")).unwrap_or_else(|| panic!("{head}"));
         let parts = tag.trim().trim_matches('"').rsplit_once('-').and_then(|(_, parts)| parts.parse().ok());
         assert!(parts.is_some_and(|parts: u32| parts > 1), "{head}");
         let ended = copy(&grid, &address, &file, "Sources", &["data=source://bucket/done/copy", "to=local"]);
         assert_eq!(ended["state"], "completed", "{ended}");
-        assert!(std::fs::read(root.join("done/copy")).is_ok_and(|copy| copy == large), "it comes back as it was");
+        assert!(std::fs::read(root.join("done/copy")).is_ok_and(|copy| copy == large), "the copy equals the original");
     }
 }

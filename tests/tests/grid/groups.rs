@@ -1,4 +1,4 @@
-//! Groups that are only indirectly connected lend each other workers.
+//! Groups lend workers to each other, even if they are connected only indirectly.
 
 use serde_json::json;
 use xavantes_tests::{Grid, until};
@@ -6,7 +6,7 @@ use xavantes_tests::{Grid, until};
 use crate::delegation::{Gate, PATIENCE, WAIT};
 use crate::kit::{assert_counts, document, group, keep_busy, tree, workers};
 
-/// Activities that wait at a gate, as many at once as there is room for.
+/// Activities that wait at a gate, as many at once as there are slots.
 pub const WAITS: &str = r#"
   <PROCESS_TYPE NAME="Waits">
     <IN_PARAMETER TYPE="string" NAME="gate"/>
@@ -20,7 +20,7 @@ pub const WAITS: &str = r#"
   </PROCESS_TYPE>"#;
 
 #[test]
-fn work_that_finds_no_room_runs_in_the_nearest_group_that_has_some() {
+fn activities_run_in_the_nearest_group_with_free_slots() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[2], &[]);
     let b = grid.group("b", &[2], &["--adjacent", &a]);
@@ -30,19 +30,19 @@ fn work_that_finds_no_room_runs_in_the_nearest_group_that_has_some() {
     }
     keep_busy(&mut grid, &a, 2);
     runs_in(&mut grid, &a, "b/");
-    // News travels about every second: first that b is free again, then that it is not.
+    // Groups exchange news about every second: first that b is free again, then that it is not.
     until("a knows that b is free", PATIENCE, || group(&grid, &a, "b").filter(|it| it["free_slots"] == 2));
     keep_busy(&mut grid, &b, 2);
     until("a knows that b is busy", PATIENCE, || group(&grid, &a, "b").filter(|it| it["free_slots"] == 0));
     runs_in(&mut grid, &a, "c/");
 }
 
-/// Work that is submitted here runs on workers whose names begin so.
+/// Asserts that activities submitted here run on workers whose names have this prefix.
 fn runs_in(grid: &mut Grid, address: &str, prefix: &str) {
     let file = grid.write("waits.xml", &document(&[WAITS, WAIT].concat()));
     let gate = Gate::new(grid);
     let process = grid.submit(address, &file, &[&gate.parameter()]);
-    // What was lent for a while may be asked for once more, and refused.
+    // A coordinator may offer an activity to a worker that is no longer lent, and be refused.
     until(&format!("the work is on {prefix}"), PATIENCE, || {
         let workers = workers(&tree(grid, address, &process)?);
         (!workers.is_empty() && workers.iter().all(|worker| worker.starts_with(prefix))).then_some(())
@@ -54,7 +54,7 @@ fn runs_in(grid: &mut Grid, address: &str, prefix: &str) {
 }
 
 #[test]
-fn a_group_without_workers_borrows_all_it_needs() {
+fn a_group_without_workers_borrows_them() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[], &[]);
     grid.group("b", &[2], &["--adjacent", &a]);
@@ -62,7 +62,7 @@ fn a_group_without_workers_borrows_all_it_needs() {
 }
 
 #[test]
-fn an_administrator_decides_whose_work_is_taken() {
+fn an_administrator_decides_whose_activities_a_group_accepts() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[], &[]);
     let b = grid.group("b", &[2], &["--adjacent", &a, "--foreign-groups", "c"]);

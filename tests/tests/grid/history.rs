@@ -1,4 +1,4 @@
-//! Of processes that have ended it is still to be seen what became of everything in them.
+//! Ended processes still show the outcome of all their elements.
 
 use serde_json::{Value as Json, json};
 use xavantes_tests::{Grid, xavantes};
@@ -34,7 +34,7 @@ fn numbers(element: &Json) -> [Option<u64>; 4] {
 }
 
 #[test]
-fn an_ended_process_shows_its_tree_and_its_failures_wherever_they_were() {
+fn an_ended_process_shows_its_tree_and_its_failures_in_all_groups() {
     let mut grid = Grid::new();
     let a = grid.group("a", &[2], &[]);
     grid.group("b", &[2], &["--adjacent", &a]);
@@ -47,7 +47,7 @@ fn an_ended_process_shows_its_tree_and_its_failures_wherever_they_were() {
     let element = |rest: &str| at(&tree, &path(rest)).unwrap_or_else(|| panic!("{rest} in {tree}"));
     assert_eq!((&tree["state"], &tree["type"]), (&json!("completed"), &json!("Whole")));
     assert_eq!(numbers(element("here")), [Some(1), None, None, None]);
-    // What is in a type is counted for all its calls together: in this group, and in the other one.
+    // The elements of a type are counted together for all its calls, in this group and in the other one.
     assert_eq!(numbers(element("here/all/[*]/check")), [Some(7), Some(5), Some(2), Some(0)]);
     assert_eq!(element("here/all/[*]/check")["state"], "ended");
     assert_eq!(element("there")["counted_at"], path("here"));
@@ -60,7 +60,7 @@ fn an_ended_process_shows_its_tree_and_its_failures_wherever_they_were() {
         shown["events"].as_array().expect("events").iter().filter_map(|it| it["path"].as_str()).collect();
     assert_eq!(errors, [path("here/all/[2]/check"), path("there/all/[2]/check")]);
 
-    // By the path of one iteration, or of all; after the coordinator was killed too.
+    // Paths name one iteration or all of them. The same holds after the coordinator was killed.
     grid.kill("a/main");
     grid.restart("a/main");
     for iteration in ["[*]", "[3]"] {

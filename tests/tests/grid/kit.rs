@@ -1,4 +1,4 @@
-//! Processes that keep a grid busy, and looks at what runs.
+//! Processes that keep a grid busy, and queries about running activities.
 
 use serde_json::Value as Json;
 use xavantes_tests::{Grid, until};
@@ -9,7 +9,7 @@ const NAP: &str = r#"
     <CODE LANGUAGE="command"><ARG>sleep</ARG><ARG>${time}</ARG></CODE>
   </ACTIVITY_TYPE>"#;
 
-/// `count` activities that sleep, as many at once as there is room for, in the own group.
+/// `count` sleeping activities in the local group, as many at once as it has slots.
 const NAPS: &str = r#"
   <PROCESS_TYPE NAME="Naps">
     <IN_PARAMETER TYPE="int" NAME="count"/>
@@ -23,17 +23,17 @@ const NAPS: &str = r#"
     </BODY>
   </PROCESS_TYPE>"#;
 
-/// A document with these types, and with activities that sleep.
+/// A document with these types and the activity type `Nap`, which sleeps.
 pub fn document(types: &str) -> String {
     format!("<XAVANTES VERSION=\"1\">{types}{NAP}\n</XAVANTES>\n")
 }
 
-/// The file of a process `Naps`.
+/// Writes the process type `Naps` and returns the path of the document.
 pub fn naps(grid: &mut Grid) -> String {
     grid.write("naps.xml", &document(NAPS))
 }
 
-/// Fills so many slots of a group for longer than any test takes.
+/// Keeps `slots` slots of a group busy for longer than any test takes.
 pub fn keep_busy(grid: &mut Grid, address: &str, slots: u64) -> String {
     let file = naps(grid);
     let process = grid.submit(address, &file, &[&format!("count={slots}"), "time=300"]);
@@ -41,25 +41,25 @@ pub fn keep_busy(grid: &mut Grid, address: &str, slots: u64) -> String {
     process
 }
 
-/// Activities that the workers of a group have.
+/// The number of activities that the workers of a group run.
 pub fn busy(grid: &Grid, address: &str) -> u64 {
     grid.nodes(address).iter().filter_map(|node| node["busy"].as_u64()).sum()
 }
 
-/// What a group says of another one.
+/// The information that a group has about another one.
 pub fn group(grid: &Grid, address: &str, name: &str) -> Option<Json> {
     let known = grid.cli(address, &["groups"]);
     let known = if known.code == 0 { known.json() } else { return None };
     known["groups"].as_array()?.iter().find(|group| group["group"] == name).cloned()
 }
 
-/// The process as `tree` shows it; nothing if it is over.
+/// The output of `tree` for a process; nothing if the process has ended.
 pub fn tree(grid: &Grid, address: &str, path: &str) -> Option<Json> {
     let shown = grid.cli(address, &["tree", path]);
     (shown.code == 0).then(|| shown.json()).filter(|tree| tree["ended_ms"].is_null())
 }
 
-/// An element and all that is shown below it.
+/// An element and all elements below it.
 pub fn elements(tree: &Json) -> Vec<&Json> {
     let mut all = vec![tree];
     let mut next = 0;
@@ -75,13 +75,13 @@ pub fn at<'a>(tree: &'a Json, path: &str) -> Option<&'a Json> {
     elements(tree).into_iter().find(|element| element["path"] == path)
 }
 
-/// The names of those that run activities of a tree.
+/// The names of the workers that run activities of a tree.
 pub fn workers(tree: &Json) -> Vec<String> {
     let activities = elements(tree).into_iter().filter(|element| element["element"] == "ACTIVITY");
     activities.filter_map(|activity| activity["worker"].as_str().map(str::to_owned)).collect()
 }
 
-/// All activities ran once, and none twice.
+/// Asserts that each activity completed with one attempt.
 #[track_caller]
 pub fn assert_counts(status: &Json, activities: u64) {
     let counts = &status["activities"];

@@ -1,4 +1,4 @@
-//! Values that are too large to travel fail where they are, and nothing else does.
+//! Values that are too large to be sent fail their activity and nothing else.
 
 use xavantes_tests::Grid;
 
@@ -95,7 +95,7 @@ const LARGE: &str = r##"
   </ACTIVITY_TYPE>"##;
 
 #[test]
-fn what_is_too_large_to_be_sent_fails_with_a_clear_message_and_the_streams_survive() {
+fn values_that_are_too_large_fail_their_activity_and_the_streams_survive() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[4], &[]);
     let file = grid.write("large.xml", &document(LARGE));
@@ -109,7 +109,7 @@ fn what_is_too_large_to_be_sent_fails_with_a_clear_message_and_the_streams_survi
         assert!(failed.code == 1 && failed.stderr.contains(&what), "{failed:?}");
     }
     for process in ["Results", "Parameters", "Objects"] {
-        // Below the limit it goes, in parts, also when several are on their way together.
+        // Values below the limit are sent in parts, even several at once.
         let fine = run(process, 4, 12).ok().json();
         let lengths = fine["results"]["lengths"].as_array().expect("a list");
         assert!(lengths.len() == 4 && lengths.iter().all(|length| *length == 12 << 20), "{process}: {fine}");
@@ -136,7 +136,7 @@ const TEXT: &str = r##"
   </PROCESS_TYPE>"##;
 
 #[test]
-fn a_process_that_is_too_large_to_be_submitted_is_told_so_and_large_results_arrive() {
+fn a_process_that_is_too_large_is_refused_and_large_results_arrive() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1], &[]);
     let file = grid.write("text.xml", &document(TEXT));

@@ -1,55 +1,40 @@
-//! Activities that leave a line in a file when they begin, so that it can be seen what was executed, and how often.
+//! Activities that append a line to a file when they begin, so that a test can count executions.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
+use xavantes_tests::xml::{document, inouts, inputs, outputs, pass_on, process_type, shell_type};
 use xavantes_tests::{Grid, until};
 
 use crate::delegation::delegated;
 
-/// Longer than anything here takes, also on a machine that does much else.
+/// Upper bound on any wait, in seconds, even on a busy machine.
 pub const LONG: u64 = 120;
 
-/// Iterations up to `free` end at once, those after it when the gate is open.
-const LINES: &str = r#"<XAVANTES VERSION="1">
-  <PROCESS_TYPE NAME="Lines">
-    <IN_PARAMETER TYPE="int" NAME="count"/>
-    <IN_PARAMETER TYPE="int" NAME="free"/>
-    <IN_PARAMETER TYPE="string" NAME="file"/>
-    <IN_PARAMETER TYPE="string" NAME="gate"/>
-    <OUT_PARAMETER TYPE="int" NAME="sum"/>
-    <BODY>
+/// A loop of such activities. Iterations up to `free` end at once, the others when the gate is open.
+fn definition(delegate: &str) -> String {
+    let body = r#"
       <PARFOR NAME="each" TO="${count}" COLLECT="line.number" DELEGATE="WHERE">
-        <ITERATE>
-          <ACTIVITY TYPE="Line" NAME="line" number="${counter}" free="${free}" file="${file}" gate="${gate}"/>
-        </ITERATE>
+        <ITERATE><ACTIVITY TYPE="Line" NAME="line" number="${counter}" PASSED/></ITERATE>
       </PARFOR>
-      <POST_CODE>sum = 0 for _, number in each.results do sum += number end</POST_CODE>
-    </BODY>
-  </PROCESS_TYPE>
-  <ACTIVITY_TYPE NAME="Line">
-    <INOUT_PARAMETER TYPE="int" NAME="number"/>
-    <IN_PARAMETER TYPE="int" NAME="free"/>
-    <IN_PARAMETER TYPE="string" NAME="file"/>
-    <IN_PARAMETER TYPE="string" NAME="gate"/>
-    <CODE LANGUAGE="command">
-      <ARG>sh</ARG><ARG>-c</ARG>
-      <ARG><![CDATA[
+      <POST_CODE>sum = 0 for _, number in each.results do sum += number end</POST_CODE>"#;
+    let body = body.replace("WHERE", delegate).replace(" PASSED", &pass_on("free file gate"));
+    let script = r#"
         printf '%s %s\n' "$1" "$2" >> "$3"
         sleep 0.02
         while [ "$1" -gt "$4" ] && [ ! -e "$5" ]; do sleep 0.05; done
         printf '{"number": %s}' "$1" > "$XAVANTES_RESULTS"
-      ]]></ARG>
-      <ARG>sh</ARG><ARG>${number}</ARG><ARG>${attempt}</ARG><ARG>${file}</ARG><ARG>${free}</ARG><ARG>${gate}</ARG>
-    </CODE>
-  </ACTIVITY_TYPE>
-</XAVANTES>
-"#;
+    "#;
+    let arguments = ["${number}", "${attempt}", "${file}", "${free}", "${gate}"];
+    let parameters = [inputs("int count, int free, string file, string gate"), outputs("int sum")];
+    let declarations = [inouts("int number"), inputs("int free, string file, string gate")];
+    document(&[process_type("Lines", &parameters, &body), shell_type("Line", &declarations, script, &arguments)])
+}
 
-/// One run of such activities.
+/// A process of such activities.
 pub struct Lines {
-    /// The file of the definition.
+    /// The path of the definition.
     pub document: String,
     count: u64,
     free: u64,
@@ -58,24 +43,24 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// In the own group.
+    /// Activities in the local group.
     pub fn new(grid: &mut Grid, count: u64, free: u64) -> Self {
         Self::with(grid, count, free, "never")
     }
 
-    /// On another coordinator.
+    /// Activities that another coordinator runs.
     pub fn elsewhere(grid: &mut Grid, count: u64, free: u64) -> Self {
         Self::with(grid, count, free, "always")
     }
 
     fn with(grid: &mut Grid, count: u64, free: u64, delegate: &str) -> Self {
-        let document = grid.write("lines.xml", &LINES.replace("WHERE", delegate));
+        let document = grid.write("lines.xml", &definition(delegate));
         let file = PathBuf::from(grid.write("lines", ""));
         let gate = file.with_extension("gate");
         Self { document, count, free, file, gate }
     }
 
-    /// What the process is started with.
+    /// The parameters of the process.
     pub fn parameters(&self) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
         let (count, free, file, gate) = (self.count, self.free, shown(&self.file), shown(&self.gate));
@@ -87,12 +72,12 @@ impl Lines {
         grid.submit(address, &self.document, &parameters.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Lets those end that wait.
+    /// Lets the waiting activities end.
     pub fn open_gate(&self) {
         std::fs::write(&self.gate, "").expect("tests can write here");
     }
 
-    /// What was executed: the number, and the attempt.
+    /// The executions so far: number and attempt.
     pub fn executed(&self) -> Vec<(u64, u64)> {
         let text = std::fs::read_to_string(&self.file).expect("it is there");
         let number = |text: &str| text.parse().expect("a number");
@@ -102,13 +87,13 @@ impl Lines {
             .collect()
     }
 
-    /// Waits for so many executions.
+    /// Waits until `count` activities have begun.
     pub fn wait_for(&self, count: usize) {
         until(&format!("{count} activities have begun"), LONG, || (self.executed().len() >= count).then_some(()));
     }
 
-    /// Waits for the end, which must be the right one, with so many executions more than there are activities, none of
-    /// the same attempt.
+    /// Waits for the end of the process. Its result must be right, `repeated` activities must have been executed again, and no
+    /// attempt twice.
     #[track_caller]
     pub fn assert_end(&self, grid: &Grid, address: &str, process: &str, repeated: u64) {
         let ended = self.result(grid, address, process);
@@ -118,11 +103,11 @@ impl Lines {
         assert_eq!(executed.len() as u64, self.count + repeated, "{executed:?}");
         let counts = &ended["activities"];
         assert_eq!((counts["completed"].as_u64(), counts["failed"].as_u64()), (Some(self.count), Some(0)), "{ended}");
-        // One that was on its way when its coordinator was killed counts, though nobody began it.
+        // An attempt that was on its way when the coordinator was killed counts, although no worker began it.
         assert!(counts["attempts"].as_u64() >= Some(self.count + repeated), "{ended}");
     }
 
-    /// Waits for the end, which must have the right result.
+    /// Waits for the end of the process. Its result must be right.
     #[track_caller]
     pub fn result(&self, grid: &Grid, address: &str, process: &str) -> Json {
         let ended = ended(grid, address, process);
@@ -135,7 +120,7 @@ impl Lines {
     }
 }
 
-/// Waits for the end of a process, whatever happens to the coordinator meanwhile, and gives what `results` prints.
+/// Waits for the end of a process, even if its coordinator is killed meanwhile. Returns the output of `results`.
 pub fn ended(grid: &Grid, address: &str, process: &str) -> Json {
     until(&format!("{process} ends"), LONG, || {
         let results = grid.cli(address, &["results", process]);
@@ -143,8 +128,8 @@ pub fn ended(grid: &Grid, address: &str, process: &str) -> Json {
     })
 }
 
-/// Waits until the coordinator at this address delegates: it hears of other groups a little later than its manager. Then
-/// the group of the other manager has all its room again.
+/// Waits until the coordinator at this address delegates: it learns of other groups a little later than its manager does. After
+/// this, all slots of the other group are free again.
 pub fn wait_for_delegation(grid: &mut Grid, address: &str, other: &str) {
     let trial = Lines::elsewhere(grid, 1, 0);
     let parameters = trial.parameters();
@@ -152,5 +137,5 @@ pub fn wait_for_delegation(grid: &mut Grid, address: &str, other: &str) {
     let process = delegated(grid, address, &trial.document, &parameters, "each");
     grid.cli(address, &["cancel", &process]).ok();
     assert_eq!(ended(grid, address, &process)["state"], "cancelled");
-    until("there is room", LONG, || grid.nodes(other).iter().all(|node| node["busy"] == 0).then_some(()));
+    until("all slots are free", LONG, || grid.nodes(other).iter().all(|node| node["busy"] == 0).then_some(()));
 }

@@ -1,4 +1,4 @@
-//! A group goes on without its manager, and another one takes over.
+//! A group continues without its manager, and a replica takes over.
 
 use serde_json::json;
 use xavantes_proto::v1;
@@ -10,10 +10,10 @@ use crate::groups::WAITS;
 use crate::kit::{assert_counts, document, naps, tree, workers};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Runtime::new().expect("there are threads").block_on(work)
+    tokio::runtime::Runtime::new().expect("threads are available").block_on(work)
 }
 
-/// What the manager at this address knows of the group, if it is there.
+/// The nodes that the manager at this address knows; nothing if it does not answer.
 fn known(address: &str) -> Option<v1::ListNodesResponse> {
     block_on(async {
         let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await.ok()?);
@@ -21,7 +21,7 @@ fn known(address: &str) -> Option<v1::ListNodesResponse> {
     })
 }
 
-/// Waits until this manager leads so many nodes that it hears; gives the epoch.
+/// Waits until this manager leads and hears `nodes` nodes. Returns the epoch.
 fn leads(address: &str, nodes: usize) -> u64 {
     until(&format!("{address} leads {nodes} nodes"), PATIENCE, || {
         let known = known(address).filter(|known| known.leads)?;
@@ -30,7 +30,7 @@ fn leads(address: &str, nodes: usize) -> u64 {
     })
 }
 
-/// Waits until this manager follows another one, which leads in this epoch or a later one.
+/// Waits until this manager follows another one that leads in this epoch or a later one.
 fn follows(address: &str, nodes: usize, epoch: u64) {
     until(&format!("{address} follows"), PATIENCE, || {
         known(address).filter(|known| !known.leads && known.epoch >= epoch && known.nodes.len() == nodes)
@@ -46,7 +46,7 @@ fn add_source(address: &str, name: &str, uri: &str) {
 }
 
 #[test]
-fn the_loss_of_the_main_manager_costs_no_activity_and_the_replica_leads_until_it_is_back() {
+fn a_replica_leads_while_the_main_manager_is_lost_and_no_activity_is_repeated() {
     let mut grid = Grid::new();
     let (main, replica, coordinator) = (free_address(), free_address(), free_address());
     let managers = format!("{main},{replica}");
@@ -70,15 +70,15 @@ fn the_loss_of_the_main_manager_costs_no_activity_and_the_replica_leads_until_it
         let listed = grid.cli(manager, &["sources"]).ok().json();
         listed["sources"] == json!({ "stars": "https://example.org/stars" })
     };
-    until("the replica knows of it", PATIENCE, || has_source(&grid, &replica).then_some(()));
+    until("the replica knows the source", PATIENCE, || has_source(&grid, &replica).then_some(()));
 
     let (waits, gate) = (grid.write("waits.xml", &document(&[WAITS, WAIT].concat())), Gate::new(&mut grid));
     let process = grid.submit(&coordinator, &waits, &[&gate.parameter()]);
-    until("its activities run", PATIENCE, || {
+    until("the activities run", PATIENCE, || {
         tree(&grid, &coordinator, &process).filter(|tree| workers(tree).len() == 4)
     });
     grid.kill("a/main");
-    // Nobody is asked per activity, so others begin and end meanwhile.
+    // Activities do not need the manager, so others begin and end meanwhile.
     let file = naps(&mut grid);
     let meanwhile = grid.submit(&coordinator, &file, &["count=20", "time=0.05"]);
     let ended = grid.end(&coordinator, &meanwhile);
@@ -89,7 +89,7 @@ fn the_loss_of_the_main_manager_costs_no_activity_and_the_replica_leads_until_it
     assert!(without > before, "{without} after {before}");
     assert!(has_source(&grid, &replica));
 
-    // It has forgotten everything, and learns it before it leads.
+    // The main manager has lost its state, and learns it from the replica before it leads.
     grid.start("a/main", &main, &manager);
     let back = leads(&main, 5);
     assert!(back > without, "{back} after {without}");

@@ -33,8 +33,8 @@ async fn submit(address: String, client: usize) -> usize {
         };
         let first = coordinator.submit(request.clone()).await.expect("it starts").into_inner();
         if number % 50 == 0 {
-            let again = coordinator.submit(request).await.expect("it is known").into_inner();
-            assert_eq!(again, first, "a request that is repeated starts nothing");
+            let again = coordinator.submit(request).await.expect("the coordinator knows the request").into_inner();
+            assert_eq!(again, first, "a repeated request starts no process");
         }
     }
     PROCESSES / CLIENTS
@@ -48,17 +48,17 @@ fn a_thousand_processes_that_are_submitted_at_once_all_end() {
         grid.worker(worker, &address, &["--slots", "2"]);
     }
     grid.wait_for_nodes(&address, 3);
-    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    let runtime = tokio::runtime::Runtime::new().expect("threads are available");
     let submitted = runtime.block_on(async {
         let clients: Vec<_> = (0..CLIENTS).map(|client| tokio::spawn(submit(address.clone(), client))).collect();
         let mut submitted = 0;
         for client in clients {
-            submitted += client.await.expect("it does not panic");
+            submitted += client.await.expect("no panic");
         }
         submitted
     });
     assert_eq!(submitted, PROCESSES);
-    let ended = until("all have ended", 60, || {
+    let ended = until("all processes have ended", 60, || {
         let list = grid.cli(&address, &["list"]).ok().json();
         let all = list["processes"].as_array().cloned().expect("a list");
         assert_eq!(all.len(), PROCESSES);
@@ -68,6 +68,6 @@ fn a_thousand_processes_that_are_submitted_at_once_all_end() {
         assert_eq!(process["state"], "completed", "{process}");
         assert_counts(process, 1);
     }
-    let id = ended[PROCESSES / 2]["process"].as_str().expect("it has an id");
+    let id = ended[PROCESSES / 2]["process"].as_str().expect("a process has an id");
     assert_eq!(grid.cli(&address, &["results", id]).ok().json()["results"]["six"], 6);
 }

@@ -1,4 +1,4 @@
-//! What other programs see of nodes: health, reflection, and streams of work.
+//! The protocol of nodes as other programs see it: health, reflection, and streams of attempts.
 
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -19,7 +19,7 @@ const SERVICES: [&str; 3] =
     ["xavantes.v1.GroupManager", "xavantes.v1.ProcessCoordinator", "xavantes.v1.ActivityManager"];
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Runtime::new().expect("there are threads").block_on(work)
+    tokio::runtime::Runtime::new().expect("threads are available").block_on(work)
 }
 
 async fn connect(address: &str) -> Channel {
@@ -76,7 +76,7 @@ const ONE: &str = r#"
     <CODE LANGUAGE="lua">result = 1</CODE>
   </ACTIVITY_TYPE>"#;
 
-/// Has an attempt done as the coordinator of that group would, but does not acknowledge the answer.
+/// Sends an attempt to a worker as the coordinator of that group would, and does not acknowledge the answer.
 async fn attempt(channel: &Channel, group: &str) -> Option<v1::Answer> {
     let hello = v1::CoordinatorHello {
         node: "main".into(),
@@ -96,7 +96,7 @@ async fn attempt(channel: &Channel, group: &str) -> Option<v1::Answer> {
     };
     let order =
         v1::WorkOrder { hello: Some(hello), programs: vec![program], jobs: vec![job], ..v1::WorkOrder::default() };
-    // The stream stays open until the answer is here.
+    // The stream stays open until the answer arrives.
     let orders = tokio_stream::once(order).chain(tokio_stream::pending());
     let mut reports =
         ActivityManagerClient::new(channel.clone()).work(orders).await.expect("it takes work").into_inner();
@@ -109,7 +109,7 @@ async fn attempt(channel: &Channel, group: &str) -> Option<v1::Answer> {
 }
 
 #[test]
-fn coordinators_that_use_the_same_ids_do_not_get_into_each_others_way() {
+fn coordinators_with_equal_ids_do_not_interfere() {
     let mut grid = Grid::new();
     let (manager, worker) = (free_address(), free_address());
     grid.start("a/manager", &manager, &["--roles", "group-manager"]);
@@ -117,7 +117,7 @@ fn coordinators_that_use_the_same_ids_do_not_get_into_each_others_way() {
     grid.wait_for_nodes(&manager, 2);
     block_on(async {
         let channel = connect(&worker).await;
-        // The ids of processes are short, and names of nodes are unique in their groups only.
+        // Process ids are short, and names of nodes are unique only in their group.
         for group in ["a", "b"] {
             let answer = tokio::time::timeout(std::time::Duration::from_secs(5), attempt(&channel, group)).await;
             let outcome = answer.expect("in time").expect("an answer").outcome;

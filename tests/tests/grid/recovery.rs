@@ -1,5 +1,4 @@
-//! Nodes are killed in the middle of processes, and start again: nothing is lost, and nothing is done twice that need not
-//! be.
+//! Nodes are killed in the middle of processes and restart: nothing is lost, and nothing is repeated without need.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,25 +12,25 @@ use crate::kit::{group, tree};
 use crate::lines::{LONG, Lines, ended, wait_for_delegation};
 
 #[test]
-fn a_killed_coordinator_goes_on_and_no_activity_is_executed_twice() {
+fn a_killed_coordinator_continues_and_no_activity_is_executed_twice() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2, 2], &[]);
     let lines = Lines::new(&mut grid, 200, 120);
     let process = lines.submit(&grid, &address);
-    // In the middle of the work, and when all slots wait at the gate.
+    // The first kill is in the middle of the work, the second when all slots wait at the gate.
     lines.wait_for(30);
     grid.kill("a/main");
     grid.restart("a/main");
     lines.wait_for(124);
     grid.kill("a/main");
-    // They end while nobody is there to hear of it.
+    // The activities end while no coordinator runs.
     lines.open_gate();
     grid.restart("a/main");
     lines.assert_end(&grid, &address, &process, 0);
 }
 
 #[test]
-fn of_a_killed_worker_only_what_it_was_running_is_repeated() {
+fn only_the_running_activities_of_a_killed_worker_are_repeated() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2, 2], &[]);
     let lines = Lines::new(&mut grid, 20, 8);
@@ -44,26 +43,26 @@ fn of_a_killed_worker_only_what_it_was_running_is_repeated() {
     lines.assert_end(&grid, &address, &process, 2);
 }
 
-/// How much is in the files of a folder.
+/// The total size of the files in a folder.
 fn size(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
 }
 
 #[test]
-fn what_a_killed_worker_had_finished_is_not_executed_again() {
+fn finished_activities_of_a_killed_worker_are_not_executed_again() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1, 1], &[]);
     let lines = Lines::new(&mut grid, 2, 0);
     let process = lines.submit(&grid, &address);
     lines.wait_for(2);
-    // Nobody takes the answers.
+    // A frozen coordinator acknowledges no answer.
     grid.freeze("a/main");
     let folders = ["a/w1", "a/w2"].map(|worker| grid.data(worker).join("answers"));
     let before = folders.each_ref().map(|folder| size(folder));
     lines.open_gate();
     for (folder, before) in folders.iter().zip(before) {
-        until("the answer is kept", LONG, || (size(folder) > before).then_some(()));
+        until("the answer is stored", LONG, || (size(folder) > before).then_some(()));
     }
     for worker in ["a/w1", "a/w2"] {
         grid.kill(worker);
@@ -89,7 +88,7 @@ fn submit(address: &str, lines: &Lines, request: &str) -> String {
         request_id: request.into(),
         ..v1::SubmitRequest::default()
     };
-    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    let runtime = tokio::runtime::Runtime::new().expect("threads are available");
     runtime.block_on(async {
         let client = ProcessCoordinatorClient::connect(format!("http://{address}")).await;
         client.expect("it is there").submit(request).await.expect("it starts").into_inner().process
@@ -97,7 +96,7 @@ fn submit(address: &str, lines: &Lines, request: &str) -> String {
 }
 
 #[test]
-fn what_was_submitted_is_there_after_a_kill_and_is_not_started_twice() {
+fn a_submitted_process_survives_a_kill_and_is_not_started_twice() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let lines = Lines::new(&mut grid, 10, 10);
@@ -123,7 +122,7 @@ fn a_paused_process_is_still_paused_after_a_kill() {
     grid.restart("a/main");
     assert_eq!(grid.status(&address, &process)["state"], "paused");
     lines.open_gate();
-    until("what ran has ended", LONG, || {
+    until("the running activities have ended", LONG, || {
         (grid.status(&address, &process)["activities"]["completed"] == 2).then_some(())
     });
     stays("nothing starts in a paused process", 1500, || lines.executed().len() == 2);
@@ -145,7 +144,7 @@ fn a_cancelled_process_ends_as_cancelled_after_a_kill() {
     assert_eq!(lines.executed().len(), 2);
 }
 
-/// Groups a and b, with so many slots; what a delegates, b gets.
+/// Starts groups a and b with these slots. Group a delegates to b.
 fn two_groups(grid: &mut Grid, slots: [&[u32]; 2]) -> [String; 2] {
     let a = grid.group("a", slots[0], &[]);
     let b = grid.group("b", slots[1], &["--adjacent", &a]);
@@ -169,14 +168,14 @@ fn a_delegated_subtree_survives_the_kills_of_its_parent_and_of_its_own_coordinat
     grid.kill("b/main");
     lines.open_gate();
     grid.restart("b/main");
-    // It goes on without its parent.
+    // The subtree continues without its parent.
     lines.wait_for(40);
     grid.restart("a/main");
     lines.assert_end(&grid, &a, &process, 0);
 }
 
 #[test]
-fn a_subtree_whose_coordinator_is_gone_is_tried_elsewhere_and_the_late_answer_is_refused() {
+fn a_subtree_of_a_lost_coordinator_is_retried_elsewhere_and_its_late_answer_is_refused() {
     let mut grid = Grid::new();
     let [a, b] = two_groups(&mut grid, [&[2], &[2]]);
     let lines = Lines::elsewhere(&mut grid, 4, 0);
@@ -186,14 +185,16 @@ fn a_subtree_whose_coordinator_is_gone_is_tried_elsewhere_and_the_late_answer_is
     let shown = tree(&grid, &a, &each).expect("it runs");
     assert_eq!(grid.status(&b, &each)["state"], "running", "{shown}");
     grid.kill("b/main");
-    until("a has noticed", LONG, || group(&grid, &a, "b").is_none_or(|it| it["coordinators"] == 0).then_some(()));
+    until("a has noticed the loss", LONG, || {
+        group(&grid, &a, "b").is_none_or(|it| it["coordinators"] == 0).then_some(())
+    });
     grid.cli(&a, &["retry", &each, "--elsewhere"]).ok();
-    // At home, where there is room.
+    // Group a has free slots.
     lines.wait_for(4);
     grid.restart("b/main");
     lines.open_gate();
     lines.result(&grid, &a, &process);
-    until("what nobody waits for is given up", LONG, || {
+    until("the abandoned subtree is given up", LONG, || {
         let list = grid.cli(&b, &["list"]);
         let running = |list: &serde_json::Value| {
             list["processes"].as_array()?.iter().find(|it| it["state"] == "running").cloned()
@@ -205,7 +206,7 @@ fn a_subtree_whose_coordinator_is_gone_is_tried_elsewhere_and_the_late_answer_is
 }
 
 #[test]
-fn results_are_there_after_a_restart_until_they_are_forgotten() {
+fn results_survive_a_restart_until_they_are_forgotten() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let lines = Lines::new(&mut grid, 4, 4);
@@ -242,18 +243,18 @@ const LARGE: &str = r#"<XAVANTES VERSION="1">
 </XAVANTES>"#;
 
 #[test]
-fn the_oldest_results_go_when_they_are_more_than_the_node_is_to_keep() {
+fn the_oldest_results_are_removed_when_the_node_exceeds_its_limit() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[], &["--retention-mib", "1"]);
     let file = grid.write("large.xml", LARGE);
     let processes: Vec<String> = (0..6).map(|_| grid.submit(&address, &file, &[])).collect();
-    until("the first are gone", LONG, || (grid.status(&address, &processes[0])).is_null().then_some(()));
+    until("the oldest process is removed", LONG, || (grid.status(&address, &processes[0])).is_null().then_some(()));
     let last = ended(&grid, &address, &processes[5]);
     assert_eq!(last["results"]["text"].as_str().map(str::len), Some(400_000));
 }
 
 #[test]
-fn a_killed_manager_knows_its_sources_and_its_nodes_again() {
+fn a_killed_manager_recovers_its_sources_and_nodes() {
     let mut grid = Grid::new();
     let (manager, coordinator) = (free_address(), free_address());
     grid.start("a/manager", &manager, &["--roles", "group-manager"]);
@@ -295,15 +296,15 @@ fn a_run_that_was_killed_is_resumed() {
     distinct.sort_unstable();
     distinct.dedup();
     assert_eq!((executed.len(), distinct.len()), (22, 22), "only the two that ran are repeated: {executed:?}");
-    // There is nothing more to do, but the results are still there.
+    // The process has ended, and its results are still stored.
     assert_eq!(xavantes(&resume).ok().json()["results"], ended["results"]);
 }
 
-/// A small disk, which goes away with this.
+/// A small file system that is unmounted when this is dropped.
 struct Disk(PathBuf);
 
 impl Disk {
-    /// None if this user may not have one.
+    /// Mounts a file system. Returns nothing if this user may not.
     fn new(place: PathBuf, mebibytes: u32) -> Option<Self> {
         std::fs::create_dir_all(&place).expect("tests can write here");
         let size = format!("size={mebibytes}m");
@@ -319,7 +320,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_full_disk_holds_processes_up_until_there_is_room_again() {
+fn a_full_disk_stalls_processes_until_it_has_space_again() {
     let mut grid = Grid::new();
     let Some(disk) = Disk::new(grid.folder().join("disk"), 96) else {
         eprintln!("SKIPPED: only root can mount a small disk");
@@ -331,15 +332,15 @@ fn a_full_disk_holds_processes_up_until_there_is_room_again() {
     let process = lines.submit(&grid, &address);
     lines.wait_for(10);
     let filler = disk.0.join("filler");
-    until("the process is in trouble", LONG, || {
-        // What others free meanwhile is taken, too.
+    until("the process is stalled", LONG, || {
+        // The filler also takes the space that the node frees meanwhile.
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&filler).expect("it can be opened");
         while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
         grid.status(&address, &process)["trouble"].as_str().map(str::to_owned)
     });
     let begun = lines.executed().len();
-    assert!(begun < 400, "it was held up");
-    stays("hardly anything is handed out", 2000, || lines.executed().len() <= begun + 4);
+    assert!(begun < 400, "the process is stalled");
+    stays("hardly any activity starts", 2000, || lines.executed().len() <= begun + 4);
     std::fs::remove_file(&filler).expect("it is there");
     lines.assert_end(&grid, &address, &process, 0);
 }

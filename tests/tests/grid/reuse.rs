@@ -1,11 +1,11 @@
-//! Results that were kept are used again, and not when anything differs; and it is told which of both, and why.
+//! Cached results are reused unless anything differs, and `explain` says why or why not.
 
 use serde_json::{Value as Json, json};
 use xavantes_tests::{Grid, until};
 
 use crate::delegation::{Gate, PATIENCE};
 
-/// Squares of some numbers, by a program that leaves a line in a log whenever it runs. It waits for a gate, if it has one.
+/// Squares numbers with a program that appends a line to a log at each run, and waits for a gate if it has one.
 const SWEEP: &str = r#"<XAVANTES VERSION="1">
   <PROCESS_TYPE NAME="Sweep">
     <IN_PARAMETER TYPE="list" NAME="numbers"/>
@@ -44,10 +44,10 @@ impl Sweep {
     fn submit(&self, grid: &Grid, address: &str, numbers: &str, flags: &[&str]) -> String {
         let (numbers, log) = (format!("numbers={numbers}"), format!("log={}", self.log));
         let arguments = [&["submit", &self.file, "-p", &numbers, "-p", &log], flags].concat();
-        grid.cli(address, &arguments).ok().json()["process"].as_str().expect("it has an id").to_owned()
+        grid.cli(address, &arguments).ok().json()["process"].as_str().expect("a process has an id").to_owned()
     }
 
-    /// Runs it to its end; gives its id.
+    /// Runs the process to its end. Returns its id.
     fn run(&self, grid: &Grid, address: &str, numbers: &str, flags: &[&str], expected: Json) -> String {
         let process = self.submit(grid, address, numbers, flags);
         let ended = grid.end(address, &process);
@@ -58,13 +58,13 @@ impl Sweep {
         process
     }
 
-    /// How often the program ran.
+    /// The number of runs of the program.
     fn runs(&self) -> usize {
         std::fs::read_to_string(&self.log).expect("it is there").lines().count()
     }
 }
 
-/// Completed, reused, attempts.
+/// The numbers of completed activities, of reused results and of attempts.
 fn counts(status: &Json) -> Json {
     let counts = &status["activities"];
     json!([counts["completed"], counts["reused"], counts["attempts"]])
@@ -79,14 +79,14 @@ fn reason(grid: &Grid, address: &str, path: &str) -> String {
 }
 
 #[test]
-fn results_are_used_again_by_later_processes_and_after_a_kill() {
+fn results_are_reused_by_later_processes_and_after_a_kill() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let sweep = Sweep::new(&mut grid);
     let first = sweep.run(&grid, &address, "[1,2,3]", &[], json!([3, 0, 3]));
     assert_eq!((sweep.runs(), reason(&grid, &address, &format!("{first}/all/[1]/square")).as_str()), (3, "first"));
     let second = sweep.run(&grid, &address, "[1,2,3]", &[], json!([3, 3, 0]));
-    assert_eq!(sweep.runs(), 3, "nothing ran");
+    assert_eq!(sweep.runs(), 3, "all results are reused");
     let told = explain(&grid, &address, &format!("{second}/all/[2]/square"));
     assert_eq!(
         (&told["reused"], &told["earlier"]),
@@ -106,7 +106,7 @@ fn results_are_used_again_by_later_processes_and_after_a_kill() {
         told["code"].is_null() && told["earlier"].as_str().is_some_and(|it| it.ends_with("/all/[3]/square")),
         "{told}"
     );
-    // Of the code nothing but the code.
+    // Only the code itself counts, not its attributes.
     let changed = SWEEP.replace("$((n * n))", "$((n * n * 1))").replace("CACHE", "RETRIES=\"2\" CACHE");
     std::fs::write(&sweep.file, changed).expect("tests can write here");
     let fourth = sweep.run(&grid, &address, "[1,2]", &[], json!([2, 0, 2]));
@@ -120,8 +120,8 @@ fn results_are_used_again_by_later_processes_and_after_a_kill() {
     grid.cli(&address, &["forget", "--reusable"]).ok();
     let last = sweep.run(&grid, &address, "[1,2]", &[], json!([2, 0, 2]));
     assert_eq!(reason(&grid, &address, &format!("{last}/all/[2]/square")), "first");
-    assert_eq!(reason(&grid, &address, &format!("{third}/all/[3]/square")), "unknown", "that was forgotten");
-    // What is said to people.
+    assert_eq!(reason(&grid, &address, &format!("{third}/all/[3]/square")), "unknown", "the process was forgotten");
+    // The text for people.
     let path = format!("{last}/all/[2]/square");
     let text = xavantes_tests::xavantes(&["explain", &path, "--coordinator", &address]).ok().stdout;
     assert!(text.contains("reused     no\nwhy        nothing of the type Square is known"), "{text}");
@@ -134,7 +134,7 @@ fn results_are_used_again_by_later_processes_and_after_a_kill() {
 }
 
 #[test]
-fn a_coordinator_that_is_killed_counts_what_was_reused_as_before() {
+fn a_killed_coordinator_counts_reused_results_as_before() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let sweep = Sweep::new(&mut grid);
@@ -142,14 +142,16 @@ fn a_coordinator_that_is_killed_counts_what_was_reused_as_before() {
     let process = sweep.submit(&grid, &address, "[1,99,2,99]", &[]);
     let all = || (counts(&grid.status(&address, &process)) == json!([2, 2, 2])).then_some(());
     until("two are reused and two run", PATIENCE, all);
-    until("both began", PATIENCE, || (sweep.runs() == 4).then_some(()));
+    until("both activities have begun", PATIENCE, || (sweep.runs() == 4).then_some(()));
     assert_eq!(reason(&grid, &address, &format!("{process}/all/[2]/square")), "changed", "it runs");
     grid.restart("a/main");
-    until("it goes on", PATIENCE, || (counts(&grid.status(&address, &process)) == json!([2, 2, 2])).then_some(()));
+    until("the process continues", PATIENCE, || {
+        (counts(&grid.status(&address, &process)) == json!([2, 2, 2])).then_some(())
+    });
     std::fs::write(format!("{}.gate", sweep.log), "").expect("tests can write here");
     let ended = grid.end(&address, &process);
     assert_eq!((&ended["state"], counts(&ended)), (&"completed".into(), json!([4, 2, 2])), "{ended}");
-    assert_eq!(sweep.runs(), 4, "what ran went on");
+    assert_eq!(sweep.runs(), 4, "the running activities continued");
     sweep.run(&grid, &address, "[99,1]", &[], json!([2, 2, 0]));
 }
 
@@ -181,7 +183,7 @@ const FILES: &str = r#"<XAVANTES VERSION="1">
 "#;
 
 #[test]
-fn files_are_used_again_as_long_as_somebody_has_them() {
+fn files_are_reused_as_long_as_a_node_has_them() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[], &[]);
     grid.worker("a/lost", &address, &["--slots", "1", "--tags", "maker"]);
@@ -197,10 +199,10 @@ fn files_are_used_again_as_long_as_somebody_has_them() {
     let second = run(&grid, json!([2, 1, 1]));
     assert_eq!(explain(&grid, &address, &format!("{second}/sort"))["earlier"], format!("{first}/sort"));
     assert_eq!(reason(&grid, &address, &format!("{second}/count")), "not-asked");
-    // They stay for the process that uses them again, whatever becomes of the one that made them.
+    // The files stay for the process that reuses them, even if the process that made them is forgotten.
     grid.cli(&address, &["forget", &first]).ok();
     let pins = || std::fs::read_dir(grid.data("a/lost").join("files/pins")).map_or(0, Iterator::count);
-    until("only the second needs them", PATIENCE, || (pins() == 1).then_some(()));
+    until("only the second process has pinned them", PATIENCE, || (pins() == 1).then_some(()));
     std::fs::write(&data, "b\na\nd\n").expect("tests can write here");
     let third = run(&grid, json!([2, 0, 2]));
     let told = explain(&grid, &address, &format!("{third}/sort"));
@@ -219,7 +221,7 @@ fn files_are_used_again_as_long_as_somebody_has_them() {
     let fifth = run(&grid, json!([2, 1, 1]));
     let out = grid.folder().join("out");
     grid.cli(&address, &["results", &fifth, "--download", out.to_str().expect("it is UTF-8")]).ok();
-    assert_eq!(std::fs::read_to_string(out.join("sorted/table/rows")).expect("it was fetched"), "a\nb\nd\n");
+    assert_eq!(std::fs::read_to_string(out.join("sorted/table/rows")).expect("it was downloaded"), "a\nb\nd\n");
 }
 
 const OUTSIDE: &str = r#"<XAVANTES VERSION="1">
@@ -244,7 +246,7 @@ const OUTSIDE: &str = r#"<XAVANTES VERSION="1">
 "#;
 
 #[test]
-fn failures_are_not_kept_and_what_is_outside_is_not_known() {
+fn failures_are_not_cached_and_the_content_of_sources_is_unknown() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1], &[]);
     let file = grid.write("outside.xml", OUTSIDE);
@@ -275,11 +277,11 @@ fn failures_are_not_kept_and_what_is_outside_is_not_known() {
 }
 
 #[test]
-fn a_subtree_in_another_group_uses_what_is_kept_there() {
+fn a_subtree_in_another_group_uses_the_cache_of_that_group() {
     let mut grid = Grid::new();
     let north = grid.group("north", &[1], &[]);
     grid.group("south", &[1], &["--adjacent", &north]);
-    until("they know each other", PATIENCE, || crate::kit::group(&grid, &north, "south"));
+    until("the groups know each other", PATIENCE, || crate::kit::group(&grid, &north, "south"));
     let mut sweep = Sweep::new(&mut grid);
     sweep.file = grid.write("sweep.xml", &SWEEP.replace("DELEGATE=\"auto\"", "DELEGATE=\"always\""));
     let first = sweep.run(&grid, &north, "[1,2]", &[], json!([2, 0, 2]));
@@ -320,7 +322,7 @@ const LARGE: &str = r#"<XAVANTES VERSION="1">
 "#;
 
 #[test]
-fn what_is_too_large_is_not_kept_and_what_is_too_much_goes() {
+fn too_large_results_are_not_cached_and_old_ones_are_evicted() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1], &["--reuse-mib", "1"]);
     let file = grid.write("large.xml", LARGE);
@@ -338,7 +340,7 @@ fn what_is_too_large_is_not_kept_and_what_is_too_much_goes() {
         assert_eq!(run(size)["reason"], "changed");
     }
     assert_eq!(run(400_003)["reason"], "reused");
-    // It is removed behind everybody's back.
-    until("the oldest is gone", PATIENCE, || (run(400_001)["reason"] == "removed").then_some(()));
-    assert_eq!(run(400_001)["reason"], "reused", "it was kept anew");
+    // The eviction runs in the background.
+    until("the oldest result is evicted", PATIENCE, || (run(400_001)["reason"] == "removed").then_some(()));
+    assert_eq!(run(400_001)["reason"], "reused", "it was cached again");
 }

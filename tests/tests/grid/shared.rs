@@ -7,7 +7,7 @@ use xavantes_tests::{Grid, free_address, until, xavantes};
 
 use crate::lines::{LONG, Lines};
 
-/// A group with the coordinators `one` and `two`, and a worker with two slots. Gives the coordinators' addresses.
+/// Starts a group with the coordinators `one` and `two` and a worker with two slots. Returns the addresses of the coordinators.
 pub fn two_coordinators(grid: &mut Grid, server: &Postgres) -> [String; 2] {
     let url = server.url();
     xavantes(&["repository", "migrate", "--repository", &url]).ok();
@@ -25,7 +25,7 @@ pub fn two_coordinators(grid: &mut Grid, server: &Postgres) -> [String; 2] {
 }
 
 #[test]
-fn the_processes_of_a_coordinator_that_is_lost_for_good_are_finished_by_another() {
+fn another_coordinator_finishes_the_processes_of_a_lost_one() {
     let Some(server) = Postgres::start() else { return };
     let mut grid = Grid::new();
     let [one, two] = two_coordinators(&mut grid, &server);
@@ -34,7 +34,7 @@ fn the_processes_of_a_coordinator_that_is_lost_for_good_are_finished_by_another(
     lines.wait_for(12);
     grid.kill("a/one");
     let lost = Instant::now();
-    // They end while nobody is there to hear of it.
+    // The activities end while no coordinator runs the process.
     lines.open_gate();
     lines.assert_end(&grid, &two, &process, 0);
     println!("finished {:.1} s after the loss", lost.elapsed().as_secs_f64());
@@ -42,7 +42,7 @@ fn the_processes_of_a_coordinator_that_is_lost_for_good_are_finished_by_another(
 }
 
 #[test]
-fn a_coordinator_that_stood_still_too_long_finds_its_process_taken_over_and_leaves_it_alone() {
+fn a_coordinator_that_was_frozen_leaves_its_process_to_the_one_that_took_over() {
     let Some(server) = Postgres::start() else { return };
     let mut grid = Grid::new();
     let [one, two] = two_coordinators(&mut grid, &server);
@@ -50,13 +50,15 @@ fn a_coordinator_that_stood_still_too_long_finds_its_process_taken_over_and_leav
     let process = lines.submit(&grid, &one);
     lines.wait_for(12);
     grid.freeze("a/one");
-    until("the other has it", LONG, || (grid.status(&two, &process)["node"] == "two").then_some(()));
+    until("the second coordinator has the process", LONG, || {
+        (grid.status(&two, &process)["node"] == "two").then_some(())
+    });
     grid.thaw("a/one");
-    until("the first one knows", LONG, || (grid.status(&one, &process)["node"] == "two").then_some(()));
+    until("the first coordinator knows", LONG, || (grid.status(&one, &process)["node"] == "two").then_some(()));
     lines.open_gate();
     lines.assert_end(&grid, &two, &process, 0);
     assert_eq!(grid.status(&one, &process)["state"], "completed");
-    // It goes on to coordinate others.
+    // It coordinates other processes again.
     let lines = Lines::new(&mut grid, 4, 4);
     let process = lines.submit(&grid, &one);
     lines.assert_end(&grid, &one, &process, 0);

@@ -1,4 +1,4 @@
-//! What users do to processes, and what they are told.
+//! Commands that steer processes, and their exit codes.
 
 use xavantes_tests::{Ended, Grid, free_address, until, xavantes};
 
@@ -47,21 +47,21 @@ fn running_processes_are_paused_resumed_changed_retried_and_cancelled() {
     let all = format!("{process}/all");
     let steer = |arguments: &[&str]| grid.cli(&address, arguments);
     let running = || tree(&grid, &address, &process).map_or(0, |tree| workers(&tree).len());
-    until("it runs", 60, || (running() == 4).then_some(()));
+    until("the activities run", 60, || (running() == 4).then_some(()));
 
     refused(&steer(&["results", &process]), 2, "has not ended");
     steer(&["set", &all, "MAX_PARALLEL=1"]).ok();
-    until("less runs at once", 60, || (running() == 1).then_some(()));
+    until("one activity runs at a time", 60, || (running() == 1).then_some(()));
     refused(&steer(&["set", &all, "MAX_PARALLEL=0"]), 2, "MAX_PARALLEL must be at least 1, got 0");
     refused(&steer(&["set", &all, "SPEED=9"]), 2, "\"SPEED\" cannot");
 
     steer(&["pause", &process]).ok();
     assert_eq!(grid.status(&address, &process)["state"], "paused");
     refused(&steer(&["pause", &process]), 2, "is paused");
-    until("what ran has ended", 60, || (running() == 0).then_some(()));
+    until("the running activities have ended", 60, || (running() == 0).then_some(()));
     steer(&["resume", &process]).ok();
     refused(&steer(&["resume", &process]), 2, "is not paused");
-    until("it goes on", 60, || (running() == 1).then_some(()));
+    until("the process continues", 60, || (running() == 1).then_some(()));
 
     refused(&steer(&["show", &format!("{process}/al")]), 2, "has no element \"al\"; did you mean \"all\"?");
     refused(&steer(&["pause", &format!("{all}/[9999999]")]), 2, "has no iteration [9999999]");
@@ -84,14 +84,14 @@ fn running_processes_are_paused_resumed_changed_retried_and_cancelled() {
 }
 
 #[test]
-fn a_held_activity_is_retried_and_later_ones_are_changed() {
+fn a_held_activity_is_retried_and_later_activities_can_be_changed() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let file = grid.write("steps.xml", &document(STEPS));
     let missing = format!("{file}.missing");
     let process = grid.submit(&address, &file, &[&format!("file={missing}")]);
     let first = format!("{process}/first");
-    let held = until("it is held", 60, || {
+    let held = until("the activity is held", 60, || {
         let shown = grid.cli(&address, &["show", &first]);
         (shown.code == 0).then(|| shown.json()).filter(|it| it["state"] == "held")
     });
@@ -113,7 +113,7 @@ fn a_held_activity_is_retried_and_later_ones_are_changed() {
 }
 
 #[test]
-fn exit_codes_tell_how_processes_ended_and_what_was_wrong() {
+fn exit_codes_distinguish_ends_of_processes_and_errors() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let nobody = free_address();
@@ -132,11 +132,11 @@ fn exit_codes_tell_how_processes_ended_and_what_was_wrong() {
     }
     refused(&grid.cli(&address, &["wait", "Nothing-0000"]), 2, "there is no process");
 
-    // A worker coordinates nothing.
+    // A worker is no coordinator.
     let worker = grid.nodes(&address).iter().find_map(|node| {
         (node["node"] == "w1").then(|| node["address"].as_str().expect("it has an address").to_owned())
     });
-    let worker = worker.expect("it is known");
+    let worker = worker.expect("the manager knows the worker");
     refused(&grid.cli(&worker, &["list"]), 3, "does not have the role");
 
     let second = xavantes(&["node", "--listen", &address, "--name", "second"]);

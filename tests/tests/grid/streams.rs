@@ -1,4 +1,4 @@
-//! What a process gives is there for its user as soon as it is made, not at the end only.
+//! Outputs of a process reach its user as soon as they are made, not only at the end.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use xavantes_tests::{Grid, program, until};
 
 use crate::delegation::{Gate, PATIENCE};
 
-/// Each number becomes a file with so many lines; the last one waits for a gate.
+/// Makes a file with n lines for each number n. The last activity waits for a gate.
 const PARTS: &str = r#"<XAVANTES VERSION="1">
   <PROCESS_TYPE NAME="Parts">
     <IN_PARAMETER TYPE="string" NAME="gate"/>
@@ -42,7 +42,7 @@ const PARTS: &str = r#"<XAVANTES VERSION="1">
 </XAVANTES>
 "#;
 
-/// A command whose lines are read as they come.
+/// A command whose output is read line by line while it runs.
 pub struct Lines {
     child: Child,
     lines: Receiver<String>,
@@ -52,9 +52,9 @@ impl Lines {
     pub fn start(address: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program());
         command.args(arguments).args(["--coordinator", address, "--output", "json"]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program exists");
         let (sender, lines) = channel();
-        let stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self { child, lines }
     }
@@ -64,7 +64,7 @@ impl Lines {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// The last line, and the exit code.
+    /// Returns the last line and the exit code.
     pub fn end(mut self) -> (Json, Option<i32>) {
         let last = self.next();
         assert!(self.lines.recv_timeout(Duration::from_secs(PATIENCE)).is_err(), "there is one more line");
@@ -80,7 +80,7 @@ impl Drop for Lines {
 }
 
 #[test]
-fn outputs_come_while_the_last_activity_is_held_back() {
+fn outputs_arrive_while_the_last_activity_runs() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[3], &[]);
     let (file, gate) = (grid.write("parts.xml", PARTS), Gate::new(&mut grid));
@@ -88,7 +88,7 @@ fn outputs_come_while_the_last_activity_is_held_back() {
     let out = grid.folder().join("out");
     let folder = out.to_str().expect("it is UTF-8").to_owned();
     let stream = Lines::start(&address, &["results", &process, "--stream", "--download", &folder]);
-    // Two activities and two iterations, in any order but that of each.
+    // Two activities and two iterations. Each activity comes before its iteration.
     let mut early: Vec<Json> = (0..4).map(|_| stream.next()).collect();
     early.sort_by_key(|line| line["path"].to_string());
     let path = |rest: &str| format!("{process}/all/{rest}");
@@ -100,7 +100,7 @@ fn outputs_come_while_the_last_activity_is_held_back() {
         assert_eq!(activity["results"], json!({ "lines": number, "table": made.to_str() }), "{activity}");
         assert_eq!(iteration["collected"], number, "{iteration}");
         let expected: String = (1..=number).map(|line| format!("{line}\n")).collect();
-        assert_eq!(std::fs::read_to_string(made).expect("it was fetched"), expected);
+        assert_eq!(std::fs::read_to_string(made).expect("it was downloaded"), expected);
     }
     assert_eq!(grid.status(&address, &process)["state"], "running");
     assert!(!out.join(path("[3]/make")).exists());
@@ -113,13 +113,13 @@ fn outputs_come_while_the_last_activity_is_held_back() {
         (&last["state"], &last["results"], code),
         (&"completed".into(), &json!({ "lines": [1, 2, 3] }), Some(0))
     );
-    // Afterwards there is only the end.
+    // After the end, the stream has only the end.
     let again = Lines::start(&address, &["results", &process, "--stream"]).end();
     assert_eq!((&again.0["results"], again.1), (&json!({ "lines": [1, 2, 3] }), Some(0)));
 }
 
 #[test]
-fn who_submits_can_follow() {
+fn submit_can_stream_outputs() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1], &[]);
     let (file, gate) = (grid.write("parts.xml", PARTS), Gate::new(&mut grid));
@@ -133,7 +133,7 @@ fn who_submits_can_follow() {
     assert_eq!((&last["results"]["lines"], code), (&json!([1, 2, 3]), Some(0)), "{last}");
 }
 
-/// Many outputs of 64 KiB, which nobody reads for a while.
+/// Many outputs of 64 KiB, which the subscriber does not read for a while.
 const MANY: &str = r#"<XAVANTES VERSION="1">
   <PROCESS_TYPE NAME="Many">
     <IN_PARAMETER TYPE="string" NAME="gate"/>
@@ -157,26 +157,26 @@ const MANY: &str = r#"<XAVANTES VERSION="1">
 "#;
 
 #[test]
-fn a_reader_that_does_not_read_holds_nothing_up_and_is_told_what_it_missed() {
+fn a_slow_subscriber_delays_nothing_and_learns_how_much_it_missed() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let (file, gate) = (grid.write("many.xml", MANY), Gate::new(&mut grid));
     let process = grid.submit(&address, &file, &[&gate.parameter()]);
     let mut command = Command::new(program());
     command.args(["results", &process, "--stream", "--coordinator", &address, "--output", "json"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program exists");
     let done = || (grid.status(&address, &process)["activities"]["completed"] == 400).then_some(());
-    until("all have completed", PATIENCE, done);
-    let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
-    let mut next = || lines.next().map(|line| line.expect("it is text").parse::<Json>().expect("it is JSON"));
-    // It reads, so it has begun to.
+    until("all activities have completed", PATIENCE, done);
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().map(|line| line.expect("text").parse::<Json>().expect("it is JSON"));
+    // The first line shows that the subscription has begun.
     let mut all: Vec<Json> = next().into_iter().collect();
     gate.open();
     all.extend(std::iter::from_fn(next));
     assert!(child.wait().expect("it has ended").success());
     let outputs = all.iter().filter(|line| line["path"].as_str().is_some_and(|path| path.ends_with("/make")));
     let missed: u64 = all.iter().filter_map(|line| line["missed"].as_u64()).sum();
-    assert_eq!(outputs.count() as u64 + missed, 400, "each is told or counted");
-    assert!(missed > 0, "25 MB were not kept for it");
-    assert_eq!(all.last().expect("there is an end")["state"], "completed");
+    assert_eq!(outputs.count() as u64 + missed, 400, "each output is delivered or counted as missed");
+    assert!(missed > 0, "the coordinator does not buffer 25 MB for a subscriber");
+    assert_eq!(all.last().expect("the stream has an end")["state"], "completed");
 }

@@ -1,4 +1,4 @@
-//! What crosses between groups for a subtree does not grow with what the subtree does.
+//! The traffic between groups for a subtree does not grow with the number of its activities.
 
 use serde_json::json;
 use xavantes_tests::{Grid, Link, free_address, until};
@@ -31,8 +31,8 @@ const TOTAL: &str = r#"
     <CODE LANGUAGE="lua">result = 2 * n</CODE>
   </ACTIVITY_TYPE>"#;
 
-/// Groups a and b; only what a's coordinator and b's say to each other goes through the link, because b's manager has a
-/// node of its own. Gives the addresses of a, and of b's coordinator and manager.
+/// Starts groups a and b. Only messages between the coordinators of a and b use the link, because the manager of b is a separate
+/// node. Returns the addresses of a, and of the coordinator and the manager of b.
 fn groups(grid: &mut Grid, flags: &[&str]) -> (Link, String, String, String) {
     let a = grid.group("a", &[], &[]);
     let (manager, coordinator) = (free_address(), free_address());
@@ -47,7 +47,7 @@ fn groups(grid: &mut Grid, flags: &[&str]) -> (Link, String, String, String) {
 }
 
 #[test]
-fn what_crosses_between_groups_does_not_grow_with_the_activities_of_a_subtree() {
+fn traffic_between_groups_does_not_grow_with_the_activities_of_a_subtree() {
     let mut grid = Grid::new();
     let (link, a, ..) = groups(&mut grid, &[]);
     let file = grid.write("total.xml", &document(TOTAL));
@@ -57,17 +57,17 @@ fn what_crosses_between_groups_does_not_grow_with_the_activities_of_a_subtree() 
         let ended = grid.end(&a, &process);
         assert_eq!(ended["results"]["sum"], json!(count * (count + 1)), "{ended}");
         assert_counts(&ended, count);
-        // The last word of the conversation may still be on its way.
+        // The last messages may still be on their way.
         let mut last = link.traffic();
-        until("the wire is silent", 60, || {
+        until("the link is silent", 60, || {
             let silent = link.traffic() == last;
             last = link.traffic();
             silent.then_some(())
         });
         (last.0 - before.0, last.1 - before.1)
     };
-    // The first ones carry the program, or run at home because the roster does not name the other group yet.
-    until("it is delegated", 60, || (run(10) != (0, 0)).then_some(()));
+    // The first processes transfer the program, or run locally because the roster does not list the other group yet.
+    until("a process is delegated", 60, || (run(10) != (0, 0)).then_some(()));
     let (few, many) = (run(10), run(1000));
     assert!(few.0 > 0 && few.1 > 0, "{few:?}");
     assert!(2 * many.0 < 3 * few.0, "to the other group: {few:?} bytes for 10, {many:?} for 1000");
@@ -75,7 +75,7 @@ fn what_crosses_between_groups_does_not_grow_with_the_activities_of_a_subtree() 
 }
 
 #[test]
-fn a_subtree_goes_on_while_its_coordinator_is_cut_off_and_hears_afterwards_what_it_missed() {
+fn a_subtree_continues_while_its_link_is_cut_and_receives_missed_commands_later() {
     let mut grid = Grid::new();
     let (link, a, coordinator, manager) = groups(&mut grid, &[]);
     wait_for_delegation(&mut grid, &a, &manager);
@@ -88,32 +88,32 @@ fn a_subtree_goes_on_while_its_coordinator_is_cut_off_and_hears_afterwards_what_
     };
     let there = |inside: &str| grid.status(&coordinator, inside);
 
-    // It ends while nobody can be told.
+    // The subtree ends while the link is cut.
     let (process, inside) = start(&ends);
     link.cut();
     ends.open_gate();
-    until("it ends", LONG, || (there(&inside)["state"] == "completed").then_some(()));
+    until("the subtree ends", LONG, || (there(&inside)["state"] == "completed").then_some(()));
     assert_eq!(grid.status(&a, &process)["state"], "running");
     link.mend();
     ends.assert_end(&grid, &a, &process, 0);
 
-    // It is paused, and then cancelled, while it cannot hear of it.
+    // The process is paused, and later cancelled, while the link is cut.
     let (process, inside) = start(&waits);
     link.cut();
     grid.cli(&a, &["pause", &process]).ok();
     assert_eq!(there(&inside)["state"], "running");
     link.mend();
-    until("it is paused", LONG, || (there(&inside)["state"] == "paused").then_some(()));
+    until("the subtree is paused", LONG, || (there(&inside)["state"] == "paused").then_some(()));
     link.cut();
     grid.cli(&a, &["cancel", &process]).ok();
-    assert_ne!(grid.status(&a, &process)["state"], "cancelled", "it ends when everything in it has");
+    assert_ne!(grid.status(&a, &process)["state"], "cancelled", "a process ends after all its elements have ended");
     link.mend();
     assert_eq!(grid.cli(&a, &["wait", &process]).code, 4);
-    until("nothing is left over", LONG, || (busy(&grid, &manager) == 0).then_some(()));
+    until("all slots are free", LONG, || (busy(&grid, &manager) == 0).then_some(()));
 }
 
 #[test]
-fn a_subtree_whose_coordinator_kept_nothing_begins_again_when_it_is_back() {
+fn a_subtree_starts_over_if_its_coordinator_restarts_without_data() {
     let mut grid = Grid::new();
     let (_link, a, _, manager) = groups(&mut grid, &["--in-memory"]);
     wait_for_delegation(&mut grid, &a, &manager);
@@ -121,7 +121,7 @@ fn a_subtree_whose_coordinator_kept_nothing_begins_again_when_it_is_back() {
     let process = lines.submit(&grid, &a);
     lines.wait_for(8);
     grid.kill("b/main");
-    // What the worker still runs has ids that soon come again, for other iterations.
+    // The restarted coordinator soon uses the ids of activities that the worker still runs, for other iterations.
     grid.restart("b/main");
     lines.wait_for(16);
     lines.open_gate();

@@ -1,4 +1,4 @@
-//! Workers come, go and are lost in the middle of a process.
+//! Workers join, leave and are lost in the middle of a process.
 
 use serde_json::Value as Json;
 use xavantes_tests::{Grid, until};
@@ -24,7 +24,9 @@ fn the_activities_of_a_lost_worker_run_elsewhere() {
     let address = grid.group("a", &[2, 2], &[]);
     let file = naps(&mut grid);
     let process = grid.submit(&address, &file, &["count=20", "time=1"]);
-    until("both work", 60, || (busy(&grid, &address, "w1") == 2 && busy(&grid, &address, "w2") == 2).then_some(()));
+    until("both workers are busy", 60, || {
+        (busy(&grid, &address, "w1") == 2 && busy(&grid, &address, "w2") == 2).then_some(())
+    });
     grid.kill("a/w1");
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 210);
@@ -35,21 +37,21 @@ fn the_activities_of_a_lost_worker_run_elsewhere() {
 }
 
 #[test]
-fn a_worker_that_comes_later_soon_has_work() {
+fn a_worker_that_joins_later_gets_activities() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1], &[]);
     let file = naps(&mut grid);
     let process = grid.submit(&address, &file, &["count=20", "time=0.5"]);
-    until("it has begun", 60, || (busy(&grid, &address, "w1") == 1).then_some(()));
+    until("the first worker is busy", 60, || (busy(&grid, &address, "w1") == 1).then_some(()));
     grid.worker("a/w2", &address, &["--slots", "4"]);
-    until("the new worker has work", 60, || (busy(&grid, &address, "w2") >= 4).then_some(()));
+    until("the new worker is busy", 60, || (busy(&grid, &address, "w2") >= 4).then_some(()));
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 210);
     assert_counts(&ended, 20);
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_or_to_drain_finishes_what_it_has_and_nothing_is_repeated() {
+fn a_stopping_or_draining_worker_finishes_its_activities_and_nothing_is_repeated() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     for worker in ["a/stopped", "a/drained"] {
@@ -57,14 +59,16 @@ fn a_worker_that_is_told_to_stop_or_to_drain_finishes_what_it_has_and_nothing_is
     }
     grid.wait_for_nodes(&address, 4);
     let file = naps(&mut grid);
-    // Short ones, so that some wait there.
+    // Short activities, so that some wait in the queues of the workers.
     let process = grid.submit(&address, &file, &["count=600", "time=0.05"]);
-    until("all work", 60, || ["stopped", "drained"].iter().all(|node| busy(&grid, &address, node) > 2).then_some(()));
+    until("both workers are busy", 60, || {
+        ["stopped", "drained"].iter().all(|node| busy(&grid, &address, node) > 2).then_some(())
+    });
     grid.terminate("a/stopped");
-    assert_eq!(until("it has stopped", 60, || grid.ended("a/stopped")), 0);
+    assert_eq!(until("the worker has stopped", 60, || grid.ended("a/stopped")), 0);
     grid.cli(&address, &["drain", "drained"]).ok();
-    assert_eq!(until("it has drained", 60, || grid.ended("a/drained")), 0);
-    assert!(completed(&grid, &address, &process) < 600, "both left in the middle");
+    assert_eq!(until("the worker has drained", 60, || grid.ended("a/drained")), 0);
+    assert!(completed(&grid, &address, &process) < 600, "both workers left in the middle of the process");
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 180_300);
     assert_counts(&ended, 600);

@@ -1,17 +1,17 @@
-//! Limits by control groups, on machines where tests may make some: that takes version 2 and its controllers.
+//! Limits by control groups. The tests need a machine on which they may create groups of version 2 with their controllers.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use xavantes_tests::until;
 
-use crate::kit::{Workplace, assert_tells, runs, sh};
+use crate::kit::{TestWorker, assert_tells, runs, sh};
 
 /// A control group for one worker.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Nothing if this machine gives none.
+    /// Creates a control group. Returns nothing if this machine does not allow it.
     fn make() -> Option<Self> {
         let skipped = |why: &str| {
             eprintln!("SKIPPED: limits by control groups are not tested here: {why}");
@@ -28,7 +28,7 @@ impl Cgroup {
         };
         let around = Path::new(&at).join(own);
         for controller in ["cpu", "memory", "pids"] {
-            // Where it is not there, or not to be had, is seen below.
+            // An error shows below: the controller is missing in the new group.
             let _ = std::fs::write(around.join("cgroup.subtree_control"), format!("+{controller}"));
         }
         let path = around.join(format!("xavantes-tests-{}", std::process::id()));
@@ -43,7 +43,7 @@ impl Cgroup {
         }
     }
 
-    /// The groups of attempts.
+    /// The control groups of attempts.
     fn attempts(&self) -> Vec<PathBuf> {
         let inner = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         inner
@@ -54,7 +54,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // What a test that failed has left in it ends.
+        // Ends the programs that a failed test has left.
         let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
         for _ in 0..100 {
             let inner = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -68,13 +68,13 @@ impl Drop for Cgroup {
 }
 
 #[test]
-fn the_system_itself_keeps_programs_within_their_limits() {
+fn the_kernel_keeps_programs_within_their_limits() {
     let Some(cgroup) = Cgroup::make() else { return };
-    let mut place = Workplace::within(Some(&cgroup.0), &["--cgroups", "required"]);
+    let mut place = TestWorker::within(Some(&cgroup.0), &["--cgroups", "required"]);
     let nodes = place.grid.nodes(&place.address);
     let worker = nodes.iter().find(|node| node["node"] == "w").expect("it is there");
     assert_eq!(worker["cgroups"], json!(["cpu", "memory", "pids"]));
-    // Memory: at once, whatever it is used for, with all helpers.
+    // Memory: of any use, and of all helpers together.
     let grow = "head -c 210000000 /dev/zero | tail -c 200000000 > /dev/null";
     let error = place.failing(&format!("<REQUIRES MEMORY=\"64MiB\"/>{}", sh(&format!("{grow} & {grow}; wait"))));
     assert_tells(&error, &["the sh code used more memory than its limit of 64 MiB"]);
@@ -82,7 +82,7 @@ fn the_system_itself_keeps_programs_within_their_limits() {
     let script = "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 300 & done; wait";
     let error = place.failing(&format!("<REQUIRES PROCESSES=\"8\"/>{}", sh(script)));
     assert_tells(&error, &["could not start another process or thread, its limit is 8"]);
-    // Those that stay within them do not notice, except that they see the group.
+    // Programs within their limits run as usual, but in the control group.
     let types = format!(
         "<OUT_PARAMETER TYPE=\"string\" NAME=\"group\" FROM=\"stdout-trimmed\"/>\
          <REQUIRES MEMORY=\"64MiB\" OPEN_FILES=\"50\" CPUS=\"2\"/>{}",
@@ -94,19 +94,19 @@ fn the_system_itself_keeps_programs_within_their_limits() {
     let ended = place.run(&types);
     let group = ended["results"]["group"].as_str().unwrap_or_else(|| panic!("{ended}")).to_owned();
     assert_tells(&group, &["/attempt-", "\n200000 100000\n50"]);
-    // One that asks for nothing has none.
+    // A program without limits has no control group.
     let plain = "<OUT_PARAMETER TYPE=\"string\" NAME=\"group\" FROM=\"stdout-trimmed\"/>";
     let ended = place.run(&format!("{plain}{}", sh("grep ^0:: /proc/self/cgroup")));
     assert!(ended["results"]["group"].as_str().is_some_and(|group| group.ends_with("/node")), "{ended}");
-    until("no group is left", 30, || cgroup.attempts().is_empty().then_some(()));
+    until("no control group is left", 30, || cgroup.attempts().is_empty().then_some(()));
 }
 
 #[test]
-fn all_in_a_control_group_end_together_and_all_is_counted() {
+fn all_programs_of_a_control_group_end_together_and_are_counted() {
     let Some(cgroup) = Cgroup::make() else { return };
-    let mut place = Workplace::within(Some(&cgroup.0), &[]);
+    let mut place = TestWorker::within(Some(&cgroup.0), &[]);
     let before = place.descriptors();
-    // A helper that nobody could tell from others: without a parent, a marker, or its group.
+    // A helper that only the control group identifies: it has no parent, no marker and another process group.
     let sign = place.sign("helper");
     let helper = format!(
         "(setsid env -i /bin/sh -c 'echo $$ > {0}.new; mv {0}.new {0}; n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; \
@@ -116,29 +116,29 @@ fn all_in_a_control_group_end_together_and_all_is_counted() {
     let process = place.submit(&format!("<REQUIRES MEMORY=\"64MiB\"/>{}", sh(&helper)));
     let ended = place.grid.end(&place.address, &process);
     assert_eq!(ended["state"], "completed", "{ended}");
-    let pid = place.wait_for(&sign).trim().parse().expect("it is a pid");
-    assert!(!runs(pid), "it has ended when the end is told");
+    let pid = place.wait_for(&sign).trim().parse().expect("a pid");
+    assert!(!runs(pid), "the helper has ended before the end is reported");
     place.assert_clean(before);
     let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).ok().json();
     let usage = &shown["records"][0]["usage"];
     let number = |name: &str| usage[name].as_u64().unwrap_or_else(|| panic!("{name} in {shown}"));
     assert!(number("user_ms") + number("system_ms") >= 10, "what nobody waited for is counted, too: {shown}");
     assert!((1..=64 << 20).contains(&number("peak_memory")), "{shown}");
-    // One that is told to end.
+    // A program that is cancelled.
     let ready = place.sign("ready");
     let script = format!("trap '' TERM; setsid sleep 300 & echo $! > {}; wait; sleep 300", ready.display());
     let process = place.submit(&format!("<REQUIRES PROCESSES=\"20\"/>{}", sh(&script)));
-    let helper = place.wait_for(&ready).trim().parse().expect("it is a pid");
+    let helper = place.wait_for(&ready).trim().parse().expect("a pid");
     assert!(runs(helper));
     place.grid.cli(&place.address, &["cancel", &process]).ok();
     assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
-    assert!(!runs(helper), "it has ended when the end is told");
-    until("no group is left", 30, || cgroup.attempts().is_empty().then_some(()));
+    assert!(!runs(helper), "the helper has ended before the end is reported");
+    until("no control group is left", 30, || cgroup.attempts().is_empty().then_some(()));
 }
 
 #[test]
-fn a_node_that_requires_control_groups_does_not_start_without() {
-    // This test is in its own group already.
+fn a_node_that_requires_control_groups_does_not_start_without_them() {
+    // The test program is in the same control group, so the node cannot divide it.
     let arguments = "node --name a --cgroups required --in-memory --listen 127.0.0.1:0";
     let ended = xavantes_tests::xavantes(&arguments.split(' ').collect::<Vec<_>>());
     assert_eq!(ended.code, 2, "{ended:?}");

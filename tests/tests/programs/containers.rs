@@ -1,16 +1,16 @@
-//! Programs in containers, with a real engine where there is one.
+//! Programs in containers, with a real engine if one is installed.
 
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 use xavantes_tests::until;
 
-use crate::kit::{Workplace, assert_tells, sh};
+use crate::kit::{TestWorker, assert_tells, sh};
 
-/// An image made for these tests, of a static shell.
+/// An image for these tests with a static shell.
 const IMAGE: &str = "xavantes-tests:1";
 
-/// The engines that work here, with the image in them; what is not tested is told loudly.
+/// The engines that work on this machine, with the image loaded. Prints a note for each engine that is not tested.
 fn engines() -> Vec<&'static str> {
     let quiet = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success())
@@ -46,7 +46,7 @@ fn programs_run_in_containers() {
 
 fn run_programs(engine: &str) {
     let image = IMAGE;
-    let mut place = Workplace::new(&["--containers", engine, "--pass-environment", "HOME"]);
+    let mut place = TestWorker::new(&["--containers", engine, "--pass-environment", "HOME"]);
     let types = format!(
         "<IN_PARAMETER TYPE=\"int\" NAME=\"n\" DEFAULT=\"4\"/><OUT_PARAMETER TYPE=\"int\" NAME=\"next\"/>
         <OUT_PARAMETER TYPE=\"string\" NAME=\"files\" FROM=\"stdout-trimmed\"/>{}",
@@ -57,7 +57,7 @@ fn run_programs(engine: &str) {
     assert_eq!(ended["results"], json!({"next": 5, "files": "/bin/busybox /bin/echo /bin/env /bin/expr work"}));
     let error = place.failing(&within(image, "echo no >&2; exit 7"));
     assert_tells(&error, &["exit status 7\nno"]);
-    // A status that engines use themselves is still the program's.
+    // A program may end with a status that engines use themselves.
     let ended = place.run(&within(image, "exit 125").replace("<CODE ", "<CODE SUCCESS=\"125\" "));
     assert_eq!(ended["state"], "completed", "{ended}");
     let error = place.failing(&within(image, "exit 127"));
@@ -68,13 +68,13 @@ fn run_programs(engine: &str) {
     let hog = within(image, "head -c 100000000 /dev/zero | tail -c 90000000 | wc -c; exit 1");
     let error = place.failing(&format!("<REQUIRES MEMORY=\"20MB\"/>{hog}"));
     assert_tells(&error, &["the container used more memory than its limit of 19.1 MiB"]);
-    // What it takes is seen while it runs, where there are control groups of version 2.
+    // With control groups of version 2, the usage is measured while the container runs.
     let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch busy; while [ ! -e end ]; do sleep 0.1; done";
     let process = place.submit(&within(image, busy));
-    let work = until("it was busy", 60, || {
+    let work = until("the program was busy", 60, || {
         place.folders().iter().map(|folder| folder.join("work")).find(|work| work.join("busy").exists())
     });
-    // So long that somebody looked: the worker looks five times a second.
+    // The worker measures five times a second.
     std::thread::sleep(std::time::Duration::from_secs(2));
     std::fs::write(work.join("end"), "").expect("tests can write here");
     assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
@@ -86,27 +86,27 @@ fn run_programs(engine: &str) {
     }
     let error = place.failing(&within("xavantes-there-is-no-such-image:0", "true"));
     assert_tells(&error, &["a container of \"xavantes-there-is-no-such-image:0\" cannot be started"]);
-    // Tools that were asked meanwhile are gone, too.
+    // The command-line tools of the engine have ended, too.
     until("no process is left", 30, || place.processes().is_empty().then_some(()));
     assert_eq!(containers(engine), "");
 }
 
-/// Who runs this.
+/// The id of the user who runs the tests.
 fn user() -> String {
     let id = Command::new("id").arg("-u").output().expect("there is such a program");
     String::from_utf8_lossy(&id.stdout).trim().to_owned()
 }
 
 #[test]
-fn containers_end_when_they_are_cancelled_and_with_a_former_life() {
+fn containers_end_when_cancelled_and_when_the_worker_restarts() {
     engines().into_iter().for_each(end_containers);
 }
 
 fn end_containers(engine: &str) {
-    let mut place = Workplace::new(&["--containers", engine]);
-    let hello = |place: &mut Workplace| place.submit(&within(IMAGE, "echo ready; while true; do sleep 1; done"));
-    let begun = |place: &Workplace, process: &str| {
-        until("it has begun", 60, || {
+    let mut place = TestWorker::new(&["--containers", engine]);
+    let hello = |place: &mut TestWorker| place.submit(&within(IMAGE, "echo ready; while true; do sleep 1; done"));
+    let begun = |place: &TestWorker, process: &str| {
+        until("the program has begun", 60, || {
             let logs = place.grid.cli(&place.address, &["logs", &format!("{process}/work")]);
             (logs.code == 0 && logs.json()["stdout"] == "ready\n").then_some(())
         });
@@ -126,10 +126,10 @@ fn end_containers(engine: &str) {
 }
 
 #[test]
-fn work_in_containers_waits_for_a_worker_that_runs_them() {
-    let mut place = Workplace::new(&["--containers", "none"]);
+fn containers_wait_for_a_worker_that_runs_them() {
+    let mut place = TestWorker::new(&["--containers", "none"]);
     let process = place.submit(&within("debian:12", "true"));
-    let shown = until("it is told why it waits", 60, || {
+    let shown = until("the reason for waiting is shown", 60, || {
         let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
         shown["waits"].is_string().then_some(shown)
     });

@@ -1,13 +1,13 @@
-//! However an attempt ends, everything that it started ends with it.
+//! When an attempt ends, for any reason, all programs that it started end.
 
 use std::path::Path;
 
 use serde_json::json;
 use xavantes_tests::until;
 
-use crate::kit::{Workplace, assert_tells, runs, sh, signal, words};
+use crate::kit::{TestWorker, assert_tells, runs, sh, signal, words};
 
-/// Starts a helper that leaves its parent, its group and its session, and tells its pid.
+/// A script that starts a helper outside of its parent, process group and session, and writes the pid of the helper.
 fn daemon(sign: &Path, environment: &str) -> String {
     let inner = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300", sign.display());
     format!(
@@ -17,12 +17,12 @@ fn daemon(sign: &Path, environment: &str) -> String {
 }
 
 fn pid(text: &str) -> u32 {
-    text.trim().parse().expect("it is a pid")
+    text.trim().parse().expect("a pid")
 }
 
 #[test]
-fn what_a_program_leaves_running_ends_with_it() {
-    let mut place = Workplace::new(&[]);
+fn helpers_end_with_their_program() {
+    let mut place = TestWorker::new(&[]);
     let before = place.descriptors();
     for (name, environment) in [("marked", ""), ("bare", "env -i /usr/bin/env")] {
         let sign = place.sign(name);
@@ -35,10 +35,10 @@ fn what_a_program_leaves_running_ends_with_it() {
 }
 
 #[test]
-fn a_cancelled_program_is_asked_first_and_made_to_end_then() {
-    let mut place = Workplace::new(&["--grace-seconds", "2"]);
+fn a_cancelled_program_is_asked_to_end_and_then_killed() {
+    let mut place = TestWorker::new(&["--grace-seconds", "2"]);
     let before = place.descriptors();
-    // One that does as it is told.
+    // A program that ends when asked.
     let (ready, told) = (place.sign("ready"), place.sign("told"));
     let process = place.submit(&sh(&format!(
         "trap 'echo told > {}; exit 0' TERM; echo ready > {}; while true; do sleep 0.05; done",
@@ -50,7 +50,7 @@ fn a_cancelled_program_is_asked_first_and_made_to_end_then() {
     assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
     assert_eq!(place.wait_for(&told), "told\n");
     place.assert_clean(before);
-    // One that does not, with a helper that does not either.
+    // A program and a helper that ignore the request.
     let (ready, helper) = (place.sign("stubborn"), place.sign("helper"));
     let process = place.submit(&sh(&format!(
         "trap '' TERM; {}; echo $$ > {}; while true; do sleep 0.05; done",
@@ -61,21 +61,21 @@ fn a_cancelled_program_is_asked_first_and_made_to_end_then() {
     assert!(runs(main) && runs(helper));
     place.grid.cli(&place.address, &["cancel", &process]).ok();
     assert_eq!(place.grid.end(&place.address, &process)["state"], "cancelled");
-    assert!(!runs(main), "the program has ended when its end is told");
+    assert!(!runs(main), "the program has ended before its end is reported");
     until("the helper has ended", 30, || (!runs(helper)).then_some(()));
     place.assert_clean(before);
 }
 
 #[test]
 fn a_program_that_takes_too_long_ends_with_everything_that_it_started() {
-    let mut place = Workplace::new(&[]);
+    let mut place = TestWorker::new(&[]);
     let before = place.descriptors();
     let helper = place.sign("helper");
     let script = sh(&format!("{}; sleep 300", daemon(&helper, "")));
     let process = place.submit_with("TIMEOUT=\"2s\"", &script);
     let ended = place.grid.end(&place.address, &process);
     assert_eq!(ended["state"], "failed", "{ended}");
-    assert_tells(ended["error"].as_str().expect("it is told"), &["2s"]);
+    assert_tells(ended["error"].as_str().expect("an error is reported"), &["2s"]);
     let pid = pid(&place.wait_for(&helper));
     until("the helper has ended", 30, || (!runs(pid)).then_some(()));
     place.assert_clean(before);
@@ -83,19 +83,19 @@ fn a_program_that_takes_too_long_ends_with_everything_that_it_started() {
 
 #[test]
 fn a_worker_that_stops_leaves_nothing_running() {
-    let mut place = Workplace::new(&["--drain-seconds", "0"]);
+    let mut place = TestWorker::new(&["--drain-seconds", "0"]);
     let (ready, helper) = (place.sign("ready"), place.sign("helper"));
     place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
     let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
     place.grid.terminate("a/w");
-    until("it has stopped", 60, || place.grid.ended("a/w"));
-    assert!(!runs(main) && !runs(helper), "both ended before it did");
+    until("the worker has stopped", 60, || place.grid.ended("a/w"));
+    assert!(!runs(main) && !runs(helper), "both ended before the worker");
     assert!(place.folders().is_empty(), "{:?}", place.folders());
 }
 
 #[test]
-fn a_worker_that_is_told_twice_to_stop_ends_everything_at_once() {
-    let mut place = Workplace::new(&["--drain-seconds", "300"]);
+fn a_worker_that_is_asked_twice_to_stop_ends_all_programs_at_once() {
+    let mut place = TestWorker::new(&["--drain-seconds", "300"]);
     let (ready, helper) = (place.sign("ready"), place.sign("helper"));
     place.submit(&sh(&format!(
         "trap '' TERM; {}; echo $$ > {}; while true; do sleep 1; done",
@@ -104,46 +104,46 @@ fn a_worker_that_is_told_twice_to_stop_ends_everything_at_once() {
     )));
     let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
     place.grid.terminate("a/w");
-    until("it drains", 60, || place.grid.log("a/w").contains("told to stop").then_some(()));
+    until("the worker drains", 60, || place.grid.log("a/w").contains("told to stop").then_some(()));
     assert!(runs(main) && runs(helper));
     place.grid.terminate("a/w");
-    until("it has stopped", 60, || place.grid.ended("a/w"));
+    until("the worker has stopped", 60, || place.grid.ended("a/w"));
     until("both have ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
 }
 
 #[test]
-fn a_worker_that_was_killed_ends_what_it_left_when_it_starts_again() {
-    let mut place = Workplace::new(&[]);
+fn a_killed_worker_ends_left_programs_when_it_restarts() {
+    let mut place = TestWorker::new(&[]);
     let (ready, helper) = (place.sign("ready"), place.sign("helper"));
     let process = place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
     let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
-    // Its guard, too, so that nobody ends what it started.
+    // The watchdog is killed, too, so that it does not end the programs.
     let guard = place.children().into_iter().find(|pid| words(*pid).get(1).is_some_and(|word| word == "guard"));
     signal(guard.expect("it has one"), "KILL");
     place.grid.kill_alone("a/w");
-    assert!(runs(helper), "nobody has ended it");
-    // It does not run again.
+    assert!(runs(helper), "nothing has ended the helper");
+    // The activity does not run again.
     place.grid.cli(&place.address, &["cancel", &process]).ok();
     assert_eq!(place.folders().len(), 1, "{:?}", place.folders());
     place.grid.restart("a/w");
-    until("what was left has ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
+    until("the left programs have ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
     until("no directory is left", 30, || place.folders().is_empty().then_some(()));
     assert_tells(&place.grid.log("a/w"), &["ending what a former life of this node has left running"]);
 }
 
 #[test]
-fn what_a_killed_worker_left_running_ends_though_it_does_not_start_again() {
-    let mut place = Workplace::new(&[]);
+fn left_programs_of_a_killed_worker_end_even_if_it_does_not_restart() {
+    let mut place = TestWorker::new(&[]);
     let (ready, helper) = (place.sign("ready"), place.sign("helper"));
     place.submit(&sh(&format!("{}; echo $$ > {}; sleep 300", daemon(&helper, ""), ready.display())));
     let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
     place.grid.kill_alone("a/w");
-    until("what was left has ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
+    until("the left programs have ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
 }
 
 #[test]
-fn time_begins_when_the_work_does_and_who_is_too_slow_is_told_as_failed() {
-    let mut place = Workplace::new(&["--slots", "1", "--keep-failed", "1"]);
+fn a_timeout_begins_with_the_program_and_fails_the_activity() {
+    let mut place = TestWorker::new(&["--slots", "1", "--keep-failed", "1"]);
     let document = format!(
         "<XAVANTES VERSION=\"1\"><PROCESS_TYPE NAME=\"P\"><BODY><PARFOR NAME=\"all\" TO=\"4\"><ITERATE>
         <ACTIVITY TYPE=\"Work\" NAME=\"work\"/></ITERATE></PARFOR></BODY></PROCESS_TYPE>
@@ -157,23 +157,23 @@ fn time_begins_when_the_work_does_and_who_is_too_slow_is_told_as_failed() {
     let process = place.submit_with("TIMEOUT=\"1s\"", &sh("trap '' TERM; echo slow >&2; while true; do sleep 1; done"));
     let ended = place.grid.end(&place.address, &process);
     assert_eq!((&ended["state"], &ended["activities"]["failed"]), (&json!("failed"), &json!(1)), "{ended}");
-    let error = ended["error"].as_str().expect("it is told");
+    let error = ended["error"].as_str().expect("an error is reported");
     assert_tells(error, &["took longer than its TIMEOUT of 1s", "its directory is kept as ", ", on w", "\nslow"]);
-    // Code in the worker itself, too.
+    // The same for code that the worker itself runs.
     let process = place.submit_with("TIMEOUT=\"1s\"", "<CODE LANGUAGE=\"lua\">while true do end</CODE>");
     let ended = place.grid.end(&place.address, &process);
-    assert_tells(ended["error"].as_str().expect("it is told"), &["took longer than its TIMEOUT of 1s, on w"]);
+    assert_tells(ended["error"].as_str().expect("an error is reported"), &["took longer than its TIMEOUT of 1s, on w"]);
 }
 
 #[test]
-fn directories_of_failures_are_kept_if_the_administrator_wants_them() {
-    let mut place = Workplace::new(&["--keep-failed", "2"]);
+fn directories_of_failed_attempts_are_kept_on_request() {
+    let mut place = TestWorker::new(&["--keep-failed", "2"]);
     let mut kept = Vec::new();
     for number in 1..=3 {
         let ended = place.sh(&format!("echo {number} > here; exit 1"));
         let error = ended["error"].as_str().expect("it failed").to_owned();
-        let path = error.split("its directory is kept as ").nth(1).expect("it is told").split(", on").next();
-        kept.push(std::path::PathBuf::from(path.expect("it is told")));
+        let path = error.split("its directory is kept as ").nth(1).expect("an error is reported").split(", on").next();
+        kept.push(std::path::PathBuf::from(path.expect("an error is reported")));
     }
     let there: Vec<bool> = kept.iter().map(|path| path.join("work/here").exists()).collect();
     assert_eq!(there, [false, true, true], "{kept:?}");

@@ -1,4 +1,4 @@
-//! One activity on one worker, and looks at what is left of it.
+//! Runs one activity on one worker, and checks what it leaves behind.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use serde_json::Value as Json;
 use xavantes_tests::{Grid, until};
 
 /// A worker and its coordinator.
-pub struct Workplace {
+pub struct TestWorker {
     pub grid: Grid,
     pub address: String,
 }
 
-impl Workplace {
-    /// With these flags for the worker.
+impl TestWorker {
+    /// Starts a worker with these flags.
     pub fn new(flags: &[&str]) -> Self {
         Self::within(None, flags)
     }
 
-    /// The same, with the worker in a control group.
+    /// Starts a worker with these flags in a control group.
     pub fn within(cgroup: Option<&std::path::Path>, flags: &[&str]) -> Self {
         let mut grid = Grid::new();
         let address = grid.group("a", &[], &[]);
@@ -29,12 +29,12 @@ impl Workplace {
         Self { grid, address }
     }
 
-    /// Starts a process of one activity, `work`, of this type: parameters and code.
+    /// Submits a process with one activity, `work`. `types` are the parameters and the code of its type.
     pub fn submit(&mut self, types: &str) -> String {
         self.submit_with("", types)
     }
 
-    /// The same, with attributes of the activity.
+    /// The same, with these attributes of the activity.
     pub fn submit_with(&mut self, attributes: &str, types: &str) -> String {
         let outs: Vec<&str> = types
             .split("<OUT_PARAMETER ")
@@ -57,50 +57,50 @@ impl Workplace {
         self.grid.submit(&self.address, &file, &[])
     }
 
-    /// Runs such a process to its end.
+    /// Runs such a process to its end. Returns the output of `results`.
     pub fn run(&mut self, types: &str) -> Json {
         let process = self.submit(types);
         self.grid.end(&self.address, &process)
     }
 
-    /// A script in `sh`.
+    /// Runs a script in `sh`.
     pub fn sh(&mut self, script: &str) -> Json {
         self.run(&sh(script))
     }
 
-    /// The error of a script that fails, after a look whether the worker is well and nothing is left.
+    /// Runs an activity that fails. Asserts that the worker is healthy and nothing is left, and returns the error.
     #[track_caller]
     pub fn failing(&mut self, types: &str) -> String {
         let before = self.descriptors();
         let ended = self.run(types);
         assert_eq!(ended["state"], "failed", "{ended}");
         self.assert_clean(before);
-        ended["error"].as_str().expect("it is told").to_owned()
+        ended["error"].as_str().expect("an error is reported").to_owned()
     }
 
-    /// File descriptors of the worker when nothing runs.
+    /// The number of open file descriptors of the worker.
     pub fn descriptors(&self) -> usize {
         descriptors(self.grid.pid("a/w"))
     }
 
-    /// Nothing runs, no directory is there, no more descriptors are open than before, and the worker works.
+    /// Asserts that no process, directory or descriptor of an attempt is left and that the worker still works.
     #[track_caller]
     pub fn assert_clean(&mut self, before: usize) {
         until("no directory is left", 30, || self.folders().is_empty().then_some(()));
         until("no process is left", 30, || self.processes().is_empty().then_some(()));
-        // Connections for questions come and go.
+        // Connections for requests open and close.
         until("no descriptor is left", 30, || (self.descriptors() <= before + 2).then_some(()));
         let ended = self.sh("true");
         assert_eq!(ended["state"], "completed", "{ended}");
     }
 
-    /// Directories of attempts.
+    /// The directories of attempts.
     pub fn folders(&self) -> Vec<PathBuf> {
         let work = std::fs::read_dir(self.grid.data("a/w").join("work")).into_iter().flatten().flatten();
         work.map(|entry| entry.path()).collect()
     }
 
-    /// Processes that belong to attempts of the worker, whoever their parents are, and children that nobody asked for.
+    /// Processes of attempts of the worker, whatever their parents are, and unexpected children of the worker.
     pub fn processes(&self) -> Vec<u32> {
         let marker = format!("XAVANTES_DIRECTORY={}/", self.grid.data("a/w").join("work").display());
         let worker = self.grid.pid("a/w");
@@ -114,7 +114,7 @@ impl Workplace {
         all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| own(*pid)).collect()
     }
 
-    /// Children of the worker.
+    /// The child processes of the worker.
     pub fn children(&self) -> Vec<u32> {
         let worker = self.grid.pid("a/w");
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -122,12 +122,12 @@ impl Workplace {
         pids.filter(|pid| parent(*pid) == Some(worker)).collect()
     }
 
-    /// A file outside of all attempts, for scripts to tell something.
+    /// A file outside of all attempts that scripts can write to.
     pub fn sign(&self, name: &str) -> PathBuf {
         self.grid.folder().join(name)
     }
 
-    /// Waits until a script has told something, and gives it.
+    /// Waits until a script has written a file. Returns its content.
     pub fn wait_for(&self, sign: &std::path::Path) -> String {
         until(&format!("{} is there", sign.display()), 60, || {
             std::fs::read_to_string(sign).ok().filter(|text| text.ends_with('\n'))
@@ -135,7 +135,7 @@ impl Workplace {
     }
 }
 
-/// An activity type: a script in `sh`.
+/// The code of an activity type: a script in `sh`.
 pub fn sh(script: &str) -> String {
     format!("<CODE LANGUAGE=\"sh\"><![CDATA[{script}]]></CODE>")
 }
@@ -150,7 +150,7 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// The command of a process.
+/// The command line of a process.
 pub fn words(pid: u32) -> Vec<String> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     words.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
@@ -162,7 +162,7 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "{pid} is there");
 }
 
-/// Whether a process runs; one that has ended and waits for nothing but its parent does not.
+/// Whether a process runs. A zombie does not.
 pub fn runs(pid: u32) -> bool {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat).into_owned();
@@ -170,7 +170,7 @@ pub fn runs(pid: u32) -> bool {
     state.is_some_and(|state| !matches!(state.as_str(), "Z" | "X"))
 }
 
-/// A text has all of these in it.
+/// Asserts that a text contains all of these words.
 #[track_caller]
 pub fn assert_tells(text: &str, words: &[&str]) {
     for word in words {

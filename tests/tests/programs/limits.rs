@@ -1,25 +1,25 @@
-//! What programs use is limited, told and recorded.
+//! Resources of programs are limited, and their usage is recorded.
 
 use serde_json::json;
 use xavantes_tests::until;
 
-use crate::kit::{Workplace, assert_tells, sh};
+use crate::kit::{TestWorker, assert_tells, sh};
 
-/// Code in Python, or nothing if this machine has none.
-fn python(place: &Workplace, code: &str) -> Option<String> {
+/// Code in Python; nothing if this machine has no Python.
+fn python(place: &TestWorker, code: &str) -> Option<String> {
     let nodes = place.grid.nodes(&place.address);
     let there = nodes
         .iter()
         .any(|node| node["interpreters"].as_array().is_some_and(|languages| languages.contains(&json!("python"))));
     if !there {
-        eprintln!("skipped: there is no python on this machine");
+        eprintln!("SKIPPED: python is not installed");
     }
     there.then(|| format!("<CODE LANGUAGE=\"python\"><![CDATA[{code}]]></CODE>"))
 }
 
 #[test]
-fn a_program_that_allocates_without_end_is_ended_and_says_so() {
-    let mut place = Workplace::new(&[]);
+fn a_program_that_exceeds_its_memory_is_killed_with_a_clear_error() {
+    let mut place = TestWorker::new(&[]);
     let Some(code) =
         python(&place, "import time\nall = []\nwhile True:\n  all.append(bytearray(4 << 20))\n  time.sleep(0.01)")
     else {
@@ -30,8 +30,8 @@ fn a_program_that_allocates_without_end_is_ended_and_says_so() {
 }
 
 #[test]
-fn memory_of_helpers_counts_too() {
-    let mut place = Workplace::new(&[]);
+fn the_memory_of_helpers_counts() {
+    let mut place = TestWorker::new(&[]);
     let grow = "import time; a = bytearray(60 << 20); time.sleep(300)";
     let code = format!(
         "import subprocess, sys\nall = [subprocess.Popen([sys.executable, '-c', '{grow}']) for _ in range(3)]\nall[0].wait()"
@@ -42,27 +42,27 @@ fn memory_of_helpers_counts_too() {
 }
 
 #[test]
-fn a_program_that_fills_the_disk_is_ended_and_says_so() {
-    let mut place = Workplace::new(&[]);
+fn a_program_that_fills_the_disk_is_killed_with_a_clear_error() {
+    let mut place = TestWorker::new(&[]);
     let script = "while true; do head -c 4000000 /dev/zero >> large; sleep 0.02; done";
     let error = place.failing(&format!("<REQUIRES SCRATCH=\"20MB\"/>{}", sh(script)));
     assert_tells(&error, &["the sh code used ", "of disk, its limit is 19.1 MiB"]);
-    // However fast it is.
+    // Even if it writes faster than the worker measures.
     let error = place.failing(&format!("<REQUIRES SCRATCH=\"5MB\"/>{}", sh("head -c 30000000 /dev/zero > large")));
     assert_tells(&error, &["the sh code used ", "of disk, its limit is 4.8 MiB"]);
 }
 
 #[test]
-fn a_program_that_starts_too_many_others_is_ended_and_says_so() {
-    let mut place = Workplace::new(&[]);
+fn a_program_that_starts_too_many_others_is_killed_with_a_clear_error() {
+    let mut place = TestWorker::new(&[]);
     let script = "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 300 & done; wait";
     let error = place.failing(&format!("<REQUIRES PROCESSES=\"8\"/>{}", sh(script)));
     assert_tells(&error, &["had 13 processes at once, its limit is 8"]);
 }
 
 #[test]
-fn files_that_may_be_open_are_limited() {
-    let mut place = Workplace::new(&[]);
+fn open_files_are_limited() {
+    let mut place = TestWorker::new(&[]);
     let types = |most: u32| {
         format!(
             "<OUT_PARAMETER TYPE=\"int\" NAME=\"most\" FROM=\"stdout-trimmed\"/><REQUIRES OPEN_FILES=\"{most}\"/>{}",
@@ -73,8 +73,8 @@ fn files_that_may_be_open_are_limited() {
 }
 
 #[test]
-fn memory_and_gpus_are_shared_out_and_never_more_than_there_are() {
-    let mut place = Workplace::new(&["--slots", "8", "--memory-mib", "300", "--gpus", "2"]);
+fn memory_and_gpus_are_never_overcommitted() {
+    let mut place = TestWorker::new(&["--slots", "8", "--memory-mib", "300", "--gpus", "2"]);
     let gate = place.sign("gate");
     let document = format!(
         r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="P"><OUT_PARAMETER TYPE="list" NAME="gpus"/>
@@ -88,7 +88,7 @@ fn memory_and_gpus_are_shared_out_and_never_more_than_there_are() {
     );
     let file = place.grid.write("gpus.xml", &document);
     let process = place.grid.submit(&place.address, &file, &[]);
-    until("two run", 60, || (place.folders().len() == 2).then_some(()));
+    until("two activities run", 60, || (place.folders().len() == 2).then_some(()));
     xavantes_tests::stays("no more than two have a GPU", 500, || place.folders().len() == 2);
     std::fs::write(&gate, "").expect("tests can write here");
     let ended = place.grid.end(&place.address, &process);
@@ -96,9 +96,9 @@ fn memory_and_gpus_are_shared_out_and_never_more_than_there_are() {
         ended["results"]["gpus"].as_array().expect("all ran").iter().filter_map(|gpu| gpu.as_str()).collect();
     gpus.sort_unstable();
     assert_eq!((gpus.len(), gpus.first(), gpus.last()), (6, Some(&"0"), Some(&"1")), "{ended}");
-    // What no worker has is waited for.
+    // An activity waits if no worker has enough memory.
     let process = place.submit(&format!("<REQUIRES MEMORY=\"301MiB\"/>{}", sh("true")));
-    let shown = until("it is told why it waits", 60, || {
+    let shown = until("the reason for waiting is shown", 60, || {
         let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
         shown["waits"].is_string().then_some(shown)
     });
@@ -106,9 +106,9 @@ fn memory_and_gpus_are_shared_out_and_never_more_than_there_are() {
 }
 
 #[test]
-fn what_a_short_program_took_is_recorded() {
-    let mut place = Workplace::new(&[]);
-    // They end before anybody looks. The second one takes more than the worker itself.
+fn the_usage_of_a_short_program_is_recorded() {
+    let mut place = TestWorker::new(&[]);
+    // The programs end before the worker measures. The second one uses more memory than the worker itself.
     for (script, least) in [("true", 1), ("head -c 310000000 /dev/zero | tail -c 300000000 > /dev/null", 300_000_000)] {
         let process = place.submit(&sh(script));
         assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
@@ -120,8 +120,8 @@ fn what_a_short_program_took_is_recorded() {
 }
 
 #[test]
-fn what_an_attempt_took_is_recorded() {
-    let mut place = Workplace::new(&[]);
+fn the_usage_of_an_attempt_is_recorded() {
+    let mut place = TestWorker::new(&[]);
     let code = "import time\ndata = bytearray(50 << 20)\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nopen('x', 'wb').write(data)\nopen('x', 'rb').read()\ntime.sleep(0.3)";
     let Some(code) = python(&place, code) else { return };
     let process = place.submit(&code);

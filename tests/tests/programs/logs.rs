@@ -1,4 +1,4 @@
-//! What activities write can be read from anywhere, while they run and afterwards.
+//! Outputs of activities can be read through any coordinator, while they run and afterwards.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use xavantes_tests::{Grid, program, until};
 
-use crate::kit::{Workplace, assert_tells, sh};
+use crate::kit::{TestWorker, assert_tells, sh};
 
 #[test]
-fn output_is_kept_for_each_attempt() {
-    let mut place = Workplace::new(&[]);
+fn output_is_stored_for_each_attempt() {
+    let mut place = TestWorker::new(&[]);
     let process = place.submit_with(
         "RETRIES=\"1\"",
         &sh("echo out $XAVANTES_ATTEMPT; echo err $XAVANTES_ATTEMPT >&2; exit $((2 - XAVANTES_ATTEMPT))"),
@@ -28,10 +28,10 @@ fn output_is_kept_for_each_attempt() {
     let none = logs(&["--attempt", "3"]);
     assert_eq!(none.code, 2, "{none:?}");
     assert_tells(&none.stderr, &["nothing is known of what attempt 3 of", "/work wrote"]);
-    // As the program wrote it, each where it belongs.
+    // As text, standard output and standard error are separate.
     let text = xavantes_tests::xavantes(&["logs", &path, "--coordinator", &place.address]);
     assert_eq!((text.code, &*text.stdout, &*text.stderr), (0, "out 2\n", "err 2\n"));
-    // It outlives the worker.
+    // The output survives a restart of the worker.
     place.grid.restart("a/w");
     let again = until("the worker is back", 60, || {
         let again = place.grid.cli(&place.address, &["logs", &path, "--stdout"]);
@@ -41,8 +41,8 @@ fn output_is_kept_for_each_attempt() {
 }
 
 #[test]
-fn who_follows_hears_of_the_next_attempt_too() {
-    let mut place = Workplace::new(&[]);
+fn following_continues_with_the_next_attempt() {
+    let mut place = TestWorker::new(&[]);
     let process = place.submit_with(
         "RETRIES=\"2\" RETRY_DELAY=\"1s\"",
         &sh("echo try $XAVANTES_ATTEMPT; [ $XAVANTES_ATTEMPT = 3 ] || exit 1"),
@@ -53,7 +53,7 @@ fn who_follows_hears_of_the_next_attempt_too() {
 
 #[test]
 fn output_is_followed_while_it_is_written() {
-    let mut place = Workplace::new(&[]);
+    let mut place = TestWorker::new(&[]);
     let gate = place.sign("gate");
     let process = place.submit(&sh(&format!(
         "echo one; while [ ! -e {} ]; do sleep 0.05; done; echo two >&2; echo three",
@@ -65,36 +65,36 @@ fn output_is_followed_while_it_is_written() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the program is there");
-    let mut stdout = follower.stdout.take().expect("it is a pipe");
+        .expect("the program exists");
+    let mut stdout = follower.stdout.take().expect("a pipe");
     let mut first = [0; 4];
-    stdout.read_exact(&mut first).expect("it is told at once");
+    stdout.read_exact(&mut first).expect("output arrives at once");
     assert_eq!(&first, b"one\n");
     std::fs::write(&gate, "").expect("tests can write here");
     let (mut rest, mut errors) = (String::new(), String::new());
-    stdout.read_to_string(&mut rest).expect("it is text");
-    follower.stderr.take().expect("it is a pipe").read_to_string(&mut errors).expect("it is text");
+    stdout.read_to_string(&mut rest).expect("text");
+    follower.stderr.take().expect("a pipe").read_to_string(&mut errors).expect("text");
     assert_eq!((&*rest, &*errors), ("three\n", "two\n"));
     assert!(follower.wait().expect("it has ended").success());
     assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
 }
 
 #[test]
-fn beginning_and_end_of_huge_output_are_kept() {
-    let mut place = Workplace::new(&["--log-mib", "1"]);
+fn the_beginning_and_the_end_of_huge_output_are_stored() {
+    let mut place = TestWorker::new(&["--log-mib", "1"]);
     let process = place.submit(&sh("echo first; seq 1 1000000; echo last"));
     assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
     let path = format!("{process}/work");
     let logs =
         |more: &[&str]| place.grid.cli(&place.address, &[&["logs", &path, "--stdout"], more].concat()).ok().json();
-    let whole = logs(&[])["stdout"].as_str().expect("it is text").to_owned();
+    let whole = logs(&[])["stdout"].as_str().expect("text").to_owned();
     assert!(whole.starts_with("first\n1\n2\n3\n") && whole.ends_with("\n1000000\nlast\n"));
     let left: usize = whole
         .split(" bytes are left out]")
         .next()
         .and_then(|it| it.rsplit('[').next()?.parse().ok())
-        .expect("it is told");
-    assert_eq!(left + (1 << 20), 6 + 6_888_896 + 5, "everything is counted");
+        .expect("an error is reported");
+    assert_eq!(left + (1 << 20), 6 + 6_888_896 + 5, "all bytes are counted");
     assert_eq!(logs(&["--tail", "2"])["stdout"], "1000000\nlast\n");
     let folder = place.grid.data("a/w").join("logs");
     let sizes =
@@ -103,16 +103,16 @@ fn beginning_and_end_of_huge_output_are_kept() {
 }
 
 #[test]
-fn what_lua_code_prints_is_kept_too() {
-    let mut place = Workplace::new(&[]);
+fn output_of_lua_code_is_stored() {
+    let mut place = TestWorker::new(&[]);
     let process = place.submit("<CODE LANGUAGE=\"lua\">print('a', 1) print('b')</CODE>");
     assert_eq!(place.grid.end(&place.address, &process)["state"], "completed");
     let logs = place.grid.cli(&place.address, &["logs", &format!("{process}/work")]).ok().json();
-    assert_tells(logs["stdout"].as_str().expect("it is text"), &["a", "1\n", "b\n"]);
+    assert_tells(logs["stdout"].as_str().expect("text"), &["a", "1\n", "b\n"]);
 }
 
 #[test]
-fn output_of_another_group_is_read_through_the_own_coordinator() {
+fn output_of_another_group_is_read_through_the_local_coordinator() {
     let mut grid = Grid::new();
     let north = grid.group("north", &[1], &[]);
     let south = grid.group("south", &[1], &["--adjacent", &north]);

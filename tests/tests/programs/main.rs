@@ -1,4 +1,4 @@
-//! Programs on workers, seen from outside: what they get, what they leave, what they may use, and how they misbehave.
+//! External programs on workers, seen from outside: parameters and results, limits, ends and misbehaviour.
 
 mod cgroups;
 mod containers;

@@ -1,12 +1,12 @@
-//! Programs that misbehave: each is told as what it is, and leaves nothing behind.
+//! Programs that misbehave: each gets a clear error and leaves nothing behind.
 
 use serde_json::json;
 
-use crate::kit::{Workplace, assert_tells, sh};
+use crate::kit::{TestWorker, assert_tells, sh};
 
 #[test]
-fn programs_that_misbehave_are_told_as_what_they_are() {
-    let mut place = Workplace::new(&[]);
+fn each_kind_of_misbehaviour_has_a_clear_error() {
+    let mut place = TestWorker::new(&[]);
     let failures: &[(&str, &[&str])] = &[
         ("kill -SEGV $$", &["the sh code was ended by signal 11 (SIGSEGV"]),
         ("kill -KILL $$", &["the sh code was ended by signal 9 (SIGKILL"]),
@@ -34,8 +34,8 @@ fn programs_that_misbehave_are_told_as_what_they_are() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
-    let mut place = Workplace::new(&[]);
+fn a_program_that_cannot_start_has_a_clear_error() {
+    let mut place = TestWorker::new(&[]);
     let command = |arguments: &[&str]| {
         let arguments: String = arguments.iter().map(|it| format!("<ARG>{it}</ARG>")).collect();
         format!("<CODE LANGUAGE=\"command\">{arguments}</CODE>")
@@ -58,8 +58,8 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn values_that_are_too_large_for_the_environment_are_in_the_file() {
-    let mut place = Workplace::new(&[]);
+fn values_that_are_too_large_for_the_environment_are_in_the_parameters_file() {
+    let mut place = TestWorker::new(&[]);
     let process = place.submit_with(
         "text=\"${string.rep('x', 3000000)}\"",
         &format!(
@@ -72,21 +72,21 @@ fn values_that_are_too_large_for_the_environment_are_in_the_file() {
 }
 
 #[test]
-fn a_program_that_writes_without_end_goes_on_until_it_is_stopped() {
-    let mut place = Workplace::new(&["--log-mib", "1"]);
+fn a_program_that_writes_without_end_runs_until_its_timeout() {
+    let mut place = TestWorker::new(&["--log-mib", "1"]);
     let before = place.descriptors();
     let process = place.submit_with("TIMEOUT=\"3s\"", &sh("yes"));
     let ended = place.grid.end(&place.address, &process);
     assert_eq!(ended["state"], "failed", "{ended}");
     assert!(place.grid.peak_mib("a/w") < 300, "{} MiB", place.grid.peak_mib("a/w"));
     place.assert_clean(before);
-    // Into a closed pipe of its own, as in `yes | head`.
+    // The same with a pipe that the program itself closes.
     assert_eq!(place.sh("yes | head -n 1")["state"], json!("completed"));
 }
 
 #[test]
-fn a_program_that_forks_and_exits_has_ended() {
-    let mut place = Workplace::new(&[]);
+fn a_program_has_ended_although_its_children_run() {
+    let mut place = TestWorker::new(&[]);
     let before = place.descriptors();
     let ended = place.sh("sleep 300 & sleep 300 & exit 0");
     assert_eq!(ended["state"], "completed", "{ended}");

@@ -1,15 +1,15 @@
-//! What programs get, and what becomes of what they leave.
+//! Parameters, environment and results of programs.
 
 use serde_json::json;
 use xavantes_tests::{Grid, until};
 
-use crate::kit::{Workplace, assert_tells, sh};
+use crate::kit::{TestWorker, assert_tells, sh};
 
 #[test]
-fn scripts_of_all_languages_that_are_there_run() {
-    let mut place = Workplace::new(&[]);
+fn scripts_run_in_all_installed_languages() {
+    let mut place = TestWorker::new(&[]);
     let worker = place.grid.nodes(&place.address).into_iter().find(|node| node["node"] == "w").expect("it is there");
-    let languages = worker["interpreters"].as_array().expect("they are announced").clone();
+    let languages = worker["interpreters"].as_array().expect("workers announce their interpreters").clone();
     let code = [
         ("sh", "printf %s \"$word\" | wc -c"),
         ("bash", "echo ${#word}"),
@@ -23,7 +23,7 @@ fn scripts_of_all_languages_that_are_there_run() {
     let mut seen = 0;
     for (language, code) in code {
         if !languages.contains(&json!(language)) {
-            eprintln!("skipped: there is no interpreter for {language} on this machine");
+            eprintln!("SKIPPED: this machine has no interpreter for {language}");
             continue;
         }
         seen += 1;
@@ -35,12 +35,12 @@ fn scripts_of_all_languages_that_are_there_run() {
         let ended = place.run(&types);
         assert_eq!(ended["results"]["length"], 7, "{language}: {ended}");
     }
-    assert!(seen >= 2, "sh and bash are everywhere");
+    assert!(seen >= 2, "every machine has sh and bash");
 }
 
 #[test]
 fn a_script_may_be_indented_like_the_document_around_it() {
-    let mut place = Workplace::new(&[]);
+    let mut place = TestWorker::new(&[]);
     let ended = place.run(
         "<OUT_PARAMETER TYPE=\"string\" NAME=\"text\" FROM=\"stdout\"/>
             <CODE LANGUAGE=\"bash\">
@@ -53,7 +53,7 @@ END
               fi
             </CODE>",
     );
-    // Some line has no indentation: then all is as it is written.
+    // One line has no indentation, so the script stays as it is written.
     assert_eq!(ended["results"]["text"], "              a\n                b\n", "{ended}");
     let ended = place.run(
         "<OUT_PARAMETER TYPE=\"string\" NAME=\"text\" FROM=\"stdout\"/>
@@ -68,7 +68,7 @@ END
 }
 
 #[test]
-fn nothing_that_programs_write_is_lost_however_fast_they_end() {
+fn no_output_is_lost_even_if_a_program_ends_fast() {
     const COUNT: usize = 200;
     let mut grid = Grid::new();
     let address = grid.group("a", &[8], &[]);
@@ -98,8 +98,8 @@ fn nothing_that_programs_write_is_lost_however_fast_they_end() {
 }
 
 #[test]
-fn parameters_come_by_environment_and_file_and_results_go_back() {
-    let mut place = Workplace::new(&[]);
+fn parameters_arrive_by_environment_and_file_and_results_return() {
+    let mut place = TestWorker::new(&[]);
     let types = format!(
         "<IN_PARAMETER TYPE=\"int\" NAME=\"n\" DEFAULT=\"41\"/>
         <IN_PARAMETER TYPE=\"list\" NAME=\"items\" DEFAULT='[1, \"two\"]'/>
@@ -135,9 +135,9 @@ END
 }
 
 #[test]
-fn the_environment_is_clean_but_for_what_is_declared_or_let_through() {
-    let mut place = Workplace::new(&["--pass-environment", "LICENCE,TZ"]);
-    // The node itself has more.
+fn the_environment_has_only_declared_and_passed_variables() {
+    let mut place = TestWorker::new(&["--pass-environment", "LICENCE,TZ"]);
+    // The node itself has more variables.
     let types = format!(
         "<OUT_PARAMETER TYPE=\"string\" NAME=\"names\" FROM=\"stdout-trimmed\"/>{}",
         sh("env | sed 's/=.*//' | sort | tr '\\n' ' '")
@@ -152,8 +152,8 @@ fn the_environment_is_clean_but_for_what_is_declared_or_let_through() {
 }
 
 #[test]
-fn standard_output_is_taken_as_it_is_trimmed_or_parsed() {
-    let mut place = Workplace::new(&[]);
+fn standard_output_becomes_a_result_as_is_trimmed_or_parsed() {
+    let mut place = TestWorker::new(&[]);
     let types = |ty: &str, from: &str, script: &str| {
         format!("<OUT_PARAMETER TYPE=\"{ty}\" NAME=\"x\" FROM=\"{from}\"/>{}", sh(script))
     };
@@ -178,8 +178,8 @@ fn standard_output_is_taken_as_it_is_trimmed_or_parsed() {
 }
 
 #[test]
-fn what_a_program_does_not_give_keeps_its_value_or_is_told() {
-    let mut place = Workplace::new(&[]);
+fn a_result_that_a_program_does_not_write_keeps_its_value_or_is_an_error() {
+    let mut place = TestWorker::new(&[]);
     let document = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="P"><OUT_PARAMETER TYPE="list" NAME="n"/><BODY>
         <ACTIVITY TYPE="Keep" NAME="keep" n="4"/><ACTIVITY TYPE="Change" NAME="change" n="4"/>
         <POST_CODE>n = {keep.n, change.n}</POST_CODE></BODY></PROCESS_TYPE>
@@ -199,8 +199,8 @@ fn what_a_program_does_not_give_keeps_its_value_or_is_told() {
 }
 
 #[test]
-fn exit_statuses_decide_about_success_and_retries() {
-    let mut place = Workplace::new(&[]);
+fn the_exit_status_decides_about_success_and_retries() {
+    let mut place = TestWorker::new(&[]);
     let count = place.sign("count");
     let script = |last: u32| {
         sh(&format!("echo x >> {0}; [ $(wc -l < {0}) -lt 3 ] && exit 75; exit {last}", count.display()))
@@ -214,11 +214,11 @@ fn exit_statuses_decide_about_success_and_retries() {
     let process = place.submit_with("RETRIES=\"10\"", &script(9));
     let ended = place.grid.end(&place.address, &process);
     assert_eq!((&ended["state"], &ended["activities"]["attempts"]), (&json!("failed"), &json!(3)), "{ended}");
-    assert_tells(ended["error"].as_str().expect("it is told"), &["the sh code failed", "exit status 9"]);
+    assert_tells(ended["error"].as_str().expect("an error is reported"), &["the sh code failed", "exit status 9"]);
 }
 
 #[test]
-fn work_waits_for_a_worker_that_has_its_interpreter_and_lets_other_work_pass() {
+fn an_activity_waits_for_its_interpreter_and_does_not_block_others() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[1], &[]);
     let document = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="P"><OUT_PARAMETER TYPE="string" NAME="said"/>
@@ -234,7 +234,7 @@ fn work_waits_for_a_worker_that_has_its_interpreter_and_lets_other_work_pass() {
     until("the other activity has ended", 60, || {
         (grid.status(&address, &process)["activities"]["completed"] == 1).then_some(())
     });
-    let shown = until("it is told why it waits", 60, || {
+    let shown = until("the reason for waiting is shown", 60, || {
         let shown = grid.cli(&address, &["show", &path]).json();
         shown["waits"].is_string().then_some(shown)
     });

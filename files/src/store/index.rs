@@ -1,68 +1,79 @@
-//! How much a store keeps, which object goes first when there is no room, and which must not go: what somebody uses at this
-//! moment, and what owners, processes, still need.
+//! The index of a store: sizes of objects and the order in which they are evicted. Objects that are held (in use at this
+//! moment) or pinned (needed by an owner, usually a process) are never evicted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use xavantes_model::digest::Digest;
 
-use crate::Error;
+use crate::error::Error;
+
+/// The objects that a store has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Total size of the objects.
+    pub bytes: u64,
+    /// Number of objects.
+    pub objects: usize,
+}
 
 #[derive(Debug, Clone)]
 struct Object {
     size: u64,
-    /// When it was last used, by the index's own clock.
+    /// Tick of the index's clock at the last use.
     used: u64,
-    /// How many use it at this moment.
+    /// Number of holds.
     holds: u32,
-    /// How many owners need it.
+    /// Number of owners that have pinned it.
     owners: u32,
 }
 
 impl Object {
-    fn may_go(&self) -> bool {
+    fn is_evictable(&self) -> bool {
         self.holds == 0 && self.owners == 0
     }
 }
 
-/// What a store has.
+/// The objects of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     limit: u64,
-    /// Bytes of all objects, and of those that are coming in.
+    /// Total size of all objects.
     total: u64,
-    coming: u64,
+    /// Bytes reserved for objects that are being received.
+    reserved: u64,
+    /// Number of uses so far.
     clock: u64,
     objects: HashMap<Digest, Object>,
-    /// Those that may go, the one that was not used for longest first.
+    /// Evictable objects by the tick of their last use.
     idle: BTreeMap<u64, Digest>,
     idle_bytes: u64,
     pins: BTreeMap<String, BTreeSet<Digest>>,
 }
 
 impl Index {
-    /// Of a store that may keep so many bytes.
+    /// The index of an empty store that keeps at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    /// The size of an object, if it is there.
+    /// The size of an object, if the store has it.
     pub fn size(&self, digest: &Digest) -> Option<u64> {
         self.objects.get(digest).map(|object| object.size)
     }
 
-    /// Bytes and number of all objects.
-    pub fn kept(&self) -> (u64, usize) {
-        (self.total, self.objects.len())
+    /// Size and number of all objects.
+    pub fn usage(&self) -> StoreUsage {
+        StoreUsage { bytes: self.total, objects: self.objects.len() }
     }
 
-    /// All objects, those that were used last first.
-    pub fn latest(&self, most: usize) -> Vec<Digest> {
+    /// At most `limit` objects, the most recently used first.
+    pub fn latest(&self, limit: usize) -> Vec<Digest> {
         let mut all: Vec<(u64, Digest)> = self.objects.iter().map(|(digest, object)| (object.used, *digest)).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
-        all.into_iter().take(most).map(|(_, digest)| digest).collect()
+        all.into_iter().take(limit).map(|(_, digest)| digest).collect()
     }
 
-    /// An object is there now. What it took of [`Index::reserve`] is given back by [`Index::unreserve`].
+    /// Adds an object. Does not end a reservation: see [`Index::unreserve`].
     pub fn add(&mut self, digest: Digest, size: u64) {
         if self.objects.contains_key(&digest) {
             return self.touch(&digest);
@@ -71,19 +82,19 @@ impl Index {
         self.total += size;
         self.clock += 1;
         self.objects.insert(digest, Object { size, used: self.clock, holds: 0, owners });
-        self.rest(&digest);
+        self.enter_idle(&digest);
     }
 
-    /// An object is not there any more.
+    /// Removes an object.
     pub fn remove(&mut self, digest: &Digest) {
-        self.stir(digest);
+        self.leave_idle(digest);
         if let Some(object) = self.objects.remove(digest) {
             self.total -= object.size;
         }
     }
 
-    /// Takes it out of those that may go.
-    fn stir(&mut self, digest: &Digest) {
+    /// Removes an object from the evictable ones.
+    fn leave_idle(&mut self, digest: &Digest) {
         if let Some(object) = self.objects.get(digest)
             && self.idle.remove(&object.used).is_some()
         {
@@ -91,10 +102,10 @@ impl Index {
         }
     }
 
-    /// Puts it among those that may go, if it may.
-    fn rest(&mut self, digest: &Digest) {
+    /// Adds an object to the evictable ones, if it is evictable.
+    fn enter_idle(&mut self, digest: &Digest) {
         if let Some(object) = self.objects.get(digest)
-            && object.may_go()
+            && object.is_evictable()
         {
             self.idle.insert(object.used, *digest);
             self.idle_bytes += object.size;
@@ -102,31 +113,31 @@ impl Index {
     }
 
     fn change(&mut self, digest: &Digest, change: impl FnOnce(&mut Object)) -> bool {
-        self.stir(digest);
+        self.leave_idle(digest);
         let Some(object) = self.objects.get_mut(digest) else { return false };
         change(object);
         self.clock += 1;
         object.used = self.clock;
-        self.rest(digest);
+        self.enter_idle(digest);
         true
     }
 
-    /// It was used.
+    /// Marks an object as used.
     pub fn touch(&mut self, digest: &Digest) {
         self.change(digest, |_| {});
     }
 
-    /// Somebody begins to use it; false if it is not there.
+    /// Holds an object. Returns false if the store does not have it.
     pub fn hold(&mut self, digest: &Digest) -> bool {
         self.change(digest, |object| object.holds += 1)
     }
 
-    /// Somebody does not use it any more.
-    pub fn let_go(&mut self, digest: &Digest) {
+    /// Ends a hold.
+    pub fn unhold(&mut self, digest: &Digest) {
         self.change(digest, |object| object.holds = object.holds.saturating_sub(1));
     }
 
-    /// An owner needs these, whether they are here yet or not; gives those that it did not need before.
+    /// Pins objects for an owner, whether the store has them or not. Returns those that the owner had not pinned before.
     pub fn pin(&mut self, owner: &str, digests: &[Digest]) -> Vec<Digest> {
         let mut new = Vec::new();
         for digest in digests {
@@ -142,7 +153,7 @@ impl Index {
         new
     }
 
-    /// An owner needs nothing any more, except for these.
+    /// Releases all pins of an owner, except for these objects.
     pub fn release(&mut self, owner: &str, except: &[Digest]) {
         let Some(mut pinned) = self.pins.remove(owner) else { return };
         let kept: BTreeSet<Digest> = except.iter().copied().filter(|digest| pinned.remove(digest)).collect();
@@ -154,37 +165,37 @@ impl Index {
         }
     }
 
-    /// Who needs something.
+    /// The owners that have pins.
     pub fn owners(&self) -> impl Iterator<Item = &str> {
         self.pins.keys().map(String::as_str)
     }
 
-    /// What an owner needs.
+    /// The objects that an owner has pinned.
     pub fn pinned(&self, owner: &str) -> impl Iterator<Item = &Digest> {
         self.pins.get(owner).into_iter().flatten()
     }
 
-    /// Makes room for so many bytes, which count from now on; gives what is to be removed for it. If that is not enough
-    /// nothing changes.
+    /// Reserves space. Returns the objects that the store must remove for it; they are no longer in the index. Changes nothing
+    /// if evicting all evictable objects would not be enough.
     pub fn reserve(&mut self, bytes: u64) -> Result<Vec<Digest>, Error> {
-        let used = self.total - self.idle_bytes + self.coming;
+        let used = self.total - self.idle_bytes + self.reserved;
         if used.saturating_add(bytes) > self.limit {
             return Err(Error::Full { wanted: bytes, limit: self.limit, used });
         }
-        let mut gone = Vec::new();
-        while self.total + self.coming + bytes > self.limit
+        let mut evicted = Vec::new();
+        while self.total + self.reserved + bytes > self.limit
             && let Some(digest) = self.idle.values().next().copied()
         {
             self.remove(&digest);
-            gone.push(digest);
+            evicted.push(digest);
         }
-        self.coming += bytes;
-        Ok(gone)
+        self.reserved += bytes;
+        Ok(evicted)
     }
 
-    /// What was reserved has come, or will not.
+    /// Ends a reservation, whether the object has arrived or not.
     pub fn unreserve(&mut self, bytes: u64) {
-        self.coming = self.coming.saturating_sub(bytes);
+        self.reserved = self.reserved.saturating_sub(bytes);
     }
 }
 
@@ -202,32 +213,36 @@ mod tests {
         index
     }
 
+    fn usage(index: &Index) -> (u64, usize) {
+        (index.usage().bytes, index.usage().objects)
+    }
+
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_object_is_evicted_first() {
         let mut index = index();
         index.touch(&digest(1));
         assert_eq!(index.reserve(1).unwrap(), []);
         assert_eq!(index.reserve(2).unwrap(), [digest(2)]);
         index.unreserve(3);
         assert_eq!(index.reserve(10).unwrap(), [digest(3), digest(1)]);
-        assert_eq!(index.kept(), (0, 0));
+        assert_eq!(usage(&index), (0, 0));
     }
 
     #[test]
-    fn what_is_in_use_or_needed_stays() {
+    fn held_and_pinned_objects_are_not_evicted() {
         let mut index = index();
         assert!(index.hold(&digest(1)) && index.hold(&digest(1)) && !index.hold(&digest(9)));
         assert_eq!(index.pin("p", &[digest(2), digest(9)]), [digest(2), digest(9)]);
         assert_eq!(index.pin("p", &[digest(2)]), []);
         assert!(matches!(index.reserve(5), Err(Error::Full { wanted: 5, limit: 10, used: 6 })));
-        assert_eq!(index.kept(), (9, 3));
+        assert_eq!(usage(&index), (9, 3));
         assert_eq!(index.reserve(4).unwrap(), [digest(3)]);
         index.unreserve(4);
-        // One that is needed before it comes stays, too.
+        // A pin from before the object arrived counts, too.
         index.add(digest(9), 1);
-        index.let_go(&digest(1));
+        index.unhold(&digest(1));
         assert!(index.reserve(5).is_err());
-        index.let_go(&digest(1));
+        index.unhold(&digest(1));
         assert_eq!(index.reserve(5).unwrap(), [digest(1)]);
         index.unreserve(5);
         index.release("p", &[digest(9)]);
@@ -240,13 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_object_counts_once() {
+    fn an_object_that_is_added_twice_counts_once() {
         let mut index = index();
         index.add(digest(1), 3);
-        assert_eq!(index.kept(), (9, 3));
+        assert_eq!(usage(&index), (9, 3));
         assert_eq!(index.latest(2), [digest(1), digest(3)]);
         index.remove(&digest(1));
         index.remove(&digest(1));
-        assert_eq!(index.kept(), (6, 2));
+        assert_eq!(usage(&index), (6, 2));
     }
 }
