@@ -95,7 +95,8 @@ fn describes(expected: &str, printed: &str) -> bool {
 #[test]
 fn the_commands_of_the_readme_do_what_it_says() {
     let page = blocks(include_str!("../../README.md"));
-    let of = |info: &str| page.iter().filter(|block| block.info == info).map(|block| &*block.content).collect::<Vec<_>>();
+    let of =
+        |info: &str| page.iter().filter(|block| block.info == info).map(|block| &*block.content).collect::<Vec<_>>();
     let (commands, shown) = (of("sh"), of("text"));
     let [first, tests, grid, ask, groups, span] = commands[..] else { panic!("{} blocks", commands.len()) };
     let folder = Folder::new();
@@ -143,7 +144,11 @@ fn the_steps_of_the_tutorial_print_what_it_shows() {
     for (step, text) in expected {
         let mut lines = printed[step].lines().skip(1);
         for wanted in text.lines().filter(|line| *line != "…") {
-            assert!(lines.any(|line| describes(wanted, line)), "step {step}: no {wanted:?} in order in\n{}", printed[step]);
+            assert!(
+                lines.any(|line| describes(wanted, line)),
+                "step {step}: no {wanted:?} in order in\n{}",
+                printed[step]
+            );
         }
     }
 }

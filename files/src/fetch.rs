@@ -12,7 +12,7 @@ use tonic::{Code, Status, Streaming};
 use tracing::debug;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{MAX_MESSAGE, v1};
+use xavantes_proto::{MAX_MESSAGE_BYTES, v1};
 
 use crate::chunk_writer::ChunkWriter;
 use crate::error::Error;
@@ -217,7 +217,7 @@ impl Fetcher {
     /// Transfers an object from one node, from where the last transfer stopped.
     async fn transfer_from(&self, candidate: &Candidate<'_>, digest: Digest) -> Result<(), TransferError> {
         let (address, peers) = (candidate.address, &self.0.peers);
-        let mut client = FilesClient::new(peers.channel(address).await?).max_decoding_message_size(MAX_MESSAGE);
+        let mut client = FilesClient::new(peers.channel(address).await?).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let offset = self.0.store.offset(&digest);
         let RelayedTo { holders, relays } = candidate.relay.unwrap_or_default();
         let addresses = |list: &[Arc<str>]| list.iter().map(|address| address.to_string()).collect();

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::{Content, FileRef};
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::error::Error;
 use crate::hash::{CHUNK_BYTES, digest_of};
@@ -118,7 +118,7 @@ impl Sender {
         let (mut furthest, mut tries) = (None, 0);
         loop {
             let request = v1::OffsetRequest { digest: object.digest.0.to_vec() };
-            let there = question(self.client.offset(request)).await?;
+            let there = call_with_timeout(self.client.offset(request)).await?;
             if furthest.is_none() {
                 self.sent.fetch_add(there.offset, Ordering::Relaxed);
             }

@@ -22,7 +22,7 @@ use reqwest::Url;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use xavantes_model::digest::Digest;
-use xavantes_model::path::{check_path, in_source};
+use xavantes_model::path::{check_path, parse_source_uri};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
@@ -169,7 +169,7 @@ impl Sources {
 
     /// Opens the source that a URI names.
     async fn resolve(&self, uri: &str) -> Result<SourcePath, Error> {
-        let (name, path) = in_source(uri).ok_or_else(|| Error::path(uri, "is not a path in a data source"))?;
+        let (name, path) = parse_source_uri(uri).ok_or_else(|| Error::path(uri, "is not a path in a data source"))?;
         check_path(path).map_err(|why| Error::path(uri, why))?;
         let location = self.location(name).await?;
         let wrong = |why: String| Error::Directory(format!("the data source {name:?} cannot be used: {why}"));

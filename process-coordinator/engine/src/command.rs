@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xavantes_model::definition::{Input as Captured, NodeId};
+use xavantes_model::definition::{NodeId, ScriptInput};
 use xavantes_model::value::Value;
 
 use crate::id::ElementId;
@@ -79,7 +79,7 @@ pub struct Delegation {
     /// The root's variables.
     pub variables: Vec<Value>,
     /// Values that the subtree reads from the scopes around it.
-    pub captured: Vec<(Captured, Value)>,
+    pub captured: Vec<(ScriptInput, Value)>,
     /// The number of calls of process types around the root.
     pub call_depth: u32,
 }

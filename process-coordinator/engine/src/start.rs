@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_model::definition::{Input as Captured, NodeId, Program};
+use xavantes_model::definition::{NodeId, Program, ScriptInput};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
@@ -35,7 +35,7 @@ pub struct Start {
     /// All variables of a delegated root, in order.
     pub variables: Option<Vec<Value>>,
     /// Values that a delegated root reads from the scopes around it.
-    pub captured: Vec<(Captured, Value)>,
+    pub captured: Vec<(ScriptInput, Value)>,
     /// The number of calls of process types around the root.
     pub call_depth: u32,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{Input, Kind, NodeId, Program};
+use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
@@ -22,7 +22,7 @@ impl EngineState {
         root_process: u32,
         root: NodeId,
         variables: &[Value],
-        captured: &[(Input, Value)],
+        captured: &[(ScriptInput, Value)],
         call_depth: u32,
     ) -> Result<(), ApplyError> {
         if self.root.is_some() {

@@ -1,6 +1,6 @@
 //! Scripts: the variables that code reads, and the effects of code.
 
-use xavantes_model::definition::{Input, Program, Script, Summary, Target, Variable};
+use xavantes_model::definition::{Program, Script, ScriptInput, ScriptTarget, Summary, Variable};
 use xavantes_model::script::{Argument, Code, Effects, Error, ErrorKind, Sandbox};
 use xavantes_model::value::Value;
 
@@ -43,16 +43,16 @@ impl Engine {
         &self,
         program: &'a Program,
         id: ElementId,
-        target: Target,
+        target: ScriptTarget,
     ) -> Option<(AssignmentTarget, &'a Variable)> {
         let process = self.state.instances.get(id)?.process as usize;
         match target {
-            Target::Variable { node, slot } => {
+            ScriptTarget::Variable { node, slot } => {
                 let owner = self.state.scope(id, node)?;
                 let variable = program.node(process, node).variables.get(slot as usize)?;
                 Some((AssignmentTarget::Variable { owner, slot }, variable))
             }
-            Target::Element { element, slot } => {
+            ScriptTarget::Element { element, slot } => {
                 let variable = program.signature(program.node(process, element)).get(slot as usize)?;
                 Some((AssignmentTarget::Parameter { owner: id, element, slot }, variable))
             }
@@ -60,11 +60,11 @@ impl Engine {
     }
 
     /// The name of an assignment's target, for messages.
-    fn target_name(&self, program: &Program, id: ElementId, target: Target) -> String {
+    fn target_name(&self, program: &Program, id: ElementId, target: ScriptTarget) -> String {
         let Some((_, variable)) = self.resolve(program, id, target) else { return String::new() };
         match target {
-            Target::Variable { .. } => variable.name.to_string(),
-            Target::Element { element, .. } => {
+            ScriptTarget::Variable { .. } => variable.name.to_string(),
+            ScriptTarget::Element { element, .. } => {
                 let process = self.state.instances.get(id).map_or(0, |instance| instance.process as usize);
                 format!("{}.{}", program.node(process, element).name, variable.name)
             }
@@ -109,7 +109,7 @@ impl Engine {
         sandbox: &mut Sandbox,
         id: ElementId,
         code: &Code,
-        inputs: &[Input],
+        inputs: &[ScriptInput],
         line: u32,
     ) -> Result<Vec<Value>, Box<Failure>> {
         let (values, effects) = self.evaluate(sandbox, id, code, inputs)?;
@@ -126,7 +126,7 @@ impl Engine {
         sandbox: &mut Sandbox,
         id: ElementId,
         code: &Code,
-        inputs: &[Input],
+        inputs: &[ScriptInput],
     ) -> Result<(Vec<Value>, Effects), Box<Failure>> {
         // The code needs the objects mutably while its arguments borrow the state. The sandbox undoes all changes of
         // the objects; `apply` makes them from the event.
@@ -139,8 +139,8 @@ impl Engine {
     }
 
     /// The value of an input that is a number of the summary of a controller; `Null` for every other input.
-    fn summary_number(&self, id: ElementId, input: Input) -> Value {
-        let Input::Summary(summary) = input else { return Value::Null };
+    fn summary_number(&self, id: ElementId, input: ScriptInput) -> Value {
+        let ScriptInput::Summary(summary) = input else { return Value::Null };
         let Some(instance) = self.state.instances.get(id) else { return Value::Null };
         let Some(join) = instance.body.join() else { return Value::Null };
         Value::Int(match summary {
@@ -157,9 +157,9 @@ impl Engine {
     }
 
     /// The argument for an input of code. `number` is its value if it is a number of a summary.
-    fn argument<'a>(&'a self, id: ElementId, input: Input, number: &'a Value) -> Argument<'a> {
+    fn argument<'a>(&'a self, id: ElementId, input: ScriptInput, number: &'a Value) -> Argument<'a> {
         static NOTHING: Value = Value::Null;
-        if let Input::Summary(summary) = input {
+        if let ScriptInput::Summary(summary) = input {
             let instance = self.state.instances.get(id);
             return match (summary, instance.and_then(|instance| Some((instance, instance.body.join()?)))) {
                 (Summary::Results, Some((instance, join))) => {
@@ -174,13 +174,13 @@ impl Engine {
     }
 
     /// The value that code in `id` reads from a variable, or from a parameter or result of an element.
-    pub(crate) fn read(&self, id: ElementId, input: Input) -> Option<&Value> {
+    pub(crate) fn read(&self, id: ElementId, input: ScriptInput) -> Option<&Value> {
         match input {
-            Input::Variable { node, slot } => match self.state.scope(id, node) {
+            ScriptInput::Variable { node, slot } => match self.state.scope(id, node) {
                 Some(owner) => self.state.instances.get(owner)?.variables.get(slot as usize),
                 None => self.state.captured.get(&input),
             },
-            Input::Element { scope, element, slot } => match self.state.scope(id, scope) {
+            ScriptInput::Element { scope, element, slot } => match self.state.scope(id, scope) {
                 Some(owner) => {
                     let owner = self.state.instances.get(owner)?;
                     let kept = owner.kept.get(&element).and_then(|values| values.get(slot as usize));
@@ -188,7 +188,7 @@ impl Engine {
                 }
                 None => self.state.captured.get(&input),
             },
-            Input::Summary(_) => None,
+            ScriptInput::Summary(_) => None,
         }
     }
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{Input, Node, NodeId, Program};
+use xavantes_model::definition::{Node, NodeId, Program, ScriptInput};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
@@ -39,7 +39,7 @@ pub struct EngineState {
     /// The root's variables at the start, for a new try of the whole process.
     pub(crate) initial: Vec<Value>,
     /// Values that a delegated root reads from the scopes around it.
-    pub(crate) captured: BTreeMap<Input, Value>,
+    pub(crate) captured: BTreeMap<ScriptInput, Value>,
     pub(crate) objects: Objects,
     /// How the process ended, with its results by name.
     pub(crate) ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
