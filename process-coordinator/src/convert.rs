@@ -1,4 +1,4 @@
-//! The engine's words to and from the wire.
+//! Conversions between the engine's types and those of the wire.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
     }
 }
 
-/// A failure of an attempt. A worker knows nothing of paths and causes; another coordinator does.
+/// A failure of an attempt. Workers leave path and cause empty; other coordinators fill them in.
 pub(crate) fn failure_from(wire: v1::Failure) -> Failure {
     let kind = match wire.kind() {
         v1::FailureKind::Exit => FailureKind::Exit,
@@ -75,29 +75,29 @@ pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
     }
 }
 
-/// The files and directories in a value from the wire.
+/// The files and directories that a value refers to.
 pub(crate) fn references(value: &v1::Value) -> Vec<&v1::FileReference> {
     use v1::value::Kind;
-    let (mut found, mut open) = (Vec::new(), vec![value]);
-    while let Some(value) = open.pop() {
+    let (mut found, mut pending) = (Vec::new(), vec![value]);
+    while let Some(value) = pending.pop() {
         match &value.kind {
             Some(Kind::File(file)) => found.push(file),
-            Some(Kind::List(list)) => open.extend(&list.items),
-            Some(Kind::Map(map)) => open.extend(map.entries.values()),
+            Some(Kind::List(list)) => pending.extend(&list.items),
+            Some(Kind::Map(map)) => pending.extend(map.entries.values()),
             _ => {}
         }
     }
     found
 }
 
-/// Those that the grid keeps.
-pub(crate) fn made(value: &v1::Value) -> Vec<Digest> {
+/// Digests of the files and directories in a value whose content the grid stores.
+pub(crate) fn stored_digests(value: &v1::Value) -> Vec<Digest> {
     let contents = references(value).into_iter().filter_map(|file| file.content.as_ref());
     contents.filter_map(|content| Digest::from_bytes(&content.digest)).collect()
 }
 
-/// A process has ended with these results: files that are not among them may go.
-pub(crate) fn release<'a>(process: &str, results: impl Iterator<Item = &'a v1::Value>) -> v1::Release {
+/// What nodes may release when a process has ended: all files pinned for it except for these results.
+pub(crate) fn release_except<'a>(process: &str, results: impl Iterator<Item = &'a v1::Value>) -> v1::Release {
     let mut release = v1::Release { process: process.to_owned(), ..v1::Release::default() };
     for file in results.flat_map(references) {
         let list = if file.directory { &mut release.directories } else { &mut release.files };
@@ -106,11 +106,11 @@ pub(crate) fn release<'a>(process: &str, results: impl Iterator<Item = &'a v1::V
     release
 }
 
-/// Names nodes that have files of a value from the wire, before those that had them when it was made.
+/// Puts the current holders of a value's files in front of those that the references name.
 pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<String>>) {
     use v1::value::Kind;
-    let mut open = vec![value];
-    while let Some(value) = open.pop() {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
         match &mut value.kind {
             Some(Kind::File(v1::FileReference { content: Some(content), .. })) => {
                 let known = Digest::from_bytes(&content.digest).and_then(|digest| holders.get(&digest));
@@ -119,16 +119,16 @@ pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<S
                 now.truncate(MOST_HOLDERS);
                 content.holders = now;
             }
-            Some(Kind::List(list)) => open.extend(&mut list.items),
-            Some(Kind::Map(map)) => open.extend(map.entries.values_mut()),
+            Some(Kind::List(list)) => pending.extend(&mut list.items),
+            Some(Kind::Map(map)) => pending.extend(map.entries.values_mut()),
             _ => {}
         }
     }
 }
 
 pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
-    let id = call.id.ok_or(Unfit("a call from nobody"))?;
-    let object: SharedRef = call.object.ok_or(Unfit("a call of nothing"))?.try_into()?;
+    let id = call.id.ok_or(Unfit("a call names no attempt"))?;
+    let object: SharedRef = call.object.ok_or(Unfit("a call names no shared object"))?.try_into()?;
     let method = Method::find(object.kind, &call.method).ok_or(Unfit("a shared object has no such method"))?;
     Ok(SharedCall {
         element: element_from(id.element),
@@ -142,7 +142,7 @@ pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
     })
 }
 
-/// A subtree for another coordinator.
+/// The subtree of a delegation, for another coordinator.
 pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     let captured = delegation.captured.iter().filter_map(|(input, captured)| {
         let (scope, element, slot) = match input {
@@ -161,7 +161,7 @@ pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     }
 }
 
-/// A subtree from another coordinator, if it fits the program.
+/// The start of a subtree that another coordinator sent, if it fits the program.
 pub fn start_from(
     program: &Program,
     id: Arc<str>,

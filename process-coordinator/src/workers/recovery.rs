@@ -11,16 +11,16 @@ use super::pool::{Effect, LOST_AFTER, Order, Peer, Pool, STOOD_STILL, Told, Unse
 use super::worker::{Ask, Lease, Out};
 use crate::attempt::AttemptKey;
 use crate::data::locations::Holdings;
-use crate::process::driver::Recovered;
-use crate::process::journal::Placement;
+use crate::handover::Placement;
+use crate::handover::RecoveredAttempt;
 
 impl Pool {
     /// A process that was kept goes on, and these attempts of it were out.
-    pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<Recovered>, now: Duration) {
+    pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<RecoveredAttempt>, now: Duration) {
         self.began(process.clone(), epoch);
         self.recovered.insert(process.clone());
         let mut unsettled = BTreeMap::new();
-        for Recovered { task, place, stop, paused } in attempts {
+        for RecoveredAttempt { task, place, stop, paused } in attempts {
             let out = Out { stop, paused, ..Out::new(task) };
             match place {
                 _ if out.task.job.subtree.is_none() => drop(unsettled.insert(out.task.key.clone(), out)),
