@@ -26,7 +26,7 @@ impl EndedView<'_> {
         let mut element = self.draw(&homes, place, path, depth, max_children);
         if place.site.is_none() {
             element.remarks = self.history.to_wire().remarks;
-            element.took = self.history.usage(self.program);
+            element.usage = self.history.usage(self.program);
         }
         Ok(element)
     }

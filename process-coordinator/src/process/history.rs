@@ -40,10 +40,10 @@ impl ProcessHistory {
     }
 
     /// Resource usage of external programs, with the names of their activity types.
-    pub fn usage(&self, program: &Program) -> Vec<v1::Took> {
+    pub fn usage(&self, program: &Program) -> Vec<v1::UsageTotals> {
         let named = |(activity, usage): (&u32, &UsageTotals)| {
             let r#type = program.activities.get(*activity as usize)?.name.to_string();
-            Some(v1::Took { r#type, ..usage.to_wire(*activity) })
+            Some(v1::UsageTotals { r#type, ..usage.to_wire(*activity) })
         };
         self.usage.iter().filter_map(named).collect()
     }
@@ -82,8 +82,8 @@ impl ProcessHistory {
         let steered = self.steered.iter().map(|it| remark(it.at, &it.path, What::Steered(it.what.clone())));
         let mut remarks: Vec<v1::Remark> = failures.chain(steered).collect();
         remarks.sort_by_key(|remark| remark.at_ms);
-        let took = self.usage.iter().map(|(activity, usage)| usage.to_wire(*activity)).collect();
-        v1::History { tallies: self.tallies.iter().map(tally).collect(), remarks, took }
+        let usage = self.usage.iter().map(|(activity, usage)| usage.to_wire(*activity)).collect();
+        v1::History { tallies: self.tallies.iter().map(tally).collect(), remarks, usage }
     }
 
     /// The history in a message.
@@ -102,7 +102,7 @@ impl ProcessHistory {
             };
             history.tallies.entry((it.process, it.node)).or_default().add(&tally);
         }
-        wire.took.iter().for_each(|usage| history.add_usage(usage.activity, &UsageTotals::from_wire(usage)));
+        wire.usage.iter().for_each(|usage| history.add_usage(usage.activity, &UsageTotals::from_wire(usage)));
         for v1::Remark { at_ms, path, what } in wire.remarks {
             match what {
                 Some(v1::remark::What::Failed(why)) => history.failures.push((Time(at_ms), failure_from(why))),

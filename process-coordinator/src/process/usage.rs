@@ -49,8 +49,8 @@ impl UsageTotals {
     }
 
     /// The totals of an activity type, without its name.
-    pub(crate) fn to_wire(&self, activity: u32) -> v1::Took {
-        v1::Took {
+    pub(crate) fn to_wire(&self, activity: u32) -> v1::UsageTotals {
+        v1::UsageTotals {
             activity,
             r#type: String::new(),
             attempts: self.attempts,
@@ -65,7 +65,7 @@ impl UsageTotals {
     }
 
     /// The totals that a message reports.
-    pub(crate) fn from_wire(wire: &v1::Took) -> Self {
+    pub(crate) fn from_wire(wire: &v1::UsageTotals) -> Self {
         Self {
             attempts: wire.attempts,
             wall_ms: wire.wall_ms,

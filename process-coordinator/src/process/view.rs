@@ -42,7 +42,7 @@ impl Runner {
         let ended = || Rejection::NoSuchElement(format!("{path} has ended or not begun").into());
         let mut element = self.element(engine.find(path)?.ok_or_else(ended)?, depth);
         if *path == **engine.id() {
-            element.took = self.driver.history(0).usage(engine.program());
+            element.usage = self.driver.history(0).usage(engine.program());
         }
         Ok(element)
     }

@@ -58,8 +58,8 @@ pub(super) async fn moved(coordinator: &Coordinator, request: v1::MovedRequest) 
     let key = AttemptKey::from(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
     let place = Placement { node, address, epoch };
     let outcome = coordinator.on_moved(key, place).await.map_err(|error| repository_status(&error))?;
-    let (unwanted, settled) = (outcome == MoveOutcome::Unwanted, outcome == MoveOutcome::Recorded);
-    Ok(v1::MovedResponse { unwanted, settled })
+    let (unwanted, recorded) = (outcome == MoveOutcome::Unwanted, outcome == MoveOutcome::Recorded);
+    Ok(v1::MovedResponse { unwanted, recorded })
 }
 
 /// The stream of one coordinator.

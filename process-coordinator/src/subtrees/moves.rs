@@ -74,7 +74,7 @@ impl Coordinator {
                 if let Ok(channel) = connect(&address).await
                     && let Ok(moved) = question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
                 {
-                    recorded = moved.settled;
+                    recorded = moved.recorded;
                     if moved.unwanted {
                         let Some(coordinator) = coordinator.upgrade() else { return };
                         return coordinator.stop_unwanted(&parent).await;
