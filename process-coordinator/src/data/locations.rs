@@ -35,11 +35,11 @@ pub fn needs(value: &Value) -> Vec<Need> {
     found
 }
 
-/// The objects that one worker holds.
+/// The replicas of one worker: the objects that it holds.
 #[derive(Debug, Default)]
-pub struct Holdings(HashSet<Digest>);
+pub struct Replicas(HashSet<Digest>);
 
-impl Holdings {
+impl Replicas {
     /// The worker holds these objects, too.
     pub fn add(&mut self, digests: impl IntoIterator<Item = Digest>) {
         for digest in digests {
@@ -79,11 +79,11 @@ mod tests {
             holders: holders.iter().map(|holder| Arc::from(*holder)).collect(),
         };
         let needs = [need(1, 10, &[]), need(2, 100, &["b:1"]), need(3, 1000, &["a:1"])];
-        let mut holdings = Holdings::default();
-        assert_eq!(holdings.bytes("c:1", &needs), 0);
-        assert_eq!(holdings.bytes("a:1", &needs), 1000);
-        holdings.add([Digest([1; 32]), Digest([3; 32])]);
-        assert_eq!((holdings.bytes("a:1", &needs), holdings.bytes("b:1", &needs)), (1010, 1110));
-        assert!(holdings.has(&Digest([1; 32])) && !holdings.has(&Digest([2; 32])));
+        let mut replicas = Replicas::default();
+        assert_eq!(replicas.bytes("c:1", &needs), 0);
+        assert_eq!(replicas.bytes("a:1", &needs), 1000);
+        replicas.add([Digest([1; 32]), Digest([3; 32])]);
+        assert_eq!((replicas.bytes("a:1", &needs), replicas.bytes("b:1", &needs)), (1010, 1110));
+        assert!(replicas.has(&Digest([1; 32])) && !replicas.has(&Digest([2; 32])));
     }
 }

@@ -22,7 +22,7 @@ use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
 use super::placement::{holdings, next, relays};
 use super::worker::{Ask, Lease, Out, Pace, SLOW, Used, Worker};
 use crate::attempt::{AttemptKey, Needs, Task};
-use crate::data::locations::Holdings;
+use crate::data::locations::Replicas;
 use crate::handover::Placement;
 
 /// What the pool calls another coordinator.
@@ -344,7 +344,7 @@ impl Pool {
                 memory: 0,
                 gpus: 0,
                 tags: HashSet::new(),
-                holdings: Holdings::default(),
+                holdings: Replicas::default(),
                 interpreters: HashSet::new(),
                 containers: false,
                 has: BTreeMap::new(),

@@ -10,7 +10,7 @@ use xavantes_proto::v1;
 use super::pool::{Effect, LOST_AFTER, Order, Peer, Pool, STOOD_STILL, Told, Unsettled};
 use super::worker::{Ask, Lease, Out};
 use crate::attempt::AttemptKey;
-use crate::data::locations::Holdings;
+use crate::data::locations::Replicas;
 use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
 
@@ -90,7 +90,7 @@ impl Pool {
         worker.memory = hello.memory;
         worker.gpus = hello.gpus;
         worker.tags = hello.tags.into_iter().collect();
-        worker.holdings = Holdings::default();
+        worker.holdings = Replicas::default();
         worker.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
         worker.interpreters = hello.interpreters.into_iter().collect();
         worker.containers = hello.containers;
