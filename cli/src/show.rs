@@ -313,7 +313,7 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
     for record in &element.records {
         add("attempt", &record_text(record));
     }
-    for took in &element.took {
+    for took in &element.usage {
         add("took", &took_text(took));
     }
     for remark in &element.remarks {
@@ -357,7 +357,7 @@ fn mib(bytes: u64) -> f64 {
 }
 
 /// What the programs of an activity type took, in one line.
-fn took_text(took: &v1::Took) -> String {
+fn took_text(took: &v1::UsageTotals) -> String {
     format!(
         "{}: {} attempts, {:.2} s, the longest {:.2} s, {:.2} s on processors, at most {:.1} MiB of memory, {:.1} MiB \
          read, {:.1} MiB written",
@@ -372,7 +372,7 @@ fn took_text(took: &v1::Took) -> String {
     )
 }
 
-fn took_json(took: &v1::Took) -> Json {
+fn took_json(took: &v1::UsageTotals) -> Json {
     json!({
         "type": took.r#type, "attempts": took.attempts, "wall_ms": took.wall_ms, "longest_ms": took.longest_ms,
         "user_ms": took.user_ms, "system_ms": took.system_ms, "peak_memory": took.peak_memory,
@@ -451,7 +451,7 @@ pub(crate) fn element_json(element: &v1::Element) -> Json {
         add(key, (count > 0).then(|| json!(count)));
     }
     add("counted_at", text(&element.counted_at));
-    let took: Vec<Json> = element.took.iter().map(took_json).collect();
+    let took: Vec<Json> = element.usage.iter().map(took_json).collect();
     add("took", (!took.is_empty()).then(|| json!(took)));
     let remarks: Vec<Json> = element.remarks.iter().map(remark_json).collect();
     add("events", (!remarks.is_empty()).then(|| json!(remarks)));

@@ -1,14 +1,14 @@
-//! The engine's words to and from the wire.
+//! Conversions between the engine's types and those of the wire.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, Root, SharedCall, Start};
-use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
+use xavantes_model::definition::{Input, Kind, NodeId, Program};
 use xavantes_model::digest::Digest;
 use xavantes_model::shared::Method;
-use xavantes_model::value::{MAX_HOLDERS, SharedRef};
-use xavantes_proto::{InvalidMessage, v1, value, value_from};
+use xavantes_model::value::{MOST_HOLDERS, SharedRef};
+use xavantes_proto::{Unfit, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
     ElementId { index: bits as u32, generation: (bits >> 32) as u32 }
@@ -38,7 +38,7 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
     }
 }
 
-/// A failure of an attempt. A worker knows nothing of paths and causes; another coordinator does.
+/// A failure of an attempt. Workers leave path and cause empty; other coordinators fill them in.
 pub(crate) fn failure_from(wire: v1::Failure) -> Failure {
     let kind = match wire.kind() {
         v1::FailureKind::Exit => FailureKind::Exit,
@@ -75,29 +75,29 @@ pub(crate) fn answer_from(outcome: v1::answer::Outcome) -> Answer {
     }
 }
 
-/// The files and directories in a value from the wire.
+/// The files and directories that a value refers to.
 pub(crate) fn references(value: &v1::Value) -> Vec<&v1::FileReference> {
     use v1::value::Kind;
-    let (mut found, mut open) = (Vec::new(), vec![value]);
-    while let Some(value) = open.pop() {
+    let (mut found, mut pending) = (Vec::new(), vec![value]);
+    while let Some(value) = pending.pop() {
         match &value.kind {
             Some(Kind::File(file)) => found.push(file),
-            Some(Kind::List(list)) => open.extend(&list.items),
-            Some(Kind::Map(map)) => open.extend(map.entries.values()),
+            Some(Kind::List(list)) => pending.extend(&list.items),
+            Some(Kind::Map(map)) => pending.extend(map.entries.values()),
             _ => {}
         }
     }
     found
 }
 
-/// Those that the grid keeps.
-pub(crate) fn made(value: &v1::Value) -> Vec<Digest> {
+/// Digests of the files and directories in a value whose content the grid stores.
+pub(crate) fn stored_digests(value: &v1::Value) -> Vec<Digest> {
     let contents = references(value).into_iter().filter_map(|file| file.content.as_ref());
     contents.filter_map(|content| Digest::from_bytes(&content.digest)).collect()
 }
 
-/// A process has ended with these results: files that are not among them may go.
-pub(crate) fn release<'a>(process: &str, results: impl Iterator<Item = &'a v1::Value>) -> v1::Release {
+/// What nodes may release when a process has ended: all files pinned for it except for these results.
+pub(crate) fn release_except<'a>(process: &str, results: impl Iterator<Item = &'a v1::Value>) -> v1::Release {
     let mut release = v1::Release { process: process.to_owned(), ..v1::Release::default() };
     for file in results.flat_map(references) {
         let list = if file.directory { &mut release.directories } else { &mut release.files };
@@ -106,30 +106,30 @@ pub(crate) fn release<'a>(process: &str, results: impl Iterator<Item = &'a v1::V
     release
 }
 
-/// Names nodes that have files of a value from the wire, before those that had them when it was made.
+/// Puts the current holders of a value's files in front of those that the references name.
 pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<String>>) {
     use v1::value::Kind;
-    let mut open = vec![value];
-    while let Some(value) = open.pop() {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
         match &mut value.kind {
             Some(Kind::File(v1::FileReference { content: Some(content), .. })) => {
                 let known = Digest::from_bytes(&content.digest).and_then(|digest| holders.get(&digest));
                 let mut now = known.cloned().unwrap_or_default();
                 now.extend(content.holders.iter().filter(|before| !now.contains(before)).cloned().collect::<Vec<_>>());
-                now.truncate(MAX_HOLDERS);
+                now.truncate(MOST_HOLDERS);
                 content.holders = now;
             }
-            Some(Kind::List(list)) => open.extend(&mut list.items),
-            Some(Kind::Map(map)) => open.extend(map.entries.values_mut()),
+            Some(Kind::List(list)) => pending.extend(&mut list.items),
+            Some(Kind::Map(map)) => pending.extend(map.entries.values_mut()),
             _ => {}
         }
     }
 }
 
-pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, InvalidMessage> {
-    let id = call.id.ok_or(InvalidMessage("a call from nobody"))?;
-    let object: SharedRef = call.object.ok_or(InvalidMessage("a call of nothing"))?.try_into()?;
-    let method = Method::find(object.kind, &call.method).ok_or(InvalidMessage("a shared object has no such method"))?;
+pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
+    let id = call.id.ok_or(Unfit("a call names no attempt"))?;
+    let object: SharedRef = call.object.ok_or(Unfit("a call names no shared object"))?.try_into()?;
+    let method = Method::find(object.kind, &call.method).ok_or(Unfit("a shared object has no such method"))?;
     Ok(SharedCall {
         element: element_from(id.element),
         attempt: id.attempt,
@@ -142,13 +142,13 @@ pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, InvalidMessa
     })
 }
 
-/// A subtree for another coordinator.
+/// The subtree of a delegation, for another coordinator.
 pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     let captured = delegation.captured.iter().filter_map(|(input, captured)| {
         let (scope, element, slot) = match input {
-            ScriptInput::Variable { node, slot } => (node.0, None, *slot),
-            ScriptInput::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
-            ScriptInput::Summary(_) => return None,
+            Input::Variable { node, slot } => (node.0, None, *slot),
+            Input::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
+            Input::Summary(_) => return None,
         };
         Some(v1::Captured { scope, element, slot, value: Some(value(captured)) })
     });
@@ -161,24 +161,24 @@ pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     }
 }
 
-/// A subtree from another coordinator, if it fits the program.
+/// The start of a subtree that another coordinator sent, if it fits the program.
 pub fn start_from(
     program: &Program,
     id: Arc<str>,
     variables: Vec<v1::Value>,
     subtree: v1::Subtree,
-) -> Result<Start, InvalidMessage> {
-    let process = program.processes.get(subtree.process as usize).ok_or(InvalidMessage("no such process type"))?;
+) -> Result<Start, Unfit> {
+    let process = program.processes.get(subtree.process as usize).ok_or(Unfit("no such process type"))?;
     let node = NodeId(subtree.node);
-    let root = process.nodes.get(node.index()).ok_or(InvalidMessage("no such node"))?;
+    let root = process.nodes.get(node.index()).ok_or(Unfit("no such node"))?;
     if matches!(root.kind, Kind::Activity { .. } | Kind::Process { .. }) || variables.len() > root.variables.len() {
-        return Err(InvalidMessage("this is not the root of a subtree"));
+        return Err(Unfit("this is not the root of a subtree"));
     }
     let captured = subtree.captured.into_iter().map(|captured| {
         let scope = NodeId(captured.scope);
         let input = match captured.element {
-            None => ScriptInput::Variable { node: scope, slot: captured.slot },
-            Some(element) => ScriptInput::Element { scope, element: NodeId(element), slot: captured.slot },
+            None => Input::Variable { node: scope, slot: captured.slot },
+            Some(element) => Input::Element { scope, element: NodeId(element), slot: captured.slot },
         };
         Ok((input, value_from(captured.value.unwrap_or_default())?))
     });
@@ -187,7 +187,7 @@ pub fn start_from(
         root: Root { process: subtree.process as usize, node },
         parameters: Vec::new(),
         variables: Some(variables.into_iter().map(value_from).collect::<Result<_, _>>()?),
-        captured: captured.collect::<Result<_, InvalidMessage>>()?,
+        captured: captured.collect::<Result<_, Unfit>>()?,
         call_depth: subtree.call_depth,
     })
 }

@@ -1,8 +1,9 @@
-//! Programs: documents that were submitted, loaded once, kept as long as a process is of them.
+//! Programs: the documents that users submitted, loaded once and stored as long as the repository has a process of them.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tonic::Status;
 use tracing::warn;
 use xavantes_model::definition::Program;
@@ -11,65 +12,68 @@ use xavantes_model::load::load;
 use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
-/// Documents of this kind are programs.
+/// Kind of the repository's documents that are programs.
 const KIND: &str = "program";
 
-/// A program, loaded, and as it goes to workers.
-pub(crate) type Loaded = (Arc<Program>, Arc<v1::Program>);
+/// Upper bound on the problems that one rejected submission reports.
+const MAX_PROBLEMS: usize = 20;
+
+/// A program.
+#[derive(Clone)]
+pub(crate) struct LoadedProgram {
+    /// Checked and resolved, for the engine.
+    pub program: Arc<Program>,
+    /// The documents, as workers get them.
+    pub wire: Arc<v1::Program>,
+}
 
 #[derive(Default)]
-struct Shelf {
-    /// By digest.
-    programs: HashMap<String, Loaded>,
-    /// Digests in the order in which they came.
+struct LoadedPrograms {
+    by_digest: HashMap<String, LoadedProgram>,
+    /// Digests in the order in which the programs arrived.
     order: Vec<String>,
-    /// Those that the repository has.
-    kept: HashSet<String>,
+    /// Digests of the programs that the repository has.
+    stored: HashSet<String>,
 }
 
 /// All programs of a coordinator.
 pub(crate) struct Programs {
     repository: Store,
-    shelf: Mutex<Shelf>,
+    loaded: Mutex<LoadedPrograms>,
 }
 
 impl Programs {
-    /// Those that were kept.
+    /// Loads the programs of the repository.
     pub async fn open(repository: Store) -> Result<Self, Error> {
-        let mut shelf = Shelf::default();
+        let mut loaded = LoadedPrograms::default();
         for (digest, bytes) in repository.documents(KIND).await? {
             let program = v1::Program::decode(&*bytes).ok().filter(|program| program.digest == digest);
             match program.map(|program| load_documents(program.documents)) {
-                Some(Ok(loaded)) => shelf.add(loaded),
-                _ => warn!(digest, "a program that was kept is not valid any more"),
+                Some(Ok(program)) => loaded.add(program),
+                _ => warn!(digest, "stored program is not valid in this version"),
             }
-            shelf.kept.insert(digest);
+            loaded.stored.insert(digest);
         }
-        Ok(Self { repository, shelf: Mutex::new(shelf) })
+        Ok(Self { repository, loaded: Mutex::new(loaded) })
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // Every change of it is one statement, so a poisoned lock is as good as another.
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Loads documents, or finds that it has.
-    #[allow(clippy::result_large_err)] // A status is what gRPC answers with.
-    pub fn add(&self, documents: Vec<v1::Document>) -> Result<Loaded, Status> {
+    /// Loads documents, unless they are loaded already.
+    #[allow(clippy::result_large_err)] // gRPC answers with a status.
+    pub fn add(&self, documents: Vec<v1::Document>) -> Result<LoadedProgram, Status> {
         if let Some(known) = self.find(&digest_of(&documents)) {
             return Ok(known);
         }
         let loaded = load_documents(documents)?;
-        self.shelf().add(loaded.clone());
+        self.loaded.lock().add(loaded.clone());
         Ok(loaded)
     }
 
-    pub fn find(&self, digest: &str) -> Option<Loaded> {
-        self.shelf().programs.get(digest).cloned()
+    pub fn find(&self, digest: &str) -> Option<LoadedProgram> {
+        self.loaded.lock().by_digest.get(digest).cloned()
     }
 
-    /// One that another coordinator may have kept.
-    pub async fn fetch(&self, digest: &str) -> Result<Option<Loaded>, Error> {
+    /// A program that another coordinator of the same repository may have stored.
+    pub async fn fetch(&self, digest: &str) -> Result<Option<LoadedProgram>, Error> {
         if let Some(known) = self.find(digest) {
             return Ok(Some(known));
         }
@@ -78,44 +82,45 @@ impl Programs {
                 && let Ok(program) = v1::Program::decode(&*bytes)
                 && let Ok(loaded) = load_documents(program.documents)
             {
-                self.shelf().kept.insert(key);
-                self.shelf().add(loaded);
+                self.loaded.lock().stored.insert(key);
+                self.loaded.lock().add(loaded);
             }
         }
         Ok(self.find(digest))
     }
 
-    /// Makes sure that a program is kept, before a process of it is.
-    pub async fn keep(&self, program: &v1::Program) -> Result<(), Error> {
-        if self.shelf().kept.contains(&program.digest) {
+    /// Makes sure that the repository has a program before it gets a process of that program.
+    pub async fn store(&self, program: &v1::Program) -> Result<(), Error> {
+        if self.loaded.lock().stored.contains(&program.digest) {
             return Ok(());
         }
         self.repository.put(KIND, &program.digest, program.encode_to_vec().into()).await?;
-        self.shelf().kept.insert(program.digest.clone());
+        self.loaded.lock().stored.insert(program.digest.clone());
         Ok(())
     }
 
-    /// All, with their digests.
+    /// All programs, with their digests.
     pub fn all(&self) -> Vec<(String, Arc<Program>)> {
-        self.shelf().programs.iter().map(|(digest, (program, _))| (digest.clone(), program.clone())).collect()
+        let loaded = self.loaded.lock();
+        loaded.by_digest.iter().map(|(digest, it)| (digest.clone(), it.program.clone())).collect()
     }
 
-    /// The latest that defines a type.
+    /// The latest program that defines a type.
     pub fn defining(&self, name: &str) -> Option<Arc<v1::Program>> {
         let defines = |program: &Program| {
             program.processes.iter().any(|it| *it.name == *name)
                 || program.activities.iter().any(|it| *it.name == *name)
         };
-        let shelf = self.shelf();
-        let mut latest = shelf.order.iter().rev().filter_map(|digest| shelf.programs.get(digest));
-        latest.find(|(program, _)| defines(program)).map(|(_, wire)| wire.clone())
+        let loaded = self.loaded.lock();
+        let mut latest = loaded.order.iter().rev().filter_map(|digest| loaded.by_digest.get(digest));
+        latest.find(|it| defines(&it.program)).map(|it| it.wire.clone())
     }
 }
 
-impl Shelf {
-    fn add(&mut self, loaded: Loaded) {
-        let digest = loaded.1.digest.clone();
-        if self.programs.insert(digest.clone(), loaded).is_none() {
+impl LoadedPrograms {
+    fn add(&mut self, loaded: LoadedProgram) {
+        let digest = loaded.wire.digest.clone();
+        if self.by_digest.insert(digest.clone(), loaded).is_none() {
             self.order.push(digest);
         }
     }
@@ -132,12 +137,12 @@ fn digest_of(documents: &[v1::Document]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-#[allow(clippy::result_large_err)] // A status is what gRPC answers with.
-fn load_documents(documents: Vec<v1::Document>) -> Result<Loaded, Status> {
+#[allow(clippy::result_large_err)] // gRPC answers with a status.
+fn load_documents(documents: Vec<v1::Document>) -> Result<LoadedProgram, Status> {
     let sources: Vec<Source> =
         documents.iter().map(|document| Source::new(document.name.as_str(), document.text.as_str())).collect();
     let program = load(&sources).map_err(|problems| {
-        let first = problems.iter().take(20).map(|problem| {
+        let first = problems.iter().take(MAX_PROBLEMS).map(|problem| {
             let source = &sources[problem.span.source];
             let at = LineIndex::new(&source.text).position(&source.text, problem.span.bytes.start);
             format!("{}:{}:{}: {}", source.name, at.line, at.column, problem.message)
@@ -145,5 +150,5 @@ fn load_documents(documents: Vec<v1::Document>) -> Result<Loaded, Status> {
         Status::invalid_argument(first.collect::<Vec<_>>().join("\n"))
     })?;
     let digest = digest_of(&documents);
-    Ok((Arc::new(program), Arc::new(v1::Program { digest, documents })))
+    Ok(LoadedProgram { program: Arc::new(program), wire: Arc::new(v1::Program { digest, documents }) })
 }

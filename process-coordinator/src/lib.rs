@@ -1,30 +1,40 @@
-//! The process coordinator: interprets processes and hands their activities to workers.
+//! The process coordinator: interprets processes and dispatches their activities to workers.
 //!
-//! What decides is pure, what acts is around it:
+//! Pure cores decide and tasks act: `process::driver` and `workers::pool` do no I/O, have no clock and start no threads;
+//! `process::runner` and `workers::dispatcher` feed them with mail and time and carry out what they want.
 //!
-//! | pure | is about | in the world |
-//! |---|---|---|
-//! | `driver` | one process: what happens goes in, records and effects come out | `process` |
-//! | `pool` | the workers: who has room, who has which attempt, who is gone | `dispatcher`, `link` |
-//! | `holdings`, `lineage` | files: who has them; how they were made, and are made again | |
-//! | `reuse` | results of activities that are used again | `shelf` |
-//! | `foster` | subtrees that run here for other coordinators | `parents` |
-//! | `history` | what became of everything in a process that has ended | |
-//! | `journal` | what is kept of a process | the repository |
-//!
-//! `lifecycle` begins, recovers, takes over and removes processes; `programs` has their definitions; `convert` turns the
-//! engine's words into those of the wire; `logs` finds what activities write, `outputs` has what they give for whoever
-//! follows a process, `explain` tells why results were used again or not; `service` is what others ask.
+//! | module | is about |
+//! |---|---|
+//! | [`process`] | processes, from their start to their removal |
+//! | [`workers`] | the pool of workers and other coordinators that run attempts |
+//! | [`subtrees`] | subtrees that run here for other coordinators |
+//! | [`data`] | files: where they are, how they were made, how they are made again |
+//! | [`cache`] | results of activities that later processes reuse |
+//! | `rpc` | the gRPC service, a file per call |
+//! | `coordinator` | what all tasks share, its opening, background tasks |
+//! | `options` | settings |
+//! | [`attempt`] | attempts, and what they need |
+//! | [`handover`] | what processes and the pool hand each other |
+//! | `definitions` | programs: submitted documents, loaded and stored |
+//! | `convert` | the engine's types to and from the wire |
+//! | [`codec`] | the encoding of what the repository stores |
+//! | `repository_calls`, `clock` | repository calls in order; the wall clock |
 
 pub mod attempt;
 pub mod cache;
+mod clock;
+pub mod codec;
 mod convert;
 mod coordinator;
 pub mod data;
 mod definitions;
+pub mod handover;
+mod options;
 pub mod process;
+mod repository_calls;
 mod rpc;
 pub mod subtrees;
 pub mod workers;
 
-pub use rpc::service::{Options, Printed, Service};
+pub use options::{Options, Printed};
+pub use rpc::service::Service;

@@ -1,4 +1,4 @@
-//! Kept results and the driver of a process: looked for before an activity is handed out, taken as its answer, counted.
+//! Cached results and the driver of a process: it searches the cache before it dispatches an activity, and counts reuses.
 
 use std::sync::Arc;
 
@@ -10,10 +10,14 @@ use xavantes_model::load::load;
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::attempt::AttemptKey;
-use xavantes_process_coordinator::cache::decide::{Earlier, Found, Held, Keep, Sought, Why};
-use xavantes_process_coordinator::process::driver::{Driver, Effect, Entry, Incoming, Wanted};
-use xavantes_process_coordinator::process::journal::{self, Head, Kept};
-use xavantes_process_coordinator::workers::pool::Share;
+use xavantes_process_coordinator::cache::entry::{
+    CacheHit, CacheLookup, CacheWrite, EarlierActivity, MissReason, StoredResults,
+};
+use xavantes_process_coordinator::process::driver::Driver;
+use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
+use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
+use xavantes_process_coordinator::process::journal::{self, Head, Snapshot};
+use xavantes_process_coordinator::workers::messages::Share;
 use xavantes_proto::{v1, value};
 
 const TEXT: &str = r#"<XAVANTES VERSION="1">
@@ -26,15 +30,15 @@ const TEXT: &str = r#"<XAVANTES VERSION="1">
   <ACTIVITY_TYPE NAME="Plain"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
 </XAVANTES>"#;
 
-/// A process, with the world played by a test.
+/// A process whose environment the test plays.
 struct Run {
     driver: Driver<(), ()>,
     sandbox: Sandbox,
     program: Arc<Program>,
     head: Head,
     records: Vec<Bytes>,
-    keeps: Vec<Keep>,
-    effects: Vec<Effect<(), ()>>,
+    cache_writes: Vec<CacheWrite>,
+    effects: Vec<ProcessEffect<(), ()>>,
 }
 
 impl Run {
@@ -51,7 +55,7 @@ impl Run {
         let mut driver = Driver::new("P".into(), engine, root, wire, output);
         driver.set_share(Share { room, ..Share::default() }, u64::MAX);
         if refuse {
-            driver.refuse_reuse();
+            driver.disable_reuse();
         }
         let head = Head {
             program: "d".into(),
@@ -62,55 +66,56 @@ impl Run {
             parent: None,
             no_reuse: refuse,
             relays: Vec::new(),
-            first: driver.first().into(),
+            first: driver.first_record().into(),
         };
         let sandbox = Sandbox::new(Limits::CONTROL, false).expect("there is memory");
-        let (records, keeps, effects) = (Vec::new(), Vec::new(), Vec::new());
-        let mut run = Self { driver, sandbox, program, head, records, keeps, effects };
-        run.take(Incoming::Continued);
+        let (records, cache_writes, effects) = (Vec::new(), Vec::new(), Vec::new());
+        let mut run = Self { driver, sandbox, program, head, records, cache_writes, effects };
+        run.handle(ProcessInput::Continued);
         run
     }
 
-    fn take(&mut self, incoming: Incoming<(), ()>) {
-        self.driver.take(&mut self.sandbox, incoming, Time(0));
-        while self.driver.wants_to_go_on() {
-            self.driver.take(&mut self.sandbox, Incoming::Continued, Time(0));
+    fn handle(&mut self, input: ProcessInput<(), ()>) {
+        self.driver.handle(&mut self.sandbox, input, Time(0));
+        while self.driver.has_more_to_do() {
+            self.driver.handle(&mut self.sandbox, ProcessInput::Continued, Time(0));
         }
-        (self.keeps, self.effects) = (Vec::new(), Vec::new());
-        while let Some(batch) = self.driver.record() {
-            if let Some(Entry::Append(record)) = batch.entry {
+        (self.cache_writes, self.effects) = (Vec::new(), Vec::new());
+        while let Some(batch) = self.driver.next_batch() {
+            if let Some(JournalWrite::Append(record)) = batch.journal {
                 self.records.push(record);
             }
-            self.keeps.extend(batch.keeps);
+            self.cache_writes.extend(batch.cache);
             self.effects.extend(batch.effects);
         }
     }
 
-    /// What is being looked for.
-    fn looks(&self) -> Option<(AttemptKey, Sought)> {
+    /// The cache search that began last.
+    fn search(&self) -> Option<(AttemptKey, CacheLookup)> {
         self.effects.iter().find_map(|effect| match effect {
-            Effect::Look(key, sought) => Some((key.clone(), (**sought).clone())),
+            ProcessEffect::SearchCache(key, lookup) => Some((key.clone(), (**lookup).clone())),
             _ => None,
         })
     }
 
-    /// What is handed out.
+    /// The attempt that was dispatched last.
     fn dispatched(&self) -> Option<AttemptKey> {
         self.effects.iter().find_map(|effect| match effect {
-            Effect::Dispatch(task) => Some(task.key.clone()),
+            ProcessEffect::Dispatch(task) => Some(task.key.clone()),
             _ => None,
         })
     }
 
     fn answer(&mut self, key: AttemptKey, outcome: v1::answer::Outcome) {
-        self.take(Incoming::Answered { key, outcome, besides: None, from: Some(()) });
+        self.handle(ProcessInput::Answered { key, outcome, extras: None, from: Some(()) });
     }
 
-    /// The process as its journal tells it.
-    fn restored(&self) -> Kept {
-        let kept = journal::restore(&self.program, &self.head, None, &self.records).expect("it can be read");
-        assert_eq!(kept.state, *self.driver.engine().state());
-        kept
+    /// The process, restored from its journal.
+    fn restored(&self) -> Snapshot {
+        let restored =
+            journal::restore(&self.program, &self.head, None, &self.records).expect("the journal is readable");
+        assert_eq!(restored.state, *self.driver.engine().state());
+        restored
     }
 }
 
@@ -118,90 +123,116 @@ fn completed(number: i64) -> v1::Completed {
     v1::Completed { results: vec![value(&Value::Int(number))] }
 }
 
-fn earlier() -> Earlier {
-    Earlier { path: "Q/one".into(), at_ms: 7 }
+fn earlier() -> EarlierActivity {
+    EarlierActivity { path: "Q/one".into(), at_ms: 7 }
 }
 
 #[test]
-fn what_is_not_found_is_run_and_kept() {
+fn an_activity_without_cached_results_runs_and_is_cached() {
     let mut run = Run::new(false);
-    let (key, sought) = run.looks().expect("it is looked for");
-    assert_eq!((run.dispatched(), sought.path.as_str(), &*sought.type_name), (None, "P/one", "Square"));
-    run.take(Incoming::Sought(key.clone(), Err(Why::First)));
+    let (key, lookup) = run.search().expect("the driver searches the cache");
+    assert_eq!((run.dispatched(), lookup.path.as_str(), &*lookup.type_name), (None, "P/one", "Square"));
+    run.handle(ProcessInput::CacheSearched(key.clone(), Err(MissReason::First)));
     assert_eq!(run.dispatched(), Some(key.clone()));
-    assert!(matches!(&run.keeps[..], [Keep::Verdict(verdict)] if verdict.outcome == Err(Why::First)));
-    run.take(Incoming::Sought(key.clone(), Ok(Box::new(Found { earlier: earlier(), completed: completed(5) }))));
-    assert!(run.effects.is_empty() && run.keeps.is_empty(), "it is not looked for any more");
+    assert!(
+        matches!(&run.cache_writes[..], [CacheWrite::Decision(decision)] if decision.outcome == Err(MissReason::First))
+    );
+    run.handle(ProcessInput::CacheSearched(
+        key.clone(),
+        Ok(Box::new(CacheHit { earlier: earlier(), completed: completed(5) })),
+    ));
+    assert!(run.effects.is_empty() && run.cache_writes.is_empty(), "the search has ended");
     run.answer(key, v1::answer::Outcome::Completed(completed(4)));
-    let [Keep::Result { key, card, results: Some(_) }] = &run.keeps[..] else { panic!("{:?}", run.keeps) };
-    assert!(*key == sought.key && matches!(card.held, Held::Kept(_)), "it is kept with the record");
-    // The next one does not ask for it.
-    let next = run.dispatched().expect("it is handed out at once");
+    let [CacheWrite::Result { key, entry, results: Some(_) }] = &run.cache_writes[..] else {
+        panic!("{:?}", run.cache_writes)
+    };
+    assert!(
+        *key == lookup.key && matches!(entry.stored, StoredResults::Present(_)),
+        "the result is cached with the record"
+    );
+    // The type of the next activity does not ask for reuse.
+    let next = run.dispatched().expect("the activity is dispatched at once");
     run.answer(next, v1::answer::Outcome::Completed(v1::Completed::default()));
-    assert!(run.keeps.is_empty());
+    assert!(run.cache_writes.is_empty());
     assert_eq!(run.driver.counts(), v1::Counts { completed: 2, attempts: 2, ..v1::Counts::default() });
-    assert_eq!(run.restored().reused, 0);
+    assert_eq!(run.restored().notes.reused, 0);
 }
 
 #[test]
-fn what_is_found_is_the_answer() {
+fn cached_results_answer_an_activity() {
     let mut run = Run::new(false);
-    let (key, _) = run.looks().expect("it is looked for");
-    let found = Found { earlier: earlier(), completed: completed(4) };
-    run.take(Incoming::Sought(key, Ok(Box::new(found))));
-    let [Keep::Used(_), Keep::Verdict(verdict)] = &run.keeps[..] else { panic!("{:?}", run.keeps) };
-    assert_eq!(verdict.outcome, Ok(earlier()));
+    let (key, _) = run.search().expect("the driver searches the cache");
+    let found = CacheHit { earlier: earlier(), completed: completed(4) };
+    run.handle(ProcessInput::CacheSearched(key, Ok(Box::new(found))));
+    let [CacheWrite::Used(_), CacheWrite::Decision(decision)] = &run.cache_writes[..] else {
+        panic!("{:?}", run.cache_writes)
+    };
+    assert_eq!(decision.outcome, Ok(earlier()));
     let counts = run.driver.counts();
-    assert_eq!((counts.completed, counts.reused, counts.attempts), (1, 1, 1), "the next one is out: {counts:?}");
-    assert_eq!(run.restored().reused, 1);
-    let next = run.dispatched().expect("it goes on");
+    assert_eq!(
+        (counts.completed, counts.reused, counts.attempts),
+        (1, 1, 1),
+        "the next activity is outstanding: {counts:?}"
+    );
+    assert_eq!(run.restored().notes.reused, 1);
+    let next = run.dispatched().expect("the process continues");
     run.answer(next, v1::answer::Outcome::Completed(v1::Completed::default()));
     assert_eq!(run.driver.engine().state().ended().expect("it ended").1["sum"], Value::Int(4));
 }
 
 #[test]
-fn what_fails_is_remembered_and_tried_again() {
+fn a_failure_is_cached_and_the_activity_is_retried() {
     let mut run = Run::new(false);
-    let (key, _) = run.looks().expect("it is looked for");
-    run.take(Incoming::Sought(key.clone(), Err(Why::First)));
+    let (key, _) = run.search().expect("the driver searches the cache");
+    run.handle(ProcessInput::CacheSearched(key.clone(), Err(MissReason::First)));
     let failure = v1::Failure { message: "no luck".into(), ..v1::Failure::default() };
     run.answer(key, v1::answer::Outcome::Failed(failure));
-    assert!(matches!(&run.keeps[..], [Keep::Result { card, results: None, .. }] if card.held == Held::Failed));
-    let (again, _) = run.looks().expect("it is looked for once more");
+    assert!(
+        matches!(&run.cache_writes[..], [CacheWrite::Result { entry, results: None, .. }] if entry.stored == StoredResults::Failed)
+    );
+    let (again, _) = run.search().expect("the retry searches the cache");
     assert_eq!(again.attempt, 2);
-    let own = Earlier { path: "P/one".into(), at_ms: 9 };
-    run.take(Incoming::Sought(again.clone(), Err(Why::Failed(own))));
-    assert_eq!((run.dispatched(), run.keeps.len()), (Some(again.clone()), 0), "what was decided first counts");
-    // A result of the wrong type is no success, whatever the worker says.
+    let own = EarlierActivity { path: "P/one".into(), at_ms: 9 };
+    run.handle(ProcessInput::CacheSearched(again.clone(), Err(MissReason::Failed(own))));
+    assert_eq!((run.dispatched(), run.cache_writes.len()), (Some(again.clone()), 0), "the first decision stands");
+    // The engine rejects a result of the wrong type, so it is not cached.
     let wrong = v1::Completed { results: vec![value(&Value::from("x"))] };
     run.answer(again, v1::answer::Outcome::Completed(wrong));
-    assert!(run.keeps.is_empty());
+    assert!(run.cache_writes.is_empty());
     run.restored();
 }
 
 #[test]
-fn what_is_cancelled_while_it_is_looked_for_ends_at_once() {
+fn an_activity_cancelled_during_its_lookup_ends_at_once() {
     let mut run = Run::new(false);
-    let (key, _) = run.looks().expect("it is looked for");
-    let action = Wanted::Action(Action::Cancel);
-    run.take(Incoming::Steered { path: "P".into(), action, verdict: () });
+    let (key, _) = run.search().expect("the driver searches the cache");
+    let steering = Steering::Engine(Action::Cancel);
+    run.handle(ProcessInput::Steered { path: "P".into(), steering, asker: () });
     assert!(run.driver.engine().state().ended().is_some());
-    run.take(Incoming::Sought(key, Ok(Box::new(Found { earlier: earlier(), completed: completed(4) }))));
+    run.handle(ProcessInput::CacheSearched(
+        key,
+        Ok(Box::new(CacheHit { earlier: earlier(), completed: completed(4) })),
+    ));
     assert!(run.effects.is_empty() && run.driver.counts().reused == 0);
     run.restored();
 }
 
 #[test]
-fn who_does_not_want_it_has_it_run() {
+fn without_reuse_every_activity_runs() {
     let mut run = Run::new(true);
-    let key = run.dispatched().expect("it is handed out at once");
-    assert!(matches!(&run.keeps[..], [Keep::Verdict(verdict)] if verdict.outcome == Err(Why::NotWanted)));
+    let key = run.dispatched().expect("the activity is dispatched at once");
+    assert!(
+        matches!(&run.cache_writes[..], [CacheWrite::Decision(decision)] if decision.outcome == Err(MissReason::Disabled))
+    );
     run.answer(key, v1::answer::Outcome::Completed(completed(4)));
-    assert!(matches!(&run.keeps[..], [Keep::Result { results: Some(_), .. }]), "it is kept for others");
+    assert!(
+        matches!(&run.cache_writes[..], [CacheWrite::Result { results: Some(_), .. }]),
+        "the result is cached for others"
+    );
 }
 
 #[test]
-fn what_is_looked_for_takes_no_room() {
+fn lookups_take_no_capacity() {
     let all = r#"<PARFOR NAME="all" TO="1000"><ITERATE><ACTIVITY TYPE="Square" NAME="one" n="${counter}"/></ITERATE></PARFOR>"#;
     let (begin, end) = (TEXT.find("<ACTIVITY ").expect("it has one"), TEXT.find("</BODY>").expect("it has one"));
     let text = format!("{}{all}<POST_CODE>sum = 0</POST_CODE>{}", &TEXT[..begin], &TEXT[end..]);
@@ -210,21 +241,21 @@ fn what_is_looked_for_takes_no_room() {
         .effects
         .iter()
         .filter_map(|it| match it {
-            Effect::Look(key, _) => Some(key.clone()),
+            ProcessEffect::SearchCache(key, _) => Some(key.clone()),
             _ => None,
         })
         .collect();
     assert!((100..=201).contains(&keys.len()), "many at once, but not all: {}", keys.len());
-    // What runs takes room, so nothing more begins until something ends.
+    // Running activities take capacity, so no other begins until one ends.
     for key in &keys {
-        run.take(Incoming::Sought(key.clone(), Err(Why::First)));
-        assert_eq!(run.looks().map(|(key, _)| key), None);
+        run.handle(ProcessInput::CacheSearched(key.clone(), Err(MissReason::First)));
+        assert_eq!(run.search().map(|(key, _)| key), None);
     }
     for key in &keys[..keys.len() - 1] {
         run.answer(key.clone(), v1::answer::Outcome::Completed(completed(4)));
-        assert_eq!(run.looks().map(|(key, _)| key), None);
+        assert_eq!(run.search().map(|(key, _)| key), None);
     }
     run.answer(keys[keys.len() - 1].clone(), v1::answer::Outcome::Completed(completed(4)));
-    assert!(run.looks().is_some());
+    assert!(run.search().is_some());
     run.restored();
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use xavantes_process_coordinator::attempt::AttemptKey;
-use xavantes_process_coordinator::process::journal::Placement;
+use xavantes_process_coordinator::handover::Placement;
 
 /// Whoever does not renew for so long may lose what it has.
 pub const LEASE: u64 = 10_000;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use xavantes_engine::Action;
 use xavantes_process_coordinator::attempt::AttemptKey;
-use xavantes_process_coordinator::process::driver::Wanted;
-use xavantes_process_coordinator::process::journal::{self, Origin, Placement, Summary};
+use xavantes_process_coordinator::codec;
+use xavantes_process_coordinator::handover::Placement;
+use xavantes_process_coordinator::process::input::Steering;
+use xavantes_process_coordinator::process::journal::Origin;
+use xavantes_process_coordinator::process::summary::Summary;
 use xavantes_proto::v1;
 
 use crate::coordinator::Driving;
@@ -17,7 +20,7 @@ use crate::world::{Event, Task, Who, World};
 #[derive(Debug, Clone)]
 pub enum Request {
     Submit { id: Arc<str>, process_type: &'static str, n: i64 },
-    Steer { path: Arc<str>, action: Wanted },
+    Steer { path: Arc<str>, action: Steering },
     Moved(AttemptKey, Placement),
 }
 
@@ -69,7 +72,7 @@ enum Asked {
     Resume,
     Cancel(Belief),
     /// With the attempt that ran then.
-    Again(Arc<str>, Wanted, u32),
+    Again(Arc<str>, Steering, u32),
 }
 
 /// A process that a user wants.
@@ -216,7 +219,7 @@ impl World<'_> {
         let case = &self.users.cases[number];
         let Some((c, driver)) = self.driver(&case.id) else { return };
         let (id, to) = (case.id.clone(), Who::Coordinator(c));
-        let ask = |action| Request::Steer { path: id.clone(), action: Wanted::Action(action) };
+        let ask = |action| Request::Steer { path: id.clone(), action: Steering::Engine(action) };
         if case.paused != Belief::No {
             let case = &mut self.users.cases[number];
             case.paused = Belief::Maybe;
@@ -245,7 +248,7 @@ impl World<'_> {
                     at = random.pick(&view.children);
                 }
                 let Some(view) = at.and_then(|at| engine.view(at)) else { return };
-                let action = if choice < 9 { Wanted::Elsewhere } else { Wanted::Action(Action::Retry) };
+                let action = if choice < 9 { Steering::RetryElsewhere } else { Steering::Engine(Action::Retry) };
                 let path: Arc<str> = view.path.into();
                 self.check.asked.push(path.to_string());
                 // What a subtree does with it is not looked at.
@@ -318,7 +321,7 @@ impl World<'_> {
         let id = &case.id;
         let read = || {
             let summary = self.stores[case.group].processes.get(id)?.summary.clone()?;
-            let summary: Summary = journal::read("summary", &summary).ok()?;
+            let summary: Summary = codec::decode("summary", &summary).ok()?;
             Some((summary.status().ok()?, summary.results().ok()?))
         };
         let Some((status, results)) = read() else { return Some(format!("the end of {id} is lost")) };

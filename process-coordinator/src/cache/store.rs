@@ -1,202 +1,189 @@
-//! Results that are used again, in the repository: looked for, kept, and removed when there are too many.
+//! The result cache in the repository: lookups, writes and evictions.
 //!
 //! | documents of the kind | under | are |
 //! |---|---|---|
-//! | `reuse-card` | the digest of what a result depends on | [`Card`]s |
-//! | `reuse-result` | the same | the results |
-//! | `reuse-verdict` | the digest of a path | [`Verdict`]s, and when they were made |
+//! | `reuse-card` | the key of a lookup | [`CacheEntry`]s |
+//! | `reuse-result` | the same key | the results |
+//! | `reuse-verdict` | the digest of a path | times and [`ReuseDecision`]s |
 //!
-//! A card is written before its results and removed after them, so nothing is left that nobody knows of.
+//! An entry is written before its results and removed after them, so that no results are left without an entry.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tracing::{info, warn};
 use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
-use crate::cache::decide::{Card, Found, Held, Index, Keep, MOST_CARDS, Removal, Sought, Verdict, Why};
+use crate::cache::entry::{CacheEntry, CacheHit, CacheLookup, CacheWrite, MissReason, ReuseDecision, StoredResults};
+use crate::cache::index::{CacheIndex, MAX_ENTRIES, Removal};
+use crate::clock::unix_ms;
+use crate::codec;
 use crate::convert::add_holders;
-use crate::data::pinning::Keeping;
-use crate::process::journal;
-use crate::process::runner::unix_ms;
+use crate::data::pinning::Pinning;
+use crate::options::Options;
+use crate::repository_calls::{RepositoryCall, join_in_order};
 
-const CARDS: &str = "reuse-card";
+const ENTRIES: &str = "reuse-card";
 const RESULTS: &str = "reuse-result";
-const VERDICTS: &str = "reuse-verdict";
+const DECISIONS: &str = "reuse-verdict";
 
-/// So many documents are removed at once.
-const TOGETHER: usize = 256;
-/// When a shared repository was given a part of its limit by this coordinator, it is looked at anew: others add to it, too.
-const PART: u64 = 10;
+/// Number of documents that are removed at once.
+const REMOVALS_AT_ONCE: usize = 256;
+/// When this coordinator has added this fraction of the limit to a shared repository, it reads the index anew, because
+/// other coordinators add to the cache, too.
+const REREAD_FRACTION: u64 = 10;
 
-/// A call of the repository.
-pub(crate) type Call<T = ()> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
-
-/// Makes calls in their order, so that they are carried out in it, and waits for all.
-pub(crate) async fn all<T>(mut calls: Vec<Call<T>>) -> Vec<Result<T, Error>> {
-    let mut results: Vec<Option<Result<T, Error>>> = calls.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        let mut waits = false;
-        for (call, result) in calls.iter_mut().zip(&mut results).filter(|(_, result)| result.is_none()) {
-            match call.as_mut().poll(context) {
-                Poll::Ready(done) => *result = Some(done),
-                Poll::Pending => waits = true,
-            }
-        }
-        if waits { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    results.into_iter().flatten().collect()
-}
-
-/// What a coordinator keeps of activities that want their results to be used again.
-pub(crate) struct Shelf {
+/// The result cache of a coordinator.
+pub(crate) struct ResultCache {
     repository: Store,
-    keeping: Arc<Keeping>,
-    /// Others add to the repository, too.
+    pinning: Arc<Pinning>,
+    /// Other coordinators add to the same repository.
     shared: bool,
-    state: Mutex<State>,
+    state: Mutex<IndexState>,
 }
 
-struct State {
-    index: Index,
-    /// Bytes and cards since the repository was last looked at.
-    added: (u64, u64),
+struct IndexState {
+    index: CacheIndex,
+    /// Bytes that this coordinator added since it last read the index.
+    added_bytes: u64,
+    /// Entries that this coordinator added since it last read the index.
+    added_entries: u64,
 }
 
-impl Shelf {
-    /// With what was kept, so many bytes at most.
-    pub async fn open(repository: Store, keeping: Arc<Keeping>, options: &crate::Options) -> Result<Self, Error> {
-        let state = State { index: Index::new(options.reuse_size, MOST_CARDS), added: (0, 0) };
-        let shelf = Self { repository, keeping, shared: options.shared, state: Mutex::new(state) };
-        let removals = shelf.read(options.reuse_size).await?;
-        shelf.carry_out(removals).await;
-        Ok(shelf)
+impl IndexState {
+    fn new(index: CacheIndex) -> Self {
+        Self { index, added_bytes: 0, added_entries: 0 }
+    }
+}
+
+impl ResultCache {
+    /// Reads the index of the cache, and evicts what exceeds the limit.
+    pub async fn open(repository: Store, pinning: Arc<Pinning>, options: &Options) -> Result<Self, Error> {
+        let state = IndexState::new(CacheIndex::new(options.reuse_size, MAX_ENTRIES));
+        let cache = Self { repository, pinning, shared: options.shared, state: Mutex::new(state) };
+        let removals = cache.read_index(options.reuse_size).await?;
+        cache.remove_all(removals).await;
+        Ok(cache)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of it is one call, after which it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks at everything that is kept; gives what is too much.
-    async fn read(&self, limit: u64) -> Result<Vec<Removal>, Error> {
-        let mut index = Index::new(limit, MOST_CARDS);
+    /// Reads the index from the repository; gives what exceeds the limit or cannot be read.
+    async fn read_index(&self, max_bytes: u64) -> Result<Vec<Removal>, Error> {
+        let mut index = CacheIndex::new(max_bytes, MAX_ENTRIES);
         let mut unreadable = Vec::new();
-        let mut cards = Vec::new();
-        for (key, bytes) in self.repository.documents(CARDS).await? {
-            match (key.parse::<Digest>(), journal::read::<Card>("card", &bytes)) {
-                (Ok(key), Ok(card)) => cards.push((key, card, bytes.len() as u64)),
-                (Ok(key), Err(_)) => unreadable.push(Removal::Card(key)),
+        let mut entries = Vec::new();
+        for (key, bytes) in self.repository.documents(ENTRIES).await? {
+            match (key.parse::<Digest>(), decode_entry(&bytes)) {
+                (Ok(key), Some(entry)) => entries.push((key, entry, bytes.len() as u64)),
+                (Ok(key), None) => unreadable.push(Removal::Entry(key)),
                 (Err(_), _) => {}
             }
         }
-        // The latest of an element is the one that is compared with.
-        cards.sort_by_key(|(_, card, _)| card.made.at_ms);
-        for (key, card, size) in &cards {
-            index.add(*key, card, *size);
+        // Comparisons use the latest entry of an element.
+        entries.sort_by_key(|(_, entry, _)| entry.made.at_ms);
+        for (key, entry, size) in &entries {
+            index.add(*key, entry, *size);
         }
-        for (path, bytes) in self.repository.documents(VERDICTS).await? {
-            match (path.parse::<Digest>(), journal::read::<(u64, Verdict)>("verdict", &bytes)) {
-                (Ok(path), Ok((at_ms, _))) => index.decided(path, at_ms),
-                (Ok(path), Err(_)) => unreadable.push(Removal::Verdict(path)),
+        for (path, bytes) in self.repository.documents(DECISIONS).await? {
+            match (path.parse::<Digest>(), decode_decision(&bytes)) {
+                (Ok(path), Some((at_ms, _))) => index.add_decision(path, at_ms),
+                (Ok(path), None) => unreadable.push(Removal::Decision(path)),
                 (Err(_), _) => {}
             }
         }
-        let mut removals = index.excess();
+        let mut removals = index.evict();
         removals.append(&mut unreadable);
-        *self.state() = State { index, added: (0, 0) };
+        *self.state.lock() = IndexState::new(index);
         Ok(removals)
     }
 
-    /// Looks for results that can be used again. Files among them are kept for the process from now on.
-    pub async fn look(&self, process: &str, sought: &Sought) -> Result<Box<Found>, Why> {
-        let unavailable = |error: Error| Why::Unavailable(error.to_string());
-        let key = sought.key.to_string();
-        let Some((card, size)) = self.card(&key).await.map_err(unavailable)? else {
-            let nearest = self.state().index.nearest(&sought.type_name, &sought.path);
-            let Some(nearest) = nearest else { return Err(Why::First) };
-            let card = self.card(&nearest.to_string()).await.map_err(unavailable)?;
-            return Err(card.map_or(Why::First, |(card, _)| sought.compare(&card)));
+    /// Searches for results that an activity can reuse, and pins their files for the process.
+    pub async fn search(&self, process: &str, lookup: &CacheLookup) -> Result<Box<CacheHit>, MissReason> {
+        let unavailable = |error: Error| MissReason::Unavailable(error.to_string());
+        let key = lookup.key.to_string();
+        let Some((entry, size)) = self.entry(&key).await.map_err(unavailable)? else {
+            let nearest = self.state.lock().index.nearest(&lookup.type_name, &lookup.path);
+            let Some(nearest) = nearest else { return Err(MissReason::First) };
+            let entry = self.entry(&nearest.to_string()).await.map_err(unavailable)?;
+            return Err(entry.map_or(MissReason::First, |(entry, _)| lookup.compare(&entry)));
         };
-        match card.held {
-            Held::Kept(_) => {}
-            Held::Failed => return Err(Why::Failed(card.made)),
-            Held::TooLarge(size) => return Err(Why::TooLarge(card.made, size)),
-            Held::Removed => return Err(Why::Removed(card.made)),
+        match entry.stored {
+            StoredResults::Present(_) => {}
+            StoredResults::Failed => return Err(MissReason::Failed(entry.made)),
+            StoredResults::TooLarge(size) => return Err(MissReason::TooLarge(entry.made, size)),
+            StoredResults::Evicted => return Err(MissReason::Evicted(entry.made)),
         }
         let results = self.repository.get(RESULTS, &key).await.map_err(unavailable)?;
         let completed = results.and_then(|bytes| v1::Completed::decode(&*bytes).ok());
-        let Some(mut completed) = completed else { return Err(Why::Removed(card.made)) };
-        if let Err(file) = self.keep_files(process, &mut completed).await {
-            return Err(Why::Gone(card.made, file));
+        let Some(mut completed) = completed else { return Err(MissReason::Evicted(entry.made)) };
+        if let Err(file) = self.pin_files(process, &mut completed).await {
+            return Err(MissReason::FileGone(entry.made, file));
         }
-        let mut state = self.state();
-        if !state.index.is_kept(&sought.key) {
-            // Another coordinator has kept it.
-            state.index.add(sought.key, &card, size);
+        let mut state = self.state.lock();
+        if !state.index.has_results(&lookup.key) {
+            // Another coordinator has cached them.
+            state.index.add(lookup.key, &entry, size);
         }
-        Ok(Box::new(Found { earlier: card.made, completed }))
+        Ok(Box::new(CacheHit { earlier: entry.made, completed }))
     }
 
-    async fn card(&self, key: &str) -> Result<Option<(Card, u64)>, Error> {
-        let bytes = self.repository.get(CARDS, key).await?;
-        Ok(bytes.and_then(|bytes| Some((journal::read("card", &bytes).ok()?, bytes.len() as u64))))
+    /// An entry and its size in bytes.
+    async fn entry(&self, key: &str) -> Result<Option<(CacheEntry, u64)>, Error> {
+        let bytes = self.repository.get(ENTRIES, key).await?;
+        Ok(bytes.and_then(|bytes| Some((decode_entry(&bytes)?, bytes.len() as u64))))
     }
 
-    /// Makes sure that somebody has the files among results, and keeps them for the process; tells which is gone.
-    async fn keep_files(&self, process: &str, completed: &mut v1::Completed) -> Result<(), String> {
-        let (holders, gone) = self.keeping.keep(process, &completed.results, true).await;
-        if let Some(gone) = gone.first() {
+    /// Pins the files of results for a process; the error names a file that no node has.
+    async fn pin_files(&self, process: &str, completed: &mut v1::Completed) -> Result<(), String> {
+        let pinned = self.pinning.pin(process, &completed.results, true).await;
+        if let Some(gone) = pinned.missing.first() {
             let digest = gone.content.as_ref().and_then(|content| Digest::from_bytes(&content.digest));
             return Err(format!("{} ({})", gone.uri, digest.map_or_else(String::new, |digest| digest.short())));
         }
-        completed.results.iter_mut().for_each(|value| add_holders(value, &holders));
+        completed.results.iter_mut().for_each(|value| add_holders(value, &pinned.holders));
         Ok(())
     }
 
-    /// The calls that keep these, in order.
-    pub fn calls(&self, keeps: &[Keep]) -> Vec<Call> {
+    /// The repository calls of these writes, in order.
+    pub fn calls(&self, writes: &[CacheWrite]) -> Vec<RepositoryCall> {
         let now = unix_ms();
-        let put = |kind: &'static str, key: String, bytes: Bytes| -> Call {
+        let put = |kind: &'static str, key: String, bytes: Bytes| -> RepositoryCall {
             let repository = self.repository.clone();
             Box::pin(async move { repository.put(kind, &key, bytes).await })
         };
         let mut calls = Vec::new();
-        for keep in keeps {
-            match keep {
-                Keep::Result { key, card, results } => {
-                    let mut card = card.clone();
-                    (card.made.at_ms, card.used_ms) = (now, now);
-                    let (key, bytes) = (*key, journal::write(&card));
-                    let mut state = self.state();
-                    if card.held == Held::Failed && state.index.is_kept(&key) {
-                        // It succeeded at another time.
+        for write in writes {
+            match write {
+                CacheWrite::Result { key, entry, results } => {
+                    let mut entry = entry.clone();
+                    (entry.made.at_ms, entry.used_ms) = (now, now);
+                    let (key, bytes) = (*key, codec::encode(&entry));
+                    let mut state = self.state.lock();
+                    if entry.stored == StoredResults::Failed && state.index.has_results(&key) {
+                        // The same activity succeeded at another time.
                         continue;
                     }
                     let size = bytes.len() as u64;
-                    state.index.add(key, &card, size);
-                    state.added.0 += size + results.as_ref().map_or(0, |results| results.len() as u64);
-                    state.added.1 += 1;
-                    calls.push(put(CARDS, key.to_string(), bytes));
+                    state.index.add(key, &entry, size);
+                    state.added_bytes += size + results.as_ref().map_or(0, |results| results.len() as u64);
+                    state.added_entries += 1;
+                    calls.push(put(ENTRIES, key.to_string(), bytes));
                     calls.extend(results.clone().map(|results| put(RESULTS, key.to_string(), results)));
                 }
-                Keep::Verdict(verdict) => {
-                    let path = named(&verdict.path);
-                    self.state().index.decided(path, now);
-                    calls.push(put(VERDICTS, path.to_string(), journal::write(&(now, verdict))));
+                CacheWrite::Decision(decision) => {
+                    let path = path_digest(&decision.path);
+                    self.state.lock().index.add_decision(path, now);
+                    calls.push(put(DECISIONS, path.to_string(), codec::encode(&(now, decision))));
                 }
-                Keep::Used(key) => {
-                    if self.state().index.used(*key, now) {
+                CacheWrite::Used(key) => {
+                    if self.state.lock().index.on_used(*key, now) {
                         let (repository, key) = (self.repository.clone(), key.to_string());
                         calls.push(Box::pin(async move {
-                            let Some(bytes) = repository.get(CARDS, &key).await? else { return Ok(()) };
-                            let Ok(card) = journal::read::<Card>("card", &bytes) else { return Ok(()) };
-                            repository.put(CARDS, &key, journal::write(&Card { used_ms: now, ..card })).await
+                            let Some(bytes) = repository.get(ENTRIES, &key).await? else { return Ok(()) };
+                            let Some(entry) = decode_entry(&bytes) else { return Ok(()) };
+                            repository.put(ENTRIES, &key, codec::encode(&CacheEntry { used_ms: now, ..entry })).await
                         }));
                     }
                 }
@@ -205,63 +192,71 @@ impl Shelf {
         calls
     }
 
-    /// Removes what is too much, behind everybody's back.
-    pub fn tidy(self: &Arc<Self>) {
-        let (removals, limit) = {
-            let mut state = self.state();
-            let (bytes, cards) = state.added;
-            let much = bytes > state.index.limit() / PART || cards > MOST_CARDS as u64 / PART;
-            match self.shared && much {
+    /// Evicts in the background what exceeds the limit.
+    pub fn evict_in_background(self: &Arc<Self>) {
+        let (removals, reread) = {
+            let mut state = self.state.lock();
+            let added_much = state.added_bytes > state.index.max_bytes() / REREAD_FRACTION
+                || state.added_entries > MAX_ENTRIES as u64 / REREAD_FRACTION;
+            match self.shared && added_much {
                 true => {
-                    state.added = (0, 0);
-                    (Vec::new(), Some(state.index.limit()))
+                    (state.added_bytes, state.added_entries) = (0, 0);
+                    (Vec::new(), Some(state.index.max_bytes()))
                 }
-                false => (state.index.excess(), None),
+                false => (state.index.evict(), None),
             }
         };
-        if removals.is_empty() && limit.is_none() {
+        if removals.is_empty() && reread.is_none() {
             return;
         }
-        let shelf = self.clone();
+        let cache = self.clone();
         tokio::spawn(async move {
-            let removals = match limit {
+            let removals = match reread {
                 None => removals,
-                Some(limit) => shelf.read(limit).await.unwrap_or_default(),
+                Some(max_bytes) => cache.read_index(max_bytes).await.unwrap_or_default(),
             };
-            shelf.carry_out(removals).await;
+            cache.remove_all(removals).await;
         });
     }
 
-    async fn carry_out(&self, removals: Vec<Removal>) {
+    async fn remove_all(&self, removals: Vec<Removal>) {
         if !removals.is_empty() {
-            info!(removals = removals.len(), "results that could be used again are removed");
+            info!(removals = removals.len(), "evicting cached results");
         }
-        for some in removals.chunks(TOGETHER) {
-            let calls = some.iter().map(|removal| {
+        for chunk in removals.chunks(REMOVALS_AT_ONCE) {
+            let calls = chunk.iter().map(|removal| {
                 let (repository, removal) = (self.repository.clone(), *removal);
-                Box::pin(async move { remove(&repository, removal).await }) as Call
+                Box::pin(async move { remove(&repository, removal).await }) as RepositoryCall
             });
-            for failed in all(calls.collect()).await.into_iter().filter_map(Result::err) {
-                warn!(error = %failed, "a result that could be used again is not removed");
+            for error in join_in_order(calls.collect()).await.into_iter().filter_map(Result::err) {
+                warn!(%error, "could not evict a cached result");
             }
         }
     }
 
-    /// Removes all of it.
+    /// Removes everything.
     pub async fn clear(&self) -> Result<(), Error> {
-        let limit = self.state().index.limit();
-        self.read(limit).await?;
-        let removals = self.state().index.clear();
-        self.carry_out(removals).await;
+        let max_bytes = self.state.lock().index.max_bytes();
+        self.read_index(max_bytes).await?;
+        let removals = self.state.lock().index.clear();
+        self.remove_all(removals).await;
         Ok(())
     }
 
-    /// What was decided for an activity, and when.
-    pub async fn verdict(&self, path: &str) -> Result<Option<(u64, Verdict)>, Error> {
-        let bytes = self.repository.get(VERDICTS, &named(path).to_string()).await?;
-        let verdict = bytes.and_then(|bytes| journal::read::<(u64, Verdict)>("verdict", &bytes).ok());
-        Ok(verdict.filter(|(_, verdict)| verdict.path == path))
+    /// Whether the activity at a path reused results, and when that was decided.
+    pub async fn decision(&self, path: &str) -> Result<Option<(u64, ReuseDecision)>, Error> {
+        let bytes = self.repository.get(DECISIONS, &path_digest(path).to_string()).await?;
+        let decision = bytes.and_then(|bytes| decode_decision(&bytes));
+        Ok(decision.filter(|(_, decision)| decision.path == path))
     }
+}
+
+fn decode_entry(bytes: &[u8]) -> Option<CacheEntry> {
+    codec::decode("cache entry", bytes).ok()
+}
+
+fn decode_decision(bytes: &[u8]) -> Option<(u64, ReuseDecision)> {
+    codec::decode("reuse decision", bytes).ok()
 }
 
 async fn remove(repository: &Store, removal: Removal) -> Result<(), Error> {
@@ -269,19 +264,20 @@ async fn remove(repository: &Store, removal: Removal) -> Result<(), Error> {
         Removal::Results(key) => {
             let key = key.to_string();
             repository.remove(RESULTS, &key).await?;
-            let Some(bytes) = repository.get(CARDS, &key).await? else { return Ok(()) };
-            let Ok(card) = journal::read::<Card>("card", &bytes) else { return Ok(()) };
-            repository.put(CARDS, &key, journal::write(&Card { held: Held::Removed, ..card })).await
+            let Some(bytes) = repository.get(ENTRIES, &key).await? else { return Ok(()) };
+            let Some(entry) = decode_entry(&bytes) else { return Ok(()) };
+            let entry = CacheEntry { stored: StoredResults::Evicted, ..entry };
+            repository.put(ENTRIES, &key, codec::encode(&entry)).await
         }
-        Removal::Card(key) => {
+        Removal::Entry(key) => {
             let key = key.to_string();
             repository.remove(RESULTS, &key).await?;
-            repository.remove(CARDS, &key).await
+            repository.remove(ENTRIES, &key).await
         }
-        Removal::Verdict(path) => repository.remove(VERDICTS, &path.to_string()).await,
+        Removal::Decision(path) => repository.remove(DECISIONS, &path.to_string()).await,
     }
 }
 
-fn named(path: &str) -> Digest {
+fn path_digest(path: &str) -> Digest {
     Digest(*blake3::hash(path.as_bytes()).as_bytes())
 }

@@ -1,73 +1,100 @@
-//! Files that are needed for longer than those who made them run: whoever has them keeps them for a process, and what nobody
-//! of this group has is fetched.
+//! Files that must outlive the attempts that made them: nodes pin them for a process, and files that no node of this group
+//! has are copied here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::warn;
 use xavantes_files::{Fetcher, Wanted};
 use xavantes_model::digest::Digest;
+use xavantes_model::value::Value;
 use xavantes_proto::v1::files_client::FilesClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
-use crate::convert::references;
-use crate::workers::connection::owner;
-use crate::workers::dispatcher::{PoolMail, PoolSender};
+use crate::convert::{add_holders, references, stored_digests};
+use crate::workers::handle::PoolHandle;
 
-/// A node that does not tell within so long whether it has files does not count.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A node that does not answer within this time counts as one without the files.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who has which object.
+/// Addresses of the nodes that hold each object.
 pub(crate) type Holders = HashMap<Digest, Vec<String>>;
 
-/// Has files kept for processes.
-pub(crate) struct Keeping {
-    pub pool: PoolSender,
-    /// Files of this node, and where it is reached.
+/// The owner under which nodes pin files for a process.
+pub(crate) fn pin_owner(realm: &str, process: &str) -> String {
+    format!("{realm}/{process}")
+}
+
+/// Pins files for the processes of this coordinator.
+pub(crate) struct Pinning {
+    pub pool: PoolHandle,
+    /// File store of this node.
     pub files: Option<Fetcher>,
+    /// Address of this node.
     pub address: String,
-    /// For processes of this realm.
+    /// Realm of the processes.
     pub realm: String,
 }
 
-impl Keeping {
-    /// The files among values are kept for a process, by this node, by its workers, and with `named` by those that the
-    /// references name. Gives who has what, and what none of them has.
-    pub async fn keep(&self, process: &str, values: &[v1::Value], named: bool) -> (Holders, Vec<v1::FileReference>) {
-        let (mut files, mut directories) = (Vec::new(), Vec::new());
-        let (mut wanted, mut nodes) = (HashMap::new(), BTreeSet::new());
+/// The nodes that pinned files, and the files that no node has.
+#[derive(Default)]
+pub(crate) struct PinOutcome {
+    pub holders: Holders,
+    pub missing: Vec<v1::FileReference>,
+}
+
+/// Objects to pin.
+#[derive(Default)]
+struct PinRequest {
+    files: Vec<Digest>,
+    directories: Vec<Digest>,
+    references: HashMap<Digest, v1::FileReference>,
+    /// Addresses that the references name.
+    named: BTreeSet<String>,
+}
+
+impl PinRequest {
+    fn new(values: &[v1::Value]) -> Self {
+        let mut request = Self::default();
         for reference in values.iter().flat_map(references) {
             let Some(content) = &reference.content else { continue };
             let Some(digest) = Digest::from_bytes(&content.digest) else { continue };
-            if wanted.insert(digest, reference.clone()).is_none() {
-                if reference.directory { &mut directories } else { &mut files }.push(digest);
+            if request.references.insert(digest, reference.clone()).is_none() {
+                if reference.directory { &mut request.directories } else { &mut request.files }.push(digest);
             }
-            nodes.extend(content.holders.iter().filter(|_| named).cloned());
+            request.named.extend(content.holders.iter().cloned());
         }
-        if wanted.is_empty() {
-            return Default::default();
+        request
+    }
+}
+
+impl Pinning {
+    /// Pins the files in values for a process, on this node, on its workers, and with `ask_named` on the nodes that the
+    /// references name.
+    pub async fn pin(&self, process: &str, values: &[v1::Value], ask_named: bool) -> PinOutcome {
+        let PinRequest { files, directories, references: mut missing, named } = PinRequest::new(values);
+        if missing.is_empty() {
+            return PinOutcome::default();
         }
         let all: Vec<Digest> = files.iter().chain(&directories).copied().collect();
-        let (answer, answered) = oneshot::channel();
-        let _ = self.pool.send(PoolMail::Holders(all.clone(), answer));
-        nodes.extend(answered.await.unwrap_or_default().into_iter().flatten());
+        let mut nodes: BTreeSet<String> = if ask_named { named } else { BTreeSet::new() };
+        nodes.extend(self.pool.holders(all.clone()).await.into_iter().flatten());
         nodes.remove(&self.address);
-        let owner = owner(&self.realm, process);
+        let owner = pin_owner(&self.realm, process);
         let bytes = |digests: &[Digest]| digests.iter().map(|digest| digest.0.to_vec()).collect::<Vec<_>>();
         let request = v1::HasRequest { digests: bytes(&files), directories: bytes(&directories), owner: owner.clone() };
         let mut asked = JoinSet::new();
         if let Some(store) = self.files.as_ref().map(|files| files.store().clone()) {
             let address = self.address.clone();
-            let look = move || Some((address, store.has_all(&files, &directories, Some(&owner)).ok()?));
-            asked.spawn_blocking(look);
+            let search = move || Some((address, store.has_all(&files, &directories, Some(&owner)).ok()?));
+            asked.spawn_blocking(search);
         }
         for address in nodes {
             let request = request.clone();
             asked.spawn(async move {
-                let has = tokio::time::timeout(PATIENCE, async {
+                let has = tokio::time::timeout(ANSWER_TIMEOUT, async {
                     let channel = connect(&address).await.ok()?;
                     call_with_timeout(FilesClient::new(channel).has(request)).await.ok()
                 });
@@ -82,33 +109,61 @@ impl Keeping {
                 holders.entry(*digest).or_default().push(address.clone());
             }
         }
-        wanted.retain(|digest, _| !holders.contains_key(digest));
-        (holders, wanted.into_values().collect())
+        missing.retain(|digest, _| !holders.contains_key(digest));
+        PinOutcome { holders, missing: missing.into_values().collect() }
     }
 
-    /// The results of a process that has ended are kept in this group: those that were made elsewhere are fetched.
-    pub async fn bring_home(&self, process: &str, results: &[v1::Value]) {
-        let (_, missing) = self.keep(process, results, false).await;
+    /// Pins the results of an ended process in this group: fetches those that other groups made.
+    pub async fn copy_home(&self, process: &str, results: &[v1::Value]) {
+        let PinOutcome { missing, .. } = self.pin(process, results, false).await;
         let Some(fetcher) = self.files.as_ref().filter(|_| !missing.is_empty()) else { return };
-        let (answer, answered) = oneshot::channel();
-        let _ = self.pool.send(PoolMail::Relays(answer));
-        let relays: Vec<Arc<str>> = answered.await.unwrap_or_default().into_iter().map(Arc::from).collect();
+        let relays: Vec<Arc<str>> = self.pool.relays().await.into_iter().map(Arc::from).collect();
         for reference in missing {
             let content = reference.content.unwrap_or_default();
             let Some(digest) = Digest::from_bytes(&content.digest) else { continue };
             let holders = content.holders.into_iter().map(Arc::from).collect();
             let wanted = Wanted { digest, holders, relays: relays.clone() };
-            let got = match reference.directory {
+            let fetched = match reference.directory {
                 true => fetcher.get_directory(&wanted).await.map(|(_, holds)| holds),
                 false => fetcher.get(&wanted).await.map(|hold| vec![hold]),
             };
-            let kept = got.and_then(|holds| {
+            let pinned = fetched.and_then(|holds| {
                 let objects: Vec<Digest> = holds.iter().map(|hold| hold.digest()).collect();
-                fetcher.store().pin(&owner(&self.realm, process), &objects)
+                fetcher.store().pin(&pin_owner(&self.realm, process), &objects)
             });
-            if let Err(error) = kept {
-                warn!(process, file = reference.uri, %error, "a result stays in another group, and may go there");
+            if let Err(error) = pinned {
+                warn!(process, file = reference.uri, %error, "could not copy result home; it may be evicted remotely");
             }
         }
+    }
+
+    /// Pins the files of this node that are parameters of a process, until the process has ended.
+    pub fn pin_parameters(&self, process: &str, parameters: &[(String, Value)]) {
+        let Some(store) = self.files.as_ref().map(|files| files.store()) else { return };
+        let mut needed: Vec<Digest> = Vec::new();
+        for (_, value) in parameters {
+            value.each_file(&mut |file| {
+                let Some(content) = file.content.as_ref().filter(|content| store.has(&content.digest)) else { return };
+                needed.push(content.digest);
+                if file.directory
+                    && let Ok(manifest) = store.manifest(&content.digest)
+                {
+                    needed.extend(manifest.files().map(|(digest, _)| digest));
+                }
+            });
+        }
+        if let Err(error) = store.pin(&pin_owner(&self.realm, process), &needed) {
+            warn!(process, %error, "could not pin parameters; their files may be evicted before they are used");
+        }
+    }
+
+    /// Adds the current holders to the file references in results.
+    pub async fn name_holders(&self, results: &mut [v1::Parameter]) {
+        let wanted: Vec<Digest> = results.iter().filter_map(|it| it.value.as_ref()).flat_map(stored_digests).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let holders: Holders = wanted.iter().copied().zip(self.pool.holders(wanted.clone()).await).collect();
+        results.iter_mut().filter_map(|it| it.value.as_mut()).for_each(|value| add_holders(value, &holders));
     }
 }

@@ -1,7 +1,33 @@
-//! One process: the driver decides, the runner acts, the journal keeps.
+//! Processes: a pure driver decides, a task acts, the repository remembers.
+//!
+//! | file | is about |
+//! |---|---|
+//! | `driver` | decides: inputs in, records and effects out |
+//! | `input`, `effect` | what goes into the driver and comes out of it |
+//! | `notes`, `usage` | facts that the engine does not know |
+//! | `journal`, `summary` | what the repository has of a process |
+//! | `history`, `ended_view` | what became of the elements of a process |
+//! | `runner` | the task of a process |
+//! | `handle`, `registry` | how other tasks reach the task of a process |
+//! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
+//! | `status`, `view`, `outputs` | what users see of a process |
 
 pub mod driver;
+pub mod effect;
+pub(crate) mod ended_view;
+pub(crate) mod ending;
+pub(crate) mod handle;
 pub mod history;
+pub mod input;
 pub mod journal;
+pub mod notes;
 pub(crate) mod outputs;
+pub(crate) mod registry;
+mod retention;
 pub(crate) mod runner;
+pub(crate) mod start;
+mod status;
+pub mod summary;
+mod takeover;
+pub mod usage;
+pub(crate) mod view;

@@ -1,61 +1,62 @@
-//! What the elements of a process gave as they completed, for whoever follows it. The last ones are kept in memory; who
-//! reads more slowly than they come misses some, and is told how many. Nobody waits for a reader.
+//! The results of a process's elements as they complete, for subscribers. A ring in memory holds the latest ones; it is
+//! bounded by bytes, which no crate offers. A slow subscriber misses some and learns how many; it never blocks a process.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use xavantes_engine::Product;
 use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
-/// What is kept when nobody reads: enough for who begins a moment after the process did.
-const LITTLE: usize = 256 << 10;
-/// What is kept when somebody does: enough for who has to fetch files now and then.
-const MUCH: usize = 8 << 20;
-/// About what a value takes besides its content.
-const OVERHEAD: usize = 64;
+/// Size of the ring without subscribers: enough for one that subscribes a moment after the process began.
+const IDLE_BUFFER_BYTES: usize = 256 << 10;
+/// Size of the ring with subscribers: enough for one that fetches files now and then.
+const BUSY_BUFFER_BYTES: usize = 8 << 20;
+/// Approximate bytes that a value takes beside its content.
+const VALUE_OVERHEAD_BYTES: usize = 64;
 
 #[derive(Debug)]
-struct Kept {
+struct Buffered {
     product: Arc<Product>,
     reused: bool,
     size: usize,
 }
 
-/// The last ones, each with a number.
+/// The latest outputs, numbered consecutively.
 #[derive(Debug, Default)]
 struct Ring {
-    /// The number of the first that is kept.
+    /// Number of the first output in the ring.
     first: u64,
-    kept: VecDeque<Kept>,
+    outputs: VecDeque<Buffered>,
     size: usize,
 }
 
 impl Ring {
-    /// Adds one. The last one stays, however large it is.
-    fn add(&mut self, kept: Kept, most: usize) {
-        self.size += kept.size;
-        self.kept.push_back(kept);
-        while self.size > most && self.kept.len() > 1 {
-            self.size -= self.kept.pop_front().map_or(0, |gone| gone.size);
+    /// Adds an output. The last one stays, however large it is.
+    fn add(&mut self, output: Buffered, max_bytes: usize) {
+        self.size += output.size;
+        self.outputs.push_back(output);
+        while self.size > max_bytes && self.outputs.len() > 1 {
+            self.size -= self.outputs.pop_front().map_or(0, |gone| gone.size);
             self.first += 1;
         }
     }
 
-    /// The one with this number, or the next that is kept, and how many are between.
-    fn read(&self, number: u64) -> Option<(u64, &Kept)> {
+    /// The output with this number or the next one in the ring, and how many are missing between.
+    fn read(&self, number: u64) -> Option<(u64, &Buffered)> {
         let missed = self.first.saturating_sub(number);
         let at = (number + missed - self.first) as usize;
-        self.kept.get(at).map(|kept| (missed, kept))
+        self.outputs.get(at).map(|output| (missed, output))
     }
 }
 
-/// What a process gave; cheap to clone.
+/// The outputs of a process; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Outputs {
     ring: Arc<Mutex<Ring>>,
-    /// Changes when there is one more.
+    /// Changes with every new output.
     news: watch::Sender<()>,
 }
 
@@ -66,30 +67,25 @@ impl Default for Outputs {
 }
 
 impl Outputs {
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        // Every change of it is one call, after which it is whole.
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn add(&self, product: Product, reused: bool) {
         let values = product.results.iter().map(|(_, value)| value).chain(&product.collected);
-        let size = OVERHEAD + product.path.len() + values.map(weight).sum::<usize>();
-        let most = if self.news.receiver_count() > 0 { MUCH } else { LITTLE };
-        self.ring().add(Kept { product: Arc::new(product), reused, size }, most);
+        let size = VALUE_OVERHEAD_BYTES + product.path.len() + values.map(weight).sum::<usize>();
+        let max_bytes = if self.news.receiver_count() > 0 { BUSY_BUFFER_BYTES } else { IDLE_BUFFER_BYTES };
+        self.ring.lock().add(Buffered { product: Arc::new(product), reused, size }, max_bytes);
         self.news.send_replace(());
     }
 
-    /// Tells when there is one more, to a reader.
+    /// Changes with every new output; the receiver counts as a subscriber.
     pub fn news(&self) -> watch::Receiver<()> {
         self.news.subscribe()
     }
 
-    /// The next one from this number on, for a reader; moves the number behind it.
+    /// The next output from this number on; moves the number behind it.
     pub fn next(&self, number: &mut u64) -> Option<v1::Output> {
         let (missed, product, reused) = {
-            let ring = self.ring();
-            let (missed, kept) = ring.read(*number)?;
-            (missed, kept.product.clone(), kept.reused)
+            let ring = self.ring.lock();
+            let (missed, output) = ring.read(*number)?;
+            (missed, output.product.clone(), output.reused)
         };
         *number += missed + 1;
         Some(v1::Output {
@@ -107,15 +103,15 @@ impl Outputs {
     }
 }
 
-/// About how many bytes a value takes.
+/// Approximate bytes that a value takes.
 fn weight(value: &Value) -> usize {
-    OVERHEAD
+    VALUE_OVERHEAD_BYTES
         + match value {
             Value::Str(text) => text.len(),
             Value::Bytes(bytes) => bytes.len(),
             Value::List(items) => items.iter().map(weight).sum(),
             Value::Map(map) => map.iter().map(|(key, item)| key.len() + weight(item)).sum(),
-            Value::File(file) => file.uri.len() + OVERHEAD,
+            Value::File(file) => file.uri.len() + VALUE_OVERHEAD_BYTES,
             _ => 0,
         }
 }
@@ -131,20 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_or_slow_is_told_how_many_were_missed() {
+    fn late_and_slow_subscribers_learn_how_many_outputs_they_missed() {
         let outputs = Outputs::default();
         let mut number = 0;
         assert_eq!(outputs.next(&mut number), None);
-        (0..10).for_each(|it| outputs.add(product(it, LITTLE / 4), it == 9));
-        let told: Vec<(String, u64, bool)> =
+        (0..10).for_each(|it| outputs.add(product(it, IDLE_BUFFER_BYTES / 4), it == 9));
+        let received: Vec<(String, u64, bool)> =
             std::iter::from_fn(|| outputs.next(&mut number)).map(|it| (it.path, it.missed, it.reused)).collect();
-        assert_eq!(told, [("P/7".into(), 7, false), ("P/8".into(), 0, false), ("P/9".into(), 0, true)]);
+        assert_eq!(received, [("P/7".into(), 7, false), ("P/8".into(), 0, false), ("P/9".into(), 0, true)]);
         let news = outputs.news();
-        (10..20).for_each(|it| outputs.add(product(it, LITTLE / 4), false));
+        (10..20).for_each(|it| outputs.add(product(it, IDLE_BUFFER_BYTES / 4), false));
         assert!(news.has_changed().unwrap());
         assert_eq!(outputs.next(&mut number).map(|it| (it.path, it.missed)), Some(("P/10".into(), 0)));
-        // One that is too large by itself is still there until the next one comes.
-        outputs.add(product(20, 2 * MUCH), false);
+        // An output that is larger than the ring stays until the next one.
+        outputs.add(product(20, 2 * BUSY_BUFFER_BYTES), false);
         assert_eq!(outputs.next(&mut number).map(|it| (it.path, it.missed)), Some(("P/20".into(), 9)));
         assert_eq!(outputs.next(&mut number), None);
     }

@@ -1,5 +1,26 @@
-//! What users, monitors and other nodes ask of a coordinator.
+//! What users, monitors and other nodes ask of a coordinator: a file per call.
+//!
+//! | file | is about |
+//! |---|---|
+//! | `service` | the gRPC service, which forwards to the other files |
+//! | `submit`, `steer`, `forget` | starting, steering and removing processes |
+//! | `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
+//! | `types` | registered process and activity types |
+//! | `delegate` | subtrees of other coordinators |
+//! | `find` | the process that a path is in |
+//! | `status` | errors as gRPC statuses |
 
-pub(crate) mod follow;
-pub(crate) mod logs;
+mod delegate;
+mod explain;
+mod find;
+mod forget;
+mod logs;
+mod outputs;
+mod results;
 pub(crate) mod service;
+mod show;
+mod status;
+mod steer;
+mod submit;
+mod types;
+mod watch;

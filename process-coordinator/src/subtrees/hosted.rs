@@ -1,4 +1,4 @@
-//! Subtrees of other coordinators' processes that run here: the books. To their parents they are attempts, like
+//! Hosted subtrees: subtrees of other coordinators' processes that run here. For their parents they are attempts, like
 //! activities; here they are processes like any other, with a parent. Without I/O, clock or threads.
 
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use xavantes_proto::{Epochs, MAX_PAYLOAD_BYTES, Message, too_large, v1, value};
 
 use crate::attempt::AttemptKey;
 use crate::convert::failure;
-use crate::process::history::Past;
+use crate::process::history::ProcessHistory;
 
 pub use crate::convert::start_from;
 
-/// A coordinator that hands subtrees over: its group and node, and the realm that its processes are kept in.
+/// A coordinator that delegates subtrees to this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Caller {
-    /// `group/node`.
+    /// Its group and node: `group/node`.
     pub node: Arc<str>,
-    /// Keys are unique in it.
+    /// Realm of its processes; attempt keys are unique in a realm.
     pub realm: Arc<str>,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for Caller {
 }
 
 impl Caller {
-    /// The caller that is written so.
+    /// Parses what `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let (node, realm) = text.rsplit_once('#')?;
         Some(Self { node: node.into(), realm: realm.into() })
@@ -39,68 +39,69 @@ impl Caller {
 }
 
 #[derive(Debug, Clone)]
-struct Child {
-    /// Who hears of it.
+struct HostedSubtree {
+    /// Coordinator that gets the answer.
     caller: Caller,
-    /// The process that runs, or ran, it here.
+    /// Process that runs, or ran, the subtree here.
     process: Arc<str>,
-    state: State,
+    state: HostedState,
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum HostedState {
     Running,
-    /// Kept until it was acknowledged.
-    Over(Box<v1::Answer>),
-    /// Another coordinator has it, and the parent may not know yet. To the parent that is as if it ran here: it is not
-    /// lost, and soon the parent hears where it is.
-    Away,
+    /// Ended; the answer waits for its acknowledgement.
+    Ended(Box<v1::Answer>),
+    /// Another coordinator runs it, and the parent may not know that yet. Reported to the parent as if it ran here, so
+    /// that the parent does not take it for lost before it learns the new place.
+    Moved,
 }
 
-/// What becomes of a subtree that arrives.
+/// What to do with a subtree that arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrival {
-    /// It is to begin.
+    /// Start it.
     New,
-    /// It runs already.
-    Runs,
-    /// It is over: the answer, once more.
-    Over(Box<v1::Answer>),
+    /// Nothing: it runs already, or the caller has lost the parent process.
+    Known,
+    /// Send its answer once more: it has ended.
+    Ended(Box<v1::Answer>),
 }
 
-/// All subtrees that run here for others, by realm and attempt.
+/// All hosted subtrees of a coordinator.
 #[derive(Debug, Default)]
-pub struct Books {
-    children: BTreeMap<(Arc<str>, AttemptKey), Child>,
-    /// Of the parents' processes.
+pub struct HostedSubtrees {
+    /// By realm and attempt.
+    subtrees: BTreeMap<(Arc<str>, AttemptKey), HostedSubtree>,
+    /// Latest epochs of the parent processes.
     epochs: Epochs,
 }
 
-/// What the process is called that runs a subtree: the path, for people, and what no other attempt has.
-pub fn name(caller: &Caller, AttemptKey { process, element, attempt }: &AttemptKey, path: &str) -> Arc<str> {
+/// Id of the process that runs a subtree: its path, for people, and a hash that no other attempt has.
+pub fn process_id(caller: &Caller, AttemptKey { process, element, attempt }: &AttemptKey, path: &str) -> Arc<str> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(caller.realm.as_bytes()).update(&[0]).update(process.as_bytes()).update(&[0]);
     hasher.update(&element.to_le_bytes()).update(&attempt.to_le_bytes());
     format!("{path}@{}", &hasher.finalize().to_hex()[..12]).into()
 }
 
-/// The path in the name of a process that runs a subtree; any other process begins its paths with its id.
-pub(crate) fn path(process: &str, is_subtree: bool) -> &str {
+/// Path with which the paths of a process's elements begin: its id, or the path in the id of a subtree.
+pub(crate) fn path_of(process: &str, is_subtree: bool) -> &str {
     process.rsplit_once('@').filter(|_| is_subtree).map_or(process, |(path, _)| path)
 }
 
-fn place(caller: &Caller, key: &AttemptKey) -> (Arc<str>, AttemptKey) {
+fn index(caller: &Caller, key: &AttemptKey) -> (Arc<str>, AttemptKey) {
     (caller.realm.clone(), key.clone())
 }
 
-impl Books {
-    /// What runs here for a coordinator, and the answers that it may have missed.
-    pub fn of(&self, caller: &Caller) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
-        self.known(|child, _| child.caller == *caller)
+impl HostedSubtrees {
+    /// The attempts of a coordinator that run here, and the answers that it may have missed.
+    pub fn known_to(&self, caller: &Caller) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+        self.select(|subtree, _| subtree.caller == *caller)
     }
 
-    /// A coordinator has taken processes over: their subtrees are its own now, unless another one has taken them since.
-    /// Gives the processes for which that holds, and what is known of them.
+    /// A coordinator has taken over processes: it gets the answers of their subtrees, unless another coordinator has
+    /// claimed them in a later epoch. Gives the processes that it got, their running attempts and their answers.
     pub fn claim(
         &mut self,
         caller: &Caller,
@@ -111,116 +112,122 @@ impl Books {
         let claimed = |realm: &Arc<str>, key: &AttemptKey| {
             *realm == caller.realm && processes.iter().any(|process| **process == *key.process)
         };
-        for ((realm, key), child) in &mut self.children {
+        for ((realm, key), subtree) in &mut self.subtrees {
             if claimed(realm, key) {
-                child.caller = caller.clone();
+                subtree.caller = caller.clone();
             }
         }
-        let (running, answers) = self.known(|_, (realm, key)| claimed(realm, key));
+        let (running, answers) = self.select(|_, (realm, key)| claimed(realm, key));
         (processes, running, answers)
     }
 
-    fn known(&self, which: impl Fn(&Child, &(Arc<str>, AttemptKey)) -> bool) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
+    fn select(
+        &self,
+        predicate: impl Fn(&HostedSubtree, &(Arc<str>, AttemptKey)) -> bool,
+    ) -> (Vec<v1::AttemptId>, Vec<v1::Answer>) {
         let (mut running, mut answers) = (Vec::new(), Vec::new());
-        for (place, child) in self.children.iter().filter(|(place, child)| which(child, place)) {
-            match &child.state {
-                State::Running | State::Away => running.push(place.1.to_wire()),
-                State::Over(answer) => answers.push(v1::Answer::clone(answer)),
+        for (index, subtree) in self.subtrees.iter().filter(|(index, subtree)| predicate(subtree, index)) {
+            match &subtree.state {
+                HostedState::Running | HostedState::Moved => running.push(index.1.to_wire()),
+                HostedState::Ended(answer) => answers.push(v1::Answer::clone(answer)),
             }
         }
         (running, answers)
     }
 
-    /// A coordinator begins anew with nothing: what it handed over before is no longer wanted. Gives the processes that
-    /// ran for it, and whether they still do.
+    /// A coordinator has started with a new realm: it no longer wants the subtrees of the old one. Gives their processes,
+    /// and whether they still run.
     pub fn retire(&mut self, caller: &Caller) -> Vec<(Arc<str>, bool)> {
         let mut gone = Vec::new();
-        self.children.retain(|_, child| {
-            let former = child.caller.node == caller.node && child.caller.realm != caller.realm;
-            match child.state {
+        self.subtrees.retain(|_, subtree| {
+            let former = subtree.caller.node == caller.node && subtree.caller.realm != caller.realm;
+            match subtree.state {
                 _ if !former => {}
-                State::Running => gone.push((child.process.clone(), true)),
-                State::Over(_) => gone.push((child.process.clone(), false)),
-                State::Away => {}
+                HostedState::Running => gone.push((subtree.process.clone(), true)),
+                HostedState::Ended(_) => gone.push((subtree.process.clone(), false)),
+                HostedState::Moved => {}
             }
             !former
         });
         gone
     }
 
-    /// A subtree arrives, from a process in that epoch.
+    /// A subtree of a process in this epoch arrives.
     pub fn arrive(&mut self, caller: &Caller, key: &AttemptKey, process: &Arc<str>, epoch: u64) -> Arrival {
-        match self.children.get(&place(caller, key)) {
-            // Of a coordinator that has lost the parent.
-            None if !self.epochs.counts(&caller.realm, &key.process, epoch) => Arrival::Runs,
+        match self.subtrees.get(&index(caller, key)) {
+            // The caller has lost the parent process.
+            None if !self.epochs.counts(&caller.realm, &key.process, epoch) => Arrival::Known,
             None => {
                 self.restore(caller, key, process);
                 Arrival::New
             }
-            Some(Child { state: State::Running | State::Away, .. }) => Arrival::Runs,
-            Some(Child { state: State::Over(answer), .. }) => Arrival::Over(answer.clone()),
+            Some(HostedSubtree { state: HostedState::Running | HostedState::Moved, .. }) => Arrival::Known,
+            Some(HostedSubtree { state: HostedState::Ended(answer), .. }) => Arrival::Ended(answer.clone()),
         }
     }
 
-    /// One that was kept, and goes on here.
+    /// A subtree runs here, perhaps after a recovery.
     pub fn restore(&mut self, caller: &Caller, key: &AttemptKey, process: &Arc<str>) {
-        let child = Child { caller: caller.clone(), process: process.clone(), state: State::Running };
-        self.children.insert(place(caller, key), child);
+        let state = HostedState::Running;
+        let subtree = HostedSubtree { caller: caller.clone(), process: process.clone(), state };
+        self.subtrees.insert(index(caller, key), subtree);
     }
 
-    /// One that another coordinator has.
+    /// Another coordinator runs a subtree.
     pub fn leave(&mut self, caller: &Caller, key: &AttemptKey, process: &Arc<str>) {
-        let child = Child { caller: caller.clone(), process: process.clone(), state: State::Away };
-        self.children.entry(place(caller, key)).or_insert(child).state = State::Away;
+        let state = HostedState::Moved;
+        let subtree = HostedSubtree { caller: caller.clone(), process: process.clone(), state: state.clone() };
+        self.subtrees.entry(index(caller, key)).or_insert(subtree).state = state;
     }
 
-    /// A parent wants something of the process that runs a subtree here, if it does.
+    /// The process that runs a subtree of this caller here.
     pub fn process(&self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
-        let child = self.children.get(&place(caller, key)).filter(|child| child.caller == *caller)?;
-        matches!(child.state, State::Running).then(|| child.process.clone())
+        let subtree = self.subtrees.get(&index(caller, key)).filter(|it| it.caller == *caller)?;
+        matches!(subtree.state, HostedState::Running).then(|| subtree.process.clone())
     }
 
-    /// A parent wants a subtree to stop: gives the process, if it runs here.
+    /// The caller cancels a subtree: gives the process, if it runs here.
     pub fn cancel(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         let found = self.process(caller, key);
-        let place = place(caller, key);
-        if self.children.get(&place).is_some_and(|it| it.caller == *caller && matches!(it.state, State::Away)) {
-            self.children.remove(&place);
+        let index = index(caller, key);
+        let moved = |it: &HostedSubtree| it.caller == *caller && matches!(it.state, HostedState::Moved);
+        if self.subtrees.get(&index).is_some_and(moved) {
+            self.subtrees.remove(&index);
         }
         found
     }
 
-    /// It is over: gives who is to hear of it, unless nobody wants the answer any more.
+    /// A subtree has ended: gives the coordinator that gets the answer, unless none waits for it.
     pub fn finish(&mut self, caller: &Caller, key: &AttemptKey, answer: v1::Answer) -> Option<Caller> {
-        let child = self.children.get_mut(&place(caller, key))?;
-        child.state = State::Over(Box::new(answer));
-        Some(child.caller.clone())
+        let subtree = self.subtrees.get_mut(&index(caller, key))?;
+        subtree.state = HostedState::Ended(Box::new(answer));
+        Some(subtree.caller.clone())
     }
 
-    /// Who hears of it now, if it runs here, or is over and the answer was not acknowledged.
+    /// The coordinator that gets the answer now, if the subtree runs here, or has ended without an acknowledgement.
     pub fn caller(&self, caller: &Caller, key: &AttemptKey) -> Option<Caller> {
-        let child = self.children.get(&place(caller, key))?;
-        (!matches!(child.state, State::Away)).then(|| child.caller.clone())
+        let subtree = self.subtrees.get(&index(caller, key))?;
+        (!matches!(subtree.state, HostedState::Moved)).then(|| subtree.caller.clone())
     }
 
-    /// It leaves no trace, and may come again. Gives the process that is over.
+    /// Forgets a subtree, which may arrive again. Gives its process, if that has ended.
     pub fn remove(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
-        let child = self.children.remove(&place(caller, key))?;
-        matches!(child.state, State::Over(_)).then_some(child.process)
+        let subtree = self.subtrees.remove(&index(caller, key))?;
+        matches!(subtree.state, HostedState::Ended(_)).then_some(subtree.process)
     }
 
-    /// The parent has an answer: gives the process, which nobody needs any more.
+    /// The caller has recorded the answer: gives the process, which can be removed.
     pub fn acknowledge(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
-        let child = self.children.get(&place(caller, key))?;
-        if child.caller != *caller || !matches!(child.state, State::Over(_)) {
+        let subtree = self.subtrees.get(&index(caller, key))?;
+        if subtree.caller != *caller || !matches!(subtree.state, HostedState::Ended(_)) {
             return None;
         }
         self.remove(caller, key)
     }
 }
 
-/// What a parent hears of the end: results in the order of the root's signature.
-pub fn answer(
+/// The outcome that the parent gets: results in the order of the root's signature.
+pub fn outcome(
     program: &Program,
     root: Root,
     outcome: &Outcome,
@@ -235,8 +242,8 @@ pub fn answer(
                 &process.nodes[root.node.index()].variables[..]
             };
             let outs = signature.iter().filter(|variable| variable.direction.is_out());
-            let nothing = Value::Null;
-            let results = outs.map(|variable| value(results.get(&variable.name).unwrap_or(&nothing)));
+            let null = Value::Null;
+            let results = outs.map(|variable| value(results.get(&variable.name).unwrap_or(&null)));
             v1::answer::Outcome::Completed(v1::Completed { results: results.collect() })
         }
         Outcome::Failed(why) => v1::answer::Outcome::Failed(failure(why)),
@@ -244,20 +251,20 @@ pub fn answer(
     }
 }
 
-/// An answer that can be sent: one that is too large leaves out how files were made, or is a failure instead.
-pub fn sendable(
+/// The answer of a subtree. One that is too large to send leaves out the recipes, or reports a failure instead.
+pub fn answer(
     key: &AttemptKey,
     process: &str,
     outcome: v1::answer::Outcome,
     counts: v1::Counts,
-    past: &Past,
+    history: &ProcessHistory,
     recipes: Vec<v1::Recipe>,
 ) -> v1::Answer {
     let mut answer = v1::Answer {
         id: Some(key.to_wire()),
         outcome: Some(outcome),
         counts: Some(counts),
-        history: Some(Box::new(past.to_wire())),
+        history: Some(Box::new(history.to_wire())),
         recipes,
         ..v1::Answer::default()
     };

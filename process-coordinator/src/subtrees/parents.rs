@@ -1,19 +1,21 @@
-//! The coordinators that hand subtrees over, and their streams.
+//! The coordinators that delegate subtrees to this one, and their streams.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use xavantes_proto::v1::refusal_reason;
 use xavantes_proto::{Message, v1};
 
 use crate::attempt::AttemptKey;
-use crate::subtrees::hosted::{Arrival, Books, Caller};
-use crate::workers::connection::Orders;
-use crate::workers::pool::Order;
+use crate::process::journal::Origin;
+use crate::subtrees::hosted::{Arrival, Caller, HostedSubtrees};
+use crate::workers::handle::Orders;
+use crate::workers::messages::Order;
 
-/// Something to tell a parent's coordinator.
+/// A report to a parent's coordinator.
 #[derive(Debug)]
 pub(crate) enum Report {
     Answer(Box<v1::Answer>),
@@ -22,7 +24,7 @@ pub(crate) enum Report {
 }
 
 impl Report {
-    /// How much room it takes in a message.
+    /// Bytes that the report takes in a message.
     pub fn size(&self) -> usize {
         match self {
             Self::Answer(answer) => answer.encoded_len(),
@@ -32,30 +34,34 @@ impl Report {
     }
 }
 
-/// To a parent's coordinator. What waits in it is bounded by the subtrees and calls that run here.
+/// Sends reports to a parent's coordinator. The queue is bounded by the subtrees and calls that run here.
 type Reports = mpsc::UnboundedSender<Report>;
 
-/// A call that went on to the parent, and who waits for its answer.
-struct Pending {
+/// A call of a shared object that went on to the parent.
+struct ForwardedCall {
     parent: Caller,
     key: AttemptKey,
     call: v1::SharedCall,
+    /// Connection that waits for the reply.
     orders: Orders,
+    /// Ticket of the call on that connection.
     ticket: u64,
 }
 
 #[derive(Default)]
-struct Desk {
-    books: Books,
-    /// The newest stream of each, with its number.
+struct ParentsState {
+    hosted: HostedSubtrees,
+    /// Newest stream of each coordinator, with its number.
     streams: HashMap<Caller, (u64, Reports)>,
-    calls: HashMap<u64, Pending>,
+    /// Forwarded calls by their new ticket.
+    calls: HashMap<u64, ForwardedCall>,
 }
 
 /// All coordinators for which subtrees run here.
 #[derive(Default)]
 pub(crate) struct Parents {
-    desk: Mutex<Desk>,
+    state: Mutex<ParentsState>,
+    /// Numbers of streams and tickets of calls.
     tickets: AtomicU64,
 }
 
@@ -67,8 +73,8 @@ pub(crate) struct Parent {
     pub parents: Arc<Parents>,
 }
 
-impl Desk {
-    fn tell(&self, caller: &Caller, report: Report) {
+impl ParentsState {
+    fn report(&self, caller: &Caller, report: Report) {
         if let Some((_, stream)) = self.streams.get(caller) {
             let _ = stream.send(report);
         }
@@ -76,153 +82,156 @@ impl Desk {
 }
 
 impl Parents {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        // It is whole between any two statements, so a poisoned lock is as good as another.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A parent's coordinator connects: what runs for it here, and everything that it may have missed. The number is that
-    /// of the stream.
+    /// A coordinator connects: gives the number of its stream, the attempts that run here for it, and the reports that it
+    /// may have missed.
     pub fn connect(&self, caller: &Caller) -> (u64, v1::WorkerHello, mpsc::UnboundedReceiver<Report>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut desk = self.desk();
-        let (running, answers) = desk.books.of(caller);
+        let mut state = self.state.lock();
+        let (running, answers) = state.hosted.known_to(caller);
         let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
         let hello = v1::WorkerHello { running, answered, ..v1::WorkerHello::default() };
         answers.into_iter().for_each(|answer| drop(sender.send(Report::Answer(answer.into()))));
-        for pending in desk.calls.values().filter(|pending| pending.parent == *caller) {
-            let _ = sender.send(Report::Call(pending.call.clone()));
+        for call in state.calls.values().filter(|call| call.parent == *caller) {
+            let _ = sender.send(Report::Call(call.call.clone()));
         }
         let number = self.tickets.fetch_add(1, Ordering::Relaxed);
-        desk.streams.insert(caller.clone(), (number, sender));
+        state.streams.insert(caller.clone(), (number, sender));
         (number, hello, receiver)
     }
 
-    /// Is this still the stream of that coordinator? What an older one brings is out of date.
+    /// Is this the newest stream of a coordinator? Orders of older ones are out of date.
     pub fn is_current(&self, caller: &Caller, number: u64) -> bool {
-        self.desk().streams.get(caller).is_some_and(|(newest, _)| *newest == number)
+        self.state.lock().streams.get(caller).is_some_and(|(newest, _)| *newest == number)
     }
 
-    /// A coordinator has taken processes over, or asks for them after a new start.
+    /// A coordinator has taken over processes, or asks for its own after a restart.
     pub fn claim(&self, caller: &Caller, claims: Vec<v1::Claim>) {
-        let mut desk = self.desk();
-        let (processes, running, answers) = desk.books.claim(caller, claims);
-        for pending in desk.calls.values_mut() {
-            if pending.parent.realm == caller.realm && processes.iter().any(|process| **process == *pending.key.process)
-            {
-                pending.parent = caller.clone();
+        let mut state = self.state.lock();
+        let (processes, running, answers) = state.hosted.claim(caller, claims);
+        for call in state.calls.values_mut() {
+            if call.parent.realm == caller.realm && processes.iter().any(|process| **process == *call.key.process) {
+                call.parent = caller.clone();
             }
         }
         let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
-        desk.tell(caller, Report::Known(v1::Known { processes, running, answered }));
-        answers.into_iter().for_each(|answer| desk.tell(caller, Report::Answer(answer.into())));
-        for pending in desk.calls.values().filter(|pending| pending.parent == *caller) {
-            desk.tell(caller, Report::Call(pending.call.clone()));
+        state.report(caller, Report::Known(v1::Known { processes, running, answered }));
+        answers.into_iter().for_each(|answer| state.report(caller, Report::Answer(answer.into())));
+        for call in state.calls.values().filter(|call| call.parent == *caller) {
+            state.report(caller, Report::Call(call.call.clone()));
         }
     }
 
-    /// See [`Books::retire`].
+    /// See [`HostedSubtrees::retire`].
     pub fn retire(&self, caller: &Caller) -> Vec<(Arc<str>, bool)> {
-        let mut desk = self.desk();
-        desk.streams.retain(|known, _| known.node != caller.node || known.realm == caller.realm);
-        desk.books.retire(caller)
+        let mut state = self.state.lock();
+        state.streams.retain(|known, _| known.node != caller.node || known.realm == caller.realm);
+        state.hosted.retire(caller)
     }
 
-    /// Notes a subtree that came by the stream with that number. False if it is known, in which case it was answered again
-    /// if it is over; and if the coordinator has connected again, for then it was told that the subtree is not here.
+    /// Notes a subtree that arrived by the stream with this number. False if it must not start: because it is known (its
+    /// answer is sent again if it has ended), or because the coordinator has connected again since and does not expect it
+    /// here.
     pub fn arrive(&self, caller: &Caller, number: u64, key: &AttemptKey, process: &Arc<str>, epoch: u64) -> bool {
-        let mut desk = self.desk();
-        if desk.streams.get(caller).is_none_or(|(newest, _)| *newest != number) {
+        let mut state = self.state.lock();
+        if state.streams.get(caller).is_none_or(|(newest, _)| *newest != number) {
             return false;
         }
-        match desk.books.arrive(caller, key, process, epoch) {
+        match state.hosted.arrive(caller, key, process, epoch) {
             Arrival::New => true,
-            Arrival::Runs => false,
-            Arrival::Over(answer) => {
-                desk.tell(caller, Report::Answer(answer));
+            Arrival::Known => false,
+            Arrival::Ended(answer) => {
+                state.report(caller, Report::Answer(answer));
                 false
             }
         }
     }
 
-    /// See [`Books::process`].
+    /// See [`HostedSubtrees::process`].
     pub fn process(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
-        self.desk().books.process(caller, &AttemptKey::from(id))
+        self.state.lock().hosted.process(caller, &AttemptKey::from(id))
     }
 
-    /// See [`Books::cancel`].
+    /// See [`HostedSubtrees::cancel`].
     pub fn cancel(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
-        self.desk().books.cancel(caller, &AttemptKey::from(id))
+        self.state.lock().hosted.cancel(caller, &AttemptKey::from(id))
     }
 
-    /// Refuses a subtree: it leaves no trace, and may come again.
+    /// Refuses a subtree, and forgets it: it may arrive again.
     pub fn refuse(&self, caller: &Caller, key: &AttemptKey, reason: refusal_reason::Kind) {
-        let mut desk = self.desk();
-        desk.books.remove(caller, key);
+        let mut state = self.state.lock();
+        state.hosted.remove(caller, key);
         let refusal = v1::Refusal::permanent(reason);
         let outcome = Some(v1::answer::Outcome::Refused(refusal));
         let answer = v1::Answer { id: Some(key.to_wire()), outcome, ..v1::Answer::default() };
-        desk.tell(caller, Report::Answer(answer.into()));
+        state.report(caller, Report::Answer(answer.into()));
     }
 
-    /// The parent has an answer: gives the process, which nobody needs any more.
+    /// See [`HostedSubtrees::acknowledge`].
     pub fn acknowledge(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
-        self.desk().books.acknowledge(caller, &AttemptKey::from(id))
+        self.state.lock().hosted.acknowledge(caller, &AttemptKey::from(id))
     }
 
+    /// Passes on the reply to a forwarded call.
     pub fn reply(&self, reply: v1::SharedReply) {
-        if let Some(pending) = self.desk().calls.remove(&reply.ticket) {
-            let _ = pending.orders.send(Order::Reply(v1::SharedReply { ticket: pending.ticket, ..reply }));
+        if let Some(call) = self.state.lock().calls.remove(&reply.ticket) {
+            let _ = call.orders.send(Order::Reply(v1::SharedReply { ticket: call.ticket, ..reply }));
         }
     }
 }
 
 impl Parent {
-    /// The attempt that it is.
+    /// The parent that the head of a process names.
+    pub fn of(origin: &Origin, parents: &Arc<Parents>) -> Option<Self> {
+        let caller = Caller::parse(&origin.coordinator)?;
+        let key = AttemptKey::new(&*origin.process, origin.element, origin.attempt);
+        Some(Self { caller, key, parents: parents.clone() })
+    }
+
+    /// The attempt of the parent that this process is.
     pub fn key(&self) -> &AttemptKey {
         &self.key
     }
 
-    /// The process goes on here.
+    /// The process was recovered here.
     pub fn restore(&self, process: &Arc<str>) {
-        self.parents.desk().books.restore(&self.caller, &self.key, process);
+        self.parents.state.lock().hosted.restore(&self.caller, &self.key, process);
     }
 
-    /// The process is over, and that is kept; false if nobody waits for it.
+    /// The process has ended, and its journal says so. False if the parent does not wait for it.
     pub fn finish(&self, answer: v1::Answer) -> bool {
-        let mut desk = self.parents.desk();
-        desk.calls.retain(|_, pending| pending.key != self.key || pending.parent.realm != self.caller.realm);
-        let caller = desk.books.finish(&self.caller, &self.key, answer.clone());
-        caller.map(|caller| desk.tell(&caller, Report::Answer(answer.into()))).is_some()
+        let mut state = self.parents.state.lock();
+        state.calls.retain(|_, call| call.key != self.key || call.parent.realm != self.caller.realm);
+        let caller = state.hosted.finish(&self.caller, &self.key, answer.clone());
+        caller.map(|caller| state.report(&caller, Report::Answer(answer.into()))).is_some()
     }
 
-    /// The process is another coordinator's now.
+    /// Another coordinator runs the process.
     pub fn leave(&self, process: &Arc<str>) {
-        self.parents.desk().books.leave(&self.caller, &self.key, process);
+        self.parents.state.lock().hosted.leave(&self.caller, &self.key, process);
     }
 
-    /// The process that runs it here.
+    /// The process that runs the subtree here.
     pub fn process(&self) -> Option<Arc<str>> {
-        let desk = self.parents.desk();
-        let caller = desk.books.caller(&self.caller, &self.key)?;
-        desk.books.process(&caller, &self.key)
+        let state = self.parents.state.lock();
+        let caller = state.hosted.caller(&self.caller, &self.key)?;
+        state.hosted.process(&caller, &self.key)
     }
 
-    /// Is it to hear something still?
+    /// Does the parent still wait for the subtree?
     pub fn waits(&self) -> bool {
-        self.parents.desk().books.caller(&self.caller, &self.key).is_some()
+        self.parents.state.lock().hosted.caller(&self.caller, &self.key).is_some()
     }
 
-    /// It wants to hear nothing. Gives the process, if that is over.
+    /// The parent does not wait for the subtree. Gives the process, if it has ended.
     pub fn forget(&self) -> Option<Arc<str>> {
-        self.parents.desk().books.remove(&self.caller, &self.key)
+        self.parents.state.lock().hosted.remove(&self.caller, &self.key)
     }
 
-    /// A call of an object that lives further up.
+    /// Forwards a call of a shared object of the parent, or of one of its ancestors.
     pub fn forward(&self, mut call: v1::SharedCall, orders: &Orders) {
         let ticket = call.ticket;
         let id = call.id.take().unwrap_or_default();
-        // Who calls, in a number that is the same whenever the call is repeated.
+        // A number for the caller that is the same whenever the call is repeated.
         let mut hasher = blake3::Hasher::new();
         for part in [id.element, u64::from(id.attempt), call.caller] {
             hasher.update(&part.to_le_bytes());
@@ -232,10 +241,11 @@ impl Parent {
         call.caller = u64::from_le_bytes(caller) | 1;
         call.id = Some(self.key.to_wire());
         call.ticket = self.parents.tickets.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut desk = self.parents.desk();
-        let parent = desk.books.caller(&self.caller, &self.key).unwrap_or_else(|| self.caller.clone());
-        desk.tell(&parent, Report::Call(call.clone()));
-        let pending = Pending { parent, key: self.key.clone(), call: call.clone(), orders: orders.clone(), ticket };
-        desk.calls.insert(call.ticket, pending);
+        let mut state = self.parents.state.lock();
+        let parent = state.hosted.caller(&self.caller, &self.key).unwrap_or_else(|| self.caller.clone());
+        state.report(&parent, Report::Call(call.clone()));
+        let forwarded =
+            ForwardedCall { parent, key: self.key.clone(), call: call.clone(), orders: orders.clone(), ticket };
+        state.calls.insert(call.ticket, forwarded);
     }
 }

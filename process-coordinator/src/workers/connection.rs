@@ -18,12 +18,14 @@ use xavantes_proto::{
 use xavantes_repository::Store;
 
 use crate::attempt::AttemptKey;
-use crate::convert::{made, release};
-use crate::process::driver::{Besides, Incoming};
-use crate::process::journal::{self, Summary};
-use crate::process::runner::{Mail, Processes};
-use crate::workers::dispatcher::{PoolMail, PoolSender};
-use crate::workers::pool::{Order, Peer};
+use crate::codec;
+use crate::convert::{release_except, stored_digests};
+use crate::process::handle::LiveInput;
+use crate::process::input::{AnswerExtras, ProcessInput};
+use crate::process::registry::ProcessTable;
+use crate::process::summary::Summary;
+use crate::workers::handle::{Orders, PoolHandle};
+use crate::workers::messages::{Order, PeerKind};
 
 impl Order {
     /// How much room it takes in a message.
@@ -40,9 +42,6 @@ impl Order {
     }
 }
 
-/// To a worker. What waits in it is bounded by the attempts that the worker has.
-pub(crate) type Orders = mpsc::UnboundedSender<Order>;
-
 /// Orders in one message at most.
 const BATCH: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -52,18 +51,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Context {
     pub hello: v1::CoordinatorHello,
-    pub processes: Processes,
-    pub pool: PoolSender,
+    pub processes: ProcessTable,
+    pub pool: PoolHandle,
     pub repository: Store,
     /// The managers of the group.
     pub managers: Arc<[String]>,
     /// Files of this node.
     pub files: Option<xavantes_files::Fetcher>,
-}
-
-/// For whom files are kept.
-pub(crate) fn owner(realm: &str, process: &str) -> String {
-    format!("{realm}/{process}")
 }
 
 impl Context {
@@ -74,9 +68,9 @@ impl Context {
         }
         let results = match self.repository.find(&process).await.ok()? {
             None => Vec::new(),
-            Some(entry) => journal::read::<Summary>("summary", &entry.summary?).ok()?.results().ok()?,
+            Some(entry) => codec::decode::<Summary>("summary", &entry.summary?).ok()?.results().ok()?,
         };
-        Some(release(&process, results.iter().filter_map(|result| result.value.as_ref())))
+        Some(release_except(&process, results.iter().filter_map(|result| result.value.as_ref())))
     }
 
     /// Asks the group's managers where something can run, or for that worker once more; the first that leads answers.
@@ -101,7 +95,7 @@ impl Context {
 }
 
 /// Connects to a worker or another coordinator, for as long as the pool wants it.
-pub(crate) async fn run(context: Context, peer: Peer, worker: Arc<str>, address: String) {
+pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, address: String) {
     let mut pause = FIRST_PAUSE;
     loop {
         match connect(&address).await {
@@ -113,7 +107,7 @@ pub(crate) async fn run(context: Context, peer: Peer, worker: Arc<str>, address:
                 if began.elapsed() > LONGEST_PAUSE {
                     pause = FIRST_PAUSE;
                 }
-                if context.pool.send(PoolMail::Disconnected(worker.clone())).is_err() {
+                if !context.pool.disconnected(worker.clone()) {
                     return;
                 }
             }
@@ -124,7 +118,7 @@ pub(crate) async fn run(context: Context, peer: Peer, worker: Arc<str>, address:
     }
 }
 
-async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
+async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
     let (sender, receiver) = mpsc::channel(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
@@ -133,11 +127,11 @@ async fn talk(context: &Context, peer: Peer, worker: &Arc<str>, channel: Channel
     let most = xavantes_proto::MAX_MESSAGE_BYTES;
     let sent = ReceiverStream::new(receiver);
     let mut reports = match peer {
-        Peer::Worker => {
+        PeerKind::Worker => {
             let client = ActivityManagerClient::new(channel);
             client.max_decoding_message_size(most).max_encoding_message_size(most).work(sent).await?.into_inner()
         }
-        Peer::Coordinator => {
+        PeerKind::Coordinator => {
             let client = ProcessCoordinatorClient::new(channel);
             client.max_decoding_message_size(most).max_encoding_message_size(most).delegate(sent).await?.into_inner()
         }
@@ -213,27 +207,27 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
                 }
             });
         }
-        let _ = context.pool.send(PoolMail::Connected(worker.clone(), hello, orders.clone()));
+        context.pool.connected(worker.clone(), hello, orders.clone());
     }
     if let Some(known) = report.known {
-        let _ = context.pool.send(PoolMail::Known(worker.clone(), known));
+        context.pool.known(worker.clone(), known);
     }
     if report.draining {
-        let _ = context.pool.send(PoolMail::Draining(worker.clone()));
+        context.pool.draining(worker.clone());
     }
     // Before the answers: afterwards the element that printed is gone.
     for printed in report.printed {
         if let Some(id) = printed.id
             && let Some(process) = context.processes.find(&id.process)
         {
-            let _ = process.mail.send(Mail::Printed(id.element, printed.line)).await;
+            process.print(id.element, printed.line).await;
         }
     }
     let mut answered: Vec<AttemptKey> = Vec::with_capacity(report.answers.len());
-    let mut mail: Vec<(Arc<str>, Vec<crate::process::runner::Happened>)> = Vec::new();
+    let mut mail: Vec<(Arc<str>, Vec<LiveInput>)> = Vec::new();
     let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();
     for mut answer in report.answers {
-        let besides = Besides::take(&mut answer);
+        let extras = AnswerExtras::extract(&mut answer);
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
         let key = match answered.last() {
             // Mostly they are of one process.
@@ -241,11 +235,11 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             _ => AttemptKey::from(&id),
         };
         if let v1::answer::Outcome::Refused(refusal) = outcome {
-            let _ = context.pool.send(PoolMail::Refused(worker.clone(), key, refusal));
+            context.pool.refused(worker.clone(), key, refusal);
             continue;
         }
         match &outcome {
-            v1::answer::Outcome::Completed(completed) => held.extend(completed.results.iter().flat_map(made)),
+            v1::answer::Outcome::Completed(completed) => held.extend(completed.results.iter().flat_map(stored_digests)),
             v1::answer::Outcome::Failed(failure) => {
                 lacked.extend(failure.gone.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
             }
@@ -253,34 +247,31 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
         }
         answered.push(key.clone());
         let process = key.process.clone();
-        let answer = Incoming::Answered { key, outcome, besides, from: Some(orders.clone()) };
+        let answer = ProcessInput::Answered { key, outcome, extras, from: Some(orders.clone()) };
         match mail.last_mut() {
             Some((last, answers)) if *last == process => answers.push(answer),
             _ => mail.push((process, vec![answer])),
         }
     }
     if !answered.is_empty() {
-        let _ = context.pool.send(PoolMail::Answered(worker.clone(), answered));
+        context.pool.answered(worker.clone(), answered);
     }
     // Before their processes hear of them, which may need them at once.
     if !held.is_empty() {
-        let _ = context.pool.send(PoolMail::Holds(worker.clone(), held));
+        context.pool.holds(worker.clone(), held);
     }
     if !lacked.is_empty() {
-        let _ = context.pool.send(PoolMail::Lacks(worker.clone(), lacked));
+        context.pool.lacks(worker.clone(), lacked);
     }
     for (process, answers) in mail {
         let late = match context.processes.find(&process) {
             // Waits if the process has much mail: so does the worker's stream, and so the worker.
-            Some(process) => match process.mail.send(Mail::Happened(answers)).await {
-                Err(mpsc::error::SendError(Mail::Happened(answers))) => answers,
-                _ => Vec::new(),
-            },
+            Some(process) => process.deliver(answers).await,
             None => answers,
         };
         // Of a process that is over: nobody wants them any more. Of one that another coordinator has, that one will.
         for answer in late {
-            if let Incoming::Answered { key, .. } = answer
+            if let ProcessInput::Answered { key, .. } = answer
                 && !context.processes.note_answer(orders, &key)
             {
                 let _ = orders.send(Order::Acknowledge(key));
@@ -290,7 +281,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     for call in report.calls {
         let (ticket, process) = (call.ticket, call.id.as_ref().map_or("", |id| &id.process).to_owned());
         let sent = match context.processes.find(&process) {
-            Some(process) => process.mail.send(Mail::Called(call, orders.clone())).await.is_ok(),
+            Some(process) => process.call(call, orders.clone()).await,
             None => false,
         };
         // Whoever has the process now hears of the call when it asks for the attempt.

@@ -4,64 +4,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
-use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::attempt::{AttemptKey, Task};
-use crate::process::driver::{Incoming, Recovered};
-use crate::process::journal::Placement;
-use crate::workers::connection::{self as link, Context, Orders, owner};
-use crate::workers::pool::{Effect, Moved, Pool, Share, Told, Vicinity, Whereabouts};
+use crate::data::pinning::pin_owner;
+use crate::process::input::ProcessInput;
+use crate::workers::connection::{self as link, Context};
+use crate::workers::handle::{Orders, PoolMail};
+use crate::workers::messages::{PoolNotice, Share};
+use crate::workers::pool::{Effect, Pool};
 
 /// Documents under this kind are borrowed workers that may have something of ours.
 pub(crate) const BORROWED: &str = "borrowed";
 
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What the pool is told.
-#[derive(Debug)]
-pub(crate) enum PoolMail {
-    Roster(v1::Roster),
-    Dispatch(Vec<Task>),
-    Delegate(Task),
-    Hand(AttemptKey),
-    Placed(AttemptKey, Option<v1::NodeDescription>),
-    Moved(AttemptKey, Placement, oneshot::Sender<Moved>),
-    Borrowed(v1::PlaceResponse),
-    Remembered(Arc<str>),
-    Recall(Arc<str>, String),
-    Cancel(AttemptKey),
-    Pause(AttemptKey, bool),
-    Abandon(AttemptKey),
-    Began(Arc<str>, u64),
-    Recovered(Arc<str>, u64, Vec<Recovered>),
-    Over(Arc<str>),
-    Lost(Arc<str>),
-    Connected(Arc<str>, v1::WorkerHello, Orders),
-    Known(Arc<str>, v1::Known),
-    Disconnected(Arc<str>),
-    Draining(Arc<str>),
-    Answered(Arc<str>, Vec<AttemptKey>),
-    Refused(Arc<str>, AttemptKey, v1::Refusal),
-    Holds(Arc<str>, Vec<Digest>),
-    Lacks(Arc<str>, Vec<Digest>),
-    Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
-    /// Who could fetch files of other groups?
-    Relays(oneshot::Sender<Vec<String>>),
-    /// Which parts of a process are where, at other coordinators?
-    Handed(Arc<str>, oneshot::Sender<Vec<(String, String)>>),
-    /// Here, and if workers may have kept something, there too.
-    Release(Arc<v1::Release>, bool),
-    Where(Vec<AttemptKey>, oneshot::Sender<Vec<Option<Whereabouts>>>),
-    /// Where are the workers, and where the coordinators that have, or had, this part of a process?
-    Vicinity(String, oneshot::Sender<Vicinity>),
-}
-
-/// To the pool. What waits in it is bounded by the attempts that are out.
-pub(crate) type PoolSender = mpsc::UnboundedSender<PoolMail>;
 
 struct Link {
     task: JoinHandle<()>,
@@ -116,19 +74,19 @@ impl Dispatcher {
             PoolMail::Roster(roster) => pool.roster(roster, now),
             PoolMail::Dispatch(tasks) => tasks.into_iter().for_each(|task| pool.dispatch(task)),
             PoolMail::Delegate(task) => pool.delegate(task),
-            PoolMail::Hand(key) => pool.hand(&key, now),
-            PoolMail::Placed(key, node) => pool.placed(key, node),
+            PoolMail::HandOver(key) => pool.hand(&key, now),
+            PoolMail::PlaceFound(key, node) => pool.placed(key, node),
             PoolMail::Moved(key, place, answer) => drop(answer.send(pool.moved(&key, &place, now))),
             PoolMail::Borrowed(place) => pool.borrowed(place, now),
-            PoolMail::Remembered(name) => pool.remembered(&name),
-            PoolMail::Recall(name, address) => pool.recall(name, address, now),
+            PoolMail::LeaseStored(name) => pool.remembered(&name),
+            PoolMail::LeaseRestored(name, address) => pool.recall(name, address, now),
             PoolMail::Cancel(key) => pool.cancel(key),
             PoolMail::Pause(key, paused) => pool.pause(key, paused),
             PoolMail::Abandon(key) => pool.abandon(&key),
-            PoolMail::Began(process, epoch) => pool.began(process, epoch),
-            PoolMail::Recovered(process, epoch, attempts) => pool.recover(&process, epoch, attempts, now),
-            PoolMail::Over(process) => pool.over(&process),
-            PoolMail::Lost(process) => pool.lose(process),
+            PoolMail::ProcessBegan(process, epoch) => pool.began(process, epoch),
+            PoolMail::ProcessRecovered(process, epoch, attempts) => pool.recover(&process, epoch, attempts, now),
+            PoolMail::ProcessEnded(process) => pool.over(&process),
+            PoolMail::ProcessLost(process) => pool.lose(process),
             PoolMail::Connected(name, hello, orders) => {
                 if let Some(link) = self.links.get_mut(&name) {
                     link.orders = Some(orders);
@@ -157,7 +115,7 @@ impl Dispatcher {
             }
             PoolMail::Release(release, everywhere) => {
                 if let Some(files) = &self.context.files {
-                    let owner = owner(&self.context.hello.realm, &release.process);
+                    let owner = pin_owner(&self.context.hello.realm, &release.process);
                     files.store().release_except(&owner, &release.files, &release.directories);
                 }
                 if everywhere {
@@ -165,9 +123,9 @@ impl Dispatcher {
                 }
             }
             PoolMail::Relays(answer) => drop(answer.send(pool.relays())),
-            PoolMail::Handed(process, answer) => drop(answer.send(pool.handed(&process))),
+            PoolMail::DelegatedParts(process, answer) => drop(answer.send(pool.handed(&process))),
             PoolMail::Vicinity(path, answer) => drop(answer.send(pool.vicinity(&path))),
-            PoolMail::Where(keys, answer) => drop(answer.send(pool.whereabouts(&keys))),
+            PoolMail::Whereabouts(keys, answer) => drop(answer.send(pool.whereabouts(&keys))),
         }
     }
 
@@ -193,25 +151,25 @@ impl Dispatcher {
             }
             Effect::Tell(key, told) => {
                 let Some(process) = self.context.processes.find(&key.process) else { return };
-                let incoming = match told {
-                    Told::Answered(outcome) => Incoming::Answered { key, outcome, besides: None, from: None },
-                    Told::Lost => Incoming::Lost(key),
-                    Told::Placed(place) => Incoming::Placed(key, place),
+                let input = match told {
+                    PoolNotice::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
+                    PoolNotice::Lost => ProcessInput::Lost(key),
+                    PoolNotice::Placed(place) => ProcessInput::Placed(key, place),
                 };
-                let _ = process.mail.send(incoming.into()).await;
+                process.notify(input).await;
             }
             Effect::FindPlace(key) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
                     let place = context.place(v1::place_request::What::Coordinator, None).await;
-                    let _ = context.pool.send(PoolMail::Placed(key, place.and_then(|place| place.node)));
+                    context.pool.place_found(key, place.and_then(|place| place.node));
                 });
             }
             Effect::Borrow(again) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
                     if let Some(place) = context.place(v1::place_request::What::Worker, again.as_deref()).await {
-                        let _ = context.pool.send(PoolMail::Borrowed(place));
+                        context.pool.borrowed(place);
                     }
                 });
             }
@@ -221,7 +179,7 @@ impl Dispatcher {
                 tokio::spawn(async move {
                     let address = address.into_bytes().into();
                     match context.repository.put(BORROWED, &name, address).await {
-                        Ok(()) => drop(context.pool.send(PoolMail::Remembered(name))),
+                        Ok(()) => context.pool.lease_stored(name),
                         Err(error) => warn!(worker = %name, %error, "a borrowed worker is not used"),
                     }
                 });

@@ -2,6 +2,8 @@
 
 pub(crate) mod connection;
 pub(crate) mod dispatcher;
+pub(crate) mod handle;
+pub mod messages;
 mod placement;
 pub mod pool;
 mod recovery;

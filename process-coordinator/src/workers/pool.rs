@@ -22,8 +22,8 @@ use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 use super::placement::{holdings, next, relays};
 use super::worker::{Ask, Lease, Out, Pace, SLOW, Used, Worker};
 use crate::attempt::{AttemptKey, Needs, Task};
-use crate::data::locations::Holdings;
-use crate::process::journal::Placement;
+use crate::data::locations::Replicas;
+use crate::handover::Placement;
 
 /// What the pool calls another coordinator.
 fn peer_name(place: &Placement) -> Arc<str> {
@@ -116,13 +116,13 @@ pub enum Effect {
 
 /// What a subtree hears that tells where it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moved {
+pub enum MoveOutcome {
     /// Nobody waits for it.
     Unwanted,
     /// It is being recorded.
-    Noted,
+    Recording,
     /// That, or better, is recorded.
-    Known,
+    Recorded,
 }
 
 /// Where an attempt is.
@@ -307,20 +307,20 @@ impl Pool {
 
     /// A subtree is somewhere else now. Where it was may be connected still, and not know yet that it has lost it. This is
     /// told again until the place is recorded.
-    pub fn moved(&mut self, key: &AttemptKey, place: &Placement, now: Duration) -> Moved {
+    pub fn moved(&mut self, key: &AttemptKey, place: &Placement, now: Duration) -> MoveOutcome {
         let there = peer_name(place);
         let Some((name, worker)) = self.workers.iter_mut().find(|(_, worker)| worker.has.contains_key(key)) else {
-            return Moved::Unwanted;
+            return MoveOutcome::Unwanted;
         };
-        let Some(out) = worker.has.get_mut(key) else { return Moved::Unwanted };
+        let Some(out) = worker.has.get_mut(key) else { return MoveOutcome::Unwanted };
         if out.epoch > place.epoch || (out.epoch == place.epoch && *name == there) {
-            return if out.ask == Ask::WhenRecorded { Moved::Noted } else { Moved::Known };
+            return if out.ask == Ask::WhenRecorded { MoveOutcome::Recording } else { MoveOutcome::Recorded };
         }
-        let Some(out) = worker.give_back(key) else { return Moved::Unwanted };
+        let Some(out) = worker.give_back(key) else { return MoveOutcome::Unwanted };
         let name = self.coordinator(place, now);
         self.tell(key.clone(), Told::Placed(place.clone()));
         self.note(&name, Out { epoch: place.epoch, ..out }, Ask::WhenRecorded);
-        Moved::Noted
+        MoveOutcome::Recording
     }
 
     /// The peer that a subtree goes to. A node may be both a worker and a coordinator; they are reached by different
@@ -344,7 +344,7 @@ impl Pool {
                 memory: 0,
                 gpus: 0,
                 tags: HashSet::new(),
-                holdings: Holdings::default(),
+                holdings: Replicas::default(),
                 interpreters: HashSet::new(),
                 containers: false,
                 has: BTreeMap::new(),

@@ -10,17 +10,17 @@ use xavantes_proto::v1;
 use super::pool::{Effect, LOST_AFTER, Order, Peer, Pool, STOOD_STILL, Told, Unsettled};
 use super::worker::{Ask, Lease, Out};
 use crate::attempt::AttemptKey;
-use crate::data::locations::Holdings;
-use crate::process::driver::Recovered;
-use crate::process::journal::Placement;
+use crate::data::locations::Replicas;
+use crate::handover::Placement;
+use crate::handover::RecoveredAttempt;
 
 impl Pool {
     /// A process that was kept goes on, and these attempts of it were out.
-    pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<Recovered>, now: Duration) {
+    pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<RecoveredAttempt>, now: Duration) {
         self.began(process.clone(), epoch);
         self.recovered.insert(process.clone());
         let mut unsettled = BTreeMap::new();
-        for Recovered { task, place, stop, paused } in attempts {
+        for RecoveredAttempt { task, place, stop, paused } in attempts {
             let out = Out { stop, paused, ..Out::new(task) };
             match place {
                 _ if out.task.job.subtree.is_none() => drop(unsettled.insert(out.task.key.clone(), out)),
@@ -90,7 +90,7 @@ impl Pool {
         worker.memory = hello.memory;
         worker.gpus = hello.gpus;
         worker.tags = hello.tags.into_iter().collect();
-        worker.holdings = Holdings::default();
+        worker.holdings = Replicas::default();
         worker.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
         worker.interpreters = hello.interpreters.into_iter().collect();
         worker.containers = hello.containers;

@@ -9,7 +9,7 @@ use xavantes_proto::v1;
 
 use super::pool::{Effect, Order, Peer, Unsettled};
 use crate::attempt::{AttemptKey, Needs, Task};
-use crate::data::locations::Holdings;
+use crate::data::locations::Replicas;
 
 /// A worker has so much ahead as it does in this time.
 const AHEAD: Duration = Duration::from_millis(100);
@@ -102,7 +102,7 @@ pub struct Worker {
     pub gpus: u32,
     pub tags: HashSet<String>,
     /// Files that it has.
-    pub holdings: Holdings,
+    pub holdings: Replicas,
     pub interpreters: HashSet<String>,
     pub containers: bool,
     /// Attempts that it has.

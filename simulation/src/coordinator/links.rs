@@ -23,12 +23,12 @@ impl World<'_> {
             let pool = &mut memory.pool;
             match mail {
                 PoolMail::Roster(roster) => pool.roster(roster, now),
-                PoolMail::Do(Effect::Dispatch(task)) => pool.dispatch(task),
-                PoolMail::Do(Effect::Delegate(task)) => pool.delegate(task),
-                PoolMail::Do(Effect::Hand(key)) => pool.hand(&key, now),
-                PoolMail::Do(Effect::Cancel(key)) => pool.cancel(key),
-                PoolMail::Do(Effect::Pause(key, paused)) => pool.pause(key, paused),
-                PoolMail::Do(Effect::Abandon(key)) => pool.abandon(&key),
+                PoolMail::Do(ProcessEffect::Dispatch(task)) => pool.dispatch(task),
+                PoolMail::Do(ProcessEffect::Delegate(task)) => pool.delegate(task),
+                PoolMail::Do(ProcessEffect::HandOver(key)) => pool.hand(&key, now),
+                PoolMail::Do(ProcessEffect::Cancel(key)) => pool.cancel(key),
+                PoolMail::Do(ProcessEffect::Pause(key, paused)) => pool.pause(key, paused),
+                PoolMail::Do(ProcessEffect::Abandon(key)) => pool.abandon(&key),
                 PoolMail::Do(_) => {}
                 PoolMail::Placed(key, node) => pool.placed(key, node),
                 PoolMail::Moved(key, place, reply) => {
@@ -60,11 +60,11 @@ impl World<'_> {
         }
         for (key, reply, moved) in replies {
             match moved {
-                pool::Moved::Noted => self.reply(reply, Answer::Noted),
-                pool::Moved::Known => self.reply(reply, Answer::Done),
-                pool::Moved::Unwanted => {
+                pool::MoveOutcome::Recording => self.reply(reply, Answer::Noted),
+                pool::MoveOutcome::Recorded => self.reply(reply, Answer::Done),
+                pool::MoveOutcome::Unwanted => {
                     let process = key.process.clone();
-                    let asked = Incoming::Asked { key, verdict: reply.clone() };
+                    let asked = ProcessInput::StillWanted { key, asker: reply.clone() };
                     if !self.mail(c, &process, Mail::Happened(asked)) {
                         self.reply(reply, Answer::Noted);
                     }
@@ -126,9 +126,9 @@ impl World<'_> {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
                 let process = key.process.clone();
                 let incoming = match told {
-                    Told::Answered(outcome) => Incoming::Answered { key, outcome, besides: None, from: None },
-                    Told::Lost => Incoming::Lost(key),
-                    Told::Placed(place) => Incoming::Placed(key, place),
+                    Told::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
+                    Told::Lost => ProcessInput::Lost(key),
+                    Told::Placed(place) => ProcessInput::Placed(key, place),
                 };
                 self.mail(c, &process, Mail::Happened(incoming));
             }
@@ -228,7 +228,7 @@ impl World<'_> {
         let mut answered = Vec::new();
         let mut answers = Vec::new();
         for mut answer in report.answers {
-            let besides = Besides::take(&mut answer);
+            let extras = AnswerExtras::extract(&mut answer);
             let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
             let key = AttemptKey::from(&id);
             if let v1::answer::Outcome::Refused(refusal) = outcome {
@@ -237,23 +237,23 @@ impl World<'_> {
             }
             self.trace(|| format!("c{c} hears from {name} that {key:?} is over"));
             answered.push(key.clone());
-            answers.push((key, outcome, besides));
+            answers.push((key, outcome, extras));
         }
         if !answered.is_empty() {
             self.pool_mail(c, PoolMail::Answered(name, answered));
             self.ambush(Ambush::Answer, Who::Coordinator(c));
         }
-        for (key, outcome, besides) in answers {
+        for (key, outcome, extras) in answers {
             let early = match self.mutation {
-                Some(Mutation::AckUnrecorded) => besides.is_none(),
-                Some(Mutation::ParentAcksEarly) => besides.is_some(),
+                Some(Mutation::AckUnrecorded) => extras.is_none(),
+                Some(Mutation::ParentAcksEarly) => extras.is_some(),
                 _ => false,
             };
             if early {
                 self.order(stream, Order::Acknowledge(key.clone()));
             }
             let process = key.process.clone();
-            let answer = Incoming::Answered { key: key.clone(), outcome, besides, from: Some(stream) };
+            let answer = ProcessInput::Answered { key: key.clone(), outcome, extras, from: Some(stream) };
             if !self.mail(c, &process, Mail::Happened(answer)) {
                 match self.coordinators[c].memory.foreign.get_mut(&process) {
                     Some(late) => late.push((stream, key)),

@@ -14,10 +14,15 @@ use xavantes_engine::{ElementId, Engine, Outcome, Rejection, Root, Start, StepOu
 use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::attempt::AttemptKey;
-use xavantes_process_coordinator::process::driver::{Batch, Besides, Driver, Effect, Entry, Incoming};
-use xavantes_process_coordinator::process::history::Past;
-use xavantes_process_coordinator::process::journal::{self, Head, Origin, Placement, Summary};
-use xavantes_process_coordinator::subtrees::hosted::{self as foster, Arrival, Caller};
+use xavantes_process_coordinator::codec;
+use xavantes_process_coordinator::handover::{Placement, RecoveredAttempt};
+use xavantes_process_coordinator::process::driver::Driver;
+use xavantes_process_coordinator::process::effect::{Batch, JournalWrite, ProcessEffect};
+use xavantes_process_coordinator::process::history::ProcessHistory;
+use xavantes_process_coordinator::process::input::{AnswerExtras, ProcessInput};
+use xavantes_process_coordinator::process::journal::{self, Head, Origin};
+use xavantes_process_coordinator::process::summary::Summary;
+use xavantes_process_coordinator::subtrees::hosted::{self, Arrival, Caller};
 use xavantes_process_coordinator::workers::pool::{self, Order, Peer, Pool, Share, Told, Whereabouts};
 use xavantes_proto::{v1, value};
 
@@ -32,17 +37,17 @@ const LONGEST_PAUSE: u64 = 2000;
 
 /// The driver of a process; replies go to streams, verdicts to whoever steers.
 pub type Driving = Driver<usize, ReplyTo>;
-type Happened = Incoming<usize, ReplyTo>;
+type Happened = ProcessInput<usize, ReplyTo>;
 
 /// What the pool is told.
 #[derive(Debug)]
 pub enum PoolMail {
     Roster(v1::Roster),
-    Do(Effect<usize, ReplyTo>),
+    Do(ProcessEffect<usize, ReplyTo>),
     Placed(AttemptKey, Option<v1::NodeDescription>),
     Moved(AttemptKey, Placement, ReplyTo),
     Began(Arc<str>, u64),
-    Recovered(Arc<str>, u64, Vec<xavantes_process_coordinator::process::driver::Recovered>),
+    Recovered(Arc<str>, u64, Vec<RecoveredAttempt>),
     Over(Arc<str>),
     Lost(Arc<str>),
     Connected(Arc<str>, v1::WorkerHello, usize),
@@ -101,7 +106,7 @@ struct Pending {
 /// The coordinators that hand subtrees over.
 #[derive(Debug, Default)]
 struct Parents {
-    books: foster::Books,
+    books: hosted::HostedSubtrees,
     streams: BTreeMap<String, (u64, usize)>,
     calls: BTreeMap<u64, Pending>,
 }
@@ -299,7 +304,7 @@ impl World<'_> {
     /// Another coordinator has it.
     fn leave(&mut self, c: usize, process: &Arc<str>, head: &[u8]) {
         let memory = &mut self.coordinators[c].memory;
-        let head = journal::read::<Head>("head", head).ok();
+        let head = codec::decode::<Head>("head", head).ok();
         if let Some((caller, key)) = head.and_then(|head| names(&head.parent?)) {
             memory.parents.books.leave(&caller, &key, process);
         }
@@ -311,7 +316,7 @@ impl World<'_> {
         let it = &self.coordinators[c];
         let Some(stored) = self.stores[it.store].processes.get(process).cloned() else { return };
         let program = self.tools.program.clone();
-        let read = journal::read::<Head>("head", &stored.head).and_then(|head| {
+        let read = codec::decode::<Head>("head", &stored.head).and_then(|head| {
             Ok((journal::restore(&program, &head, stored.snapshot.as_deref(), &stored.records)?, head))
         });
         let (kept, head) = match read {
@@ -343,7 +348,7 @@ impl World<'_> {
         self.pool_mail(c, PoolMail::Recovered(process.clone(), stored.epoch, out));
         self.run_process(c, process, driver, head, at, parent);
         for key in lost {
-            self.mail(c, process, Mail::Happened(Incoming::Lost(key)));
+            self.mail(c, process, Mail::Happened(ProcessInput::Lost(key)));
         }
     }
 
@@ -376,7 +381,7 @@ impl World<'_> {
             Some(over) => self.discard(c, &over),
             None => {
                 if let Some(process) = process {
-                    self.mail(c, &process, Mail::Happened(Incoming::Stopped));
+                    self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
                 }
             }
         }
@@ -413,7 +418,7 @@ impl World<'_> {
         let passed = machine.wall(self.now).saturating_sub(head.submitted_ms).max(at_least);
         let began = (passed, machine.clock(self.now));
         if self.compacts {
-            driver.set_large_journal(500);
+            driver.set_compaction_threshold(500);
         }
         let runner = Runner {
             number,

@@ -30,7 +30,7 @@ impl World<'_> {
                         None => return self.reply(reply, Answer::Rejected),
                     }
                 };
-                let steered = Incoming::Steered { path: path.to_string(), action, verdict: reply };
+                let steered = ProcessInput::Steered { path: path.to_string(), steering: action, asker: reply };
                 self.mail(c, &id, Mail::Happened(steered));
             }
             Request::Moved(key, place) => {
@@ -81,9 +81,9 @@ impl World<'_> {
             parent: origin,
             no_reuse: false,
             relays: Vec::new(),
-            first: driver.first().into(),
+            first: driver.first_record().into(),
         };
-        let change = Change::Create(id.clone(), journal::write(&head));
+        let change = Change::Create(id.clone(), codec::encode(&head));
         let early = self.mutation == Some(Mutation::AcknowledgeBeforeFlush);
         let reply = match reply {
             Some(reply) if early => {
@@ -147,7 +147,7 @@ impl World<'_> {
                 Caller { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() };
             let number = self.count();
             let parents = &mut self.coordinators[c].memory.parents;
-            let (running, answers) = parents.books.of(&caller);
+            let (running, answers) = parents.books.known_to(&caller);
             let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
             let calls: Vec<_> =
                 parents.calls.values().filter(|it| it.parent == caller).map(|it| it.call.clone()).collect();
@@ -217,13 +217,13 @@ impl World<'_> {
                 Step::Cancel(id) => {
                     let process = parents.books.cancel(&caller, &AttemptKey::from(&id));
                     if let Some(process) = process {
-                        self.mail(c, &process, Mail::Happened(Incoming::Stopped));
+                        self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
                     }
                 }
                 Step::Pause(pause) => {
                     let process = parents.books.process(&caller, &AttemptKey::from(&pause.id.unwrap_or_default()));
                     if let Some(process) = process {
-                        self.mail(c, &process, Mail::Happened(Incoming::Paused(pause.paused)));
+                        self.mail(c, &process, Mail::Happened(ProcessInput::ParentPaused(pause.paused)));
                     }
                 }
                 Step::Reply(reply) => {
@@ -238,8 +238,8 @@ impl World<'_> {
 
     /// A subtree that is over leaves the store.
     pub fn discard(&mut self, c: usize, process: &Arc<str>) {
-        let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new(), &Past::default());
-        let change = Change::Close(process.clone(), journal::write(&summary));
+        let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new(), &ProcessHistory::default());
+        let change = Change::Close(process.clone(), codec::encode(&summary));
         self.write(c, change, Done::Discarded(process.clone()));
     }
 
@@ -254,13 +254,13 @@ impl World<'_> {
     ) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
-        let name = foster::name(caller, &key, &path);
+        let name = hosted::process_id(caller, &key, &path);
         match self.coordinators[c].memory.parents.books.arrive(caller, &key, &name, job.epoch) {
             Arrival::New => {}
-            Arrival::Runs => return,
-            Arrival::Over(answer) => return self.tell(c, caller, Report::Answer(Arc::new(*answer))),
+            Arrival::Known => return,
+            Arrival::Ended(answer) => return self.tell(c, caller, Report::Answer(Arc::new(*answer))),
         }
-        let start = match foster::start_from(&self.tools.program, path, job.parameters, subtree) {
+        let start = match hosted::start_from(&self.tools.program, path, job.parameters, subtree) {
             Ok(start) => start,
             Err(unfit) => return self.broken(Some(format!("a subtree does not fit: {}", unfit.0))),
         };

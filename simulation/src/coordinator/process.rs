@@ -35,7 +35,7 @@ impl World<'_> {
         if std::mem::take(&mut runner.share) {
             let most = if runner.parent.is_some() { 4 } else { u64::MAX };
             runner.driver.set_share(share, most);
-            self.take(c, id, Incoming::Continued);
+            self.take(c, id, ProcessInput::Continued);
         }
         while let Some(mail) = self.runner(c, id, number).and_then(|runner| runner.mail.pop_front()) {
             match mail {
@@ -47,7 +47,7 @@ impl World<'_> {
                     let home = call.object.as_ref().is_none_or(|object| *object.home == **path);
                     match runner.parent.clone().filter(|_| !home) {
                         Some(parent) => self.forward(c, parent, call, stream),
-                        None => self.take(c, id, Incoming::Called(call, stream)),
+                        None => self.take(c, id, ProcessInput::Called(call, stream)),
                     }
                 }
             }
@@ -68,25 +68,25 @@ impl World<'_> {
             let view = runner.driver.engine().view(element_of(key));
             view.is_some_and(|view| view.outstanding && view.attempts == key.attempt)
         };
-        if let Incoming::Answered { key, .. } = &mut happened
+        if let ProcessInput::Answered { key, .. } = &mut happened
             && self.mutation == Some(Mutation::ForgetAttemptNumber)
             && let Some(view) = runner.driver.engine().view(element_of(key))
         {
             key.attempt = view.attempts;
         }
-        if let (Incoming::Steered { .. }, Some(Mutation::LoseSteering), true) =
+        if let (ProcessInput::Steered { .. }, Some(Mutation::LoseSteering), true) =
             (&happened, self.mutation, self.random.one_in(3))
         {
-            if let Incoming::Steered { verdict, .. } = happened {
-                self.reply(verdict, Answer::Done);
+            if let ProcessInput::Steered { asker, .. } = happened {
+                self.reply(asker, Answer::Done);
             }
             return;
         }
         let answered = match &happened {
-            Incoming::Answered { key, from: Some(_), .. } if out(runner, key) => Some(key.clone()),
+            ProcessInput::Answered { key, from: Some(_), .. } if out(runner, key) => Some(key.clone()),
             _ => None,
         };
-        runner.driver.take(&mut self.tools.sandbox, happened, now);
+        runner.driver.handle(&mut self.tools.sandbox, happened, now);
         if let Some(key) = answered.filter(|key| !out(runner, key)) {
             runner.taken.push(key.clone());
             let creation = self.creation_at(c, id);
@@ -102,19 +102,20 @@ impl World<'_> {
             if runner.writing.is_some() || runner.ending.is_some() {
                 return;
             }
-            if runner.driver.wants_to_go_on() {
-                self.take(c, id, Incoming::Continued);
+            if runner.driver.has_more_to_do() {
+                self.take(c, id, ProcessInput::Continued);
                 continue;
             }
-            let Some(mut batch) = runner.driver.record() else {
+            let Some(mut batch) = runner.driver.next_batch() else {
                 if runner.driver.engine().state().ended().is_some() {
                     return self.end(c, id);
                 }
                 return self.arm(c, id);
             };
             let taken = std::mem::take(&mut runner.taken);
-            let early =
-                |effect: &Effect<usize, ReplyTo>| matches!(effect, Effect::Acknowledge(..) | Effect::Decide(..));
+            let early = |effect: &ProcessEffect<usize, ReplyTo>| {
+                matches!(effect, ProcessEffect::Acknowledge(..) | ProcessEffect::Decide(..))
+            };
             let released: Vec<_> = match self.mutation {
                 Some(Mutation::ReleaseBeforeFlush) => std::mem::take(&mut batch.effects),
                 Some(Mutation::AcknowledgeBeforeFlush) => {
@@ -125,12 +126,12 @@ impl World<'_> {
                 _ => Vec::new(),
             };
             self.release(c, id, released);
-            match &batch.entry {
+            match &batch.journal {
                 None => self.release(c, id, batch.effects),
                 Some(entry) => {
                     let change = match entry.clone() {
-                        Entry::Append(record) => Change::Append(id.clone(), record),
-                        Entry::Compact(snapshot) => Change::Compact(id.clone(), snapshot),
+                        JournalWrite::Append(record) => Change::Append(id.clone(), record),
+                        JournalWrite::Compact(snapshot) => Change::Compact(id.clone(), snapshot),
                     };
                     if let Some(runner) = self.runner(c, id, number) {
                         runner.writing = Some((batch, taken));
@@ -161,7 +162,7 @@ impl World<'_> {
         let Some(runner) = self.runner(c, id, number) else { return };
         runner.timer = u64::MAX;
         if runner.ending.is_none() {
-            self.take(c, id, Incoming::TimePassed);
+            self.take(c, id, ProcessInput::TimePassed);
             self.record(c, id, number);
             self.arm(c, id);
         }
@@ -269,12 +270,12 @@ impl World<'_> {
     pub fn write_again(&mut self, c: usize, id: &Arc<str>, number: u64) {
         let Some(runner) = self.runner(c, id, number) else { return };
         if let Some(summary) = &runner.ending {
-            let change = Change::Close(id.clone(), journal::write(summary));
+            let change = Change::Close(id.clone(), codec::encode(summary));
             return self.write(c, change, Done::Closed(id.clone(), number));
         }
-        let change = match runner.writing.as_ref().and_then(|(batch, _)| batch.entry.clone()) {
-            Some(Entry::Append(record)) => Change::Append(id.clone(), record),
-            Some(Entry::Compact(snapshot)) => Change::Compact(id.clone(), snapshot),
+        let change = match runner.writing.as_ref().and_then(|(batch, _)| batch.journal.clone()) {
+            Some(JournalWrite::Append(record)) => Change::Append(id.clone(), record),
+            Some(JournalWrite::Compact(snapshot)) => Change::Compact(id.clone(), snapshot),
             None => return,
         };
         self.write(c, change, Done::Recorded(id.clone(), number));
@@ -297,7 +298,7 @@ impl World<'_> {
         let it = &self.coordinators[c];
         let Some(runner) = it.memory.runners.get(id) else { return };
         let ended = runner.driver.engine().state().ended().is_some();
-        if runner.driver.waiting() > 0 || !(ended || self.random.one_in(40)) {
+        if runner.driver.backlog() > 0 || !(ended || self.random.one_in(40)) {
             return;
         }
         let Some(stored) = self.stores[it.store].processes.get(id).filter(|it| it.summary.is_none()) else { return };
@@ -313,12 +314,12 @@ impl World<'_> {
     }
 
     /// Does what may be done.
-    pub(super) fn release(&mut self, c: usize, id: &Arc<str>, effects: Vec<Effect<usize, ReplyTo>>) {
+    pub(super) fn release(&mut self, c: usize, id: &Arc<str>, effects: Vec<ProcessEffect<usize, ReplyTo>>) {
         for effect in effects {
             match effect {
-                Effect::Acknowledge(stream, key) => self.order(stream, Order::Acknowledge(key)),
-                Effect::Reply(stream, reply) => self.order(stream, Order::Reply(reply)),
-                Effect::Decide(verdict, decided) => {
+                ProcessEffect::Acknowledge(stream, key) => self.order(stream, Order::Acknowledge(key)),
+                ProcessEffect::Reply(stream, reply) => self.order(stream, Order::Reply(reply)),
+                ProcessEffect::Decide(verdict, decided) => {
                     let asked = !matches!(verdict, ReplyTo::User(_));
                     let answer = match decided {
                         Ok(()) if asked => Answer::Noted,
@@ -365,8 +366,9 @@ impl World<'_> {
             .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
             .collect();
         if let Some((caller, key)) = runner.parent.clone() {
-            let answer = foster::answer(runner.driver.engine().program(), runner.driver.root(), outcome, results);
-            let answer = foster::sendable(&key, id, answer, runner.driver.counts(), &runner.driver.past(0), Vec::new());
+            let answer = hosted::outcome(runner.driver.engine().program(), runner.driver.root(), outcome, results);
+            let answer =
+                hosted::answer(&key, id, answer, runner.driver.counts(), &runner.driver.history(0), Vec::new());
             self.trace(|| format!("c{c}: {id} has ended {state:?}"));
             self.leave_mail(c, id);
             let parents = &mut self.coordinators[c].memory.parents;
@@ -376,8 +378,8 @@ impl World<'_> {
                 None => self.discard(c, id),
             };
         }
-        let summary = Summary::new(&status, parameters, &runner.driver.past(0));
-        let (change, number) = (Change::Close(id.clone(), journal::write(&summary)), runner.number);
+        let summary = Summary::new(&status, parameters, &runner.driver.history(0));
+        let (change, number) = (Change::Close(id.clone(), codec::encode(&summary)), runner.number);
         runner.ending = Some(summary);
         self.trace(|| format!("c{c}: {id} has ended {state:?}"));
         self.write(c, change, Done::Closed(id.clone(), number));
@@ -389,10 +391,10 @@ impl World<'_> {
         for mail in runner.mail {
             match mail {
                 Mail::Called(call, stream) => self.no_such_process(stream, call.ticket),
-                Mail::Happened(Incoming::Steered { verdict, .. } | Incoming::Asked { verdict, .. }) => {
-                    self.reply(verdict, Answer::Rejected);
+                Mail::Happened(ProcessInput::Steered { asker, .. } | ProcessInput::StillWanted { asker, .. }) => {
+                    self.reply(asker, Answer::Rejected);
                 }
-                Mail::Happened(Incoming::Answered { key, from: Some(stream), .. }) => {
+                Mail::Happened(ProcessInput::Answered { key, from: Some(stream), .. }) => {
                     self.order(stream, Order::Acknowledge(key));
                 }
                 Mail::Happened(_) => {}

@@ -1,0 +1,57 @@
+//! Records and snapshots: what must be durable before effects may happen.
+
+use bytes::Bytes;
+
+use super::Driver;
+use crate::codec;
+use crate::process::effect::{Batch, JournalWrite};
+use crate::process::journal;
+use crate::process::notes::Note;
+
+/// A journal is compacted when it is this many times as large as the last snapshot.
+const COMPACTION_FACTOR: usize = 4;
+
+impl<C, A> Driver<C, A> {
+    /// The record of the start, for the head of the journal.
+    pub fn first_record(&mut self) -> Bytes {
+        journal::record(self.now.0, &mut self.output.events, &mut self.unrecorded_notes)
+    }
+
+    /// Number of events, effects and cache writes that wait for [`Self::next_batch`].
+    pub fn backlog(&self) -> usize {
+        self.output.events.len() + self.effects.len() + self.cache_writes.len()
+    }
+
+    /// Everything that happened since the last batch; nothing if nothing did.
+    pub fn next_batch(&mut self) -> Option<Batch<C, A>> {
+        let (effects, cache) = (std::mem::take(&mut self.effects), std::mem::take(&mut self.cache_writes));
+        if self.output.events.is_empty() && self.unrecorded_notes.is_empty() {
+            return (!effects.is_empty() || !cache.is_empty()).then_some(Batch { journal: None, cache, effects });
+        }
+        // One note for all programs of an activity type, instead of one for each.
+        for (activity, usage) in std::mem::take(&mut self.unrecorded_usage) {
+            self.note(Note::Used(activity, usage));
+        }
+        let is_large = self.journal_bytes > self.compaction_threshold
+            && self.journal_bytes > COMPACTION_FACTOR * self.snapshot_bytes;
+        let write = if is_large {
+            self.output.events.clear();
+            self.unrecorded_notes.clear();
+            let snapshot = self.snapshot();
+            (self.journal_bytes, self.snapshot_bytes) = (0, snapshot.len());
+            JournalWrite::Compact(snapshot)
+        } else {
+            let record = journal::record(self.now.0, &mut self.output.events, &mut self.unrecorded_notes);
+            self.journal_bytes += record.len();
+            JournalWrite::Append(record)
+        };
+        Some(Batch { journal: Some(write), cache, effects })
+    }
+
+    fn snapshot(&mut self) -> Bytes {
+        if !self.notes.lineage.is_empty() {
+            self.notes.lineage.retain_referenced(&codec::encode(self.engine.state()));
+        }
+        journal::snapshot(self.now.0, self.engine.state(), &self.notes)
+    }
+}

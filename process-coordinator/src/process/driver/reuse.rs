@@ -1,0 +1,96 @@
+//! Reuse of cached results: an activity whose type asks for it is looked up before it is dispatched.
+
+use xavantes_model::script::Sandbox;
+use xavantes_model::value::Value;
+use xavantes_proto::v1;
+
+use super::Driver;
+use crate::attempt::{AttemptKey, Task};
+use crate::cache::entry::{CacheHit, CacheLookup, CacheWrite, MissReason};
+use crate::convert::element_from;
+use crate::process::effect::ProcessEffect;
+use crate::process::notes::Note;
+
+/// A change of the cache that follows from an answer, if the engine agrees with the worker about its success.
+pub(super) struct Cacheable {
+    pub write: CacheWrite,
+    /// The write is right if the element completed; otherwise if it did not.
+    pub if_completed: bool,
+}
+
+impl<C, A> Driver<C, A> {
+    /// Dispatches an activity, or searches the cache first if its type asks for reuse.
+    pub(super) fn search_or_dispatch(
+        &mut self,
+        task: Task,
+        activity: usize,
+        parameters: &[Value],
+    ) -> ProcessEffect<C, A> {
+        let program = self.engine.program().clone();
+        match self.lookups.lookup(activity, &program.activities[activity], parameters, || task.job.path.clone()) {
+            None => ProcessEffect::Dispatch(task),
+            Some(Ok(lookup)) if !self.lookups.disabled => {
+                let key = task.key.clone();
+                self.lookups.begin(task, lookup.clone());
+                ProcessEffect::SearchCache(key, Box::new(lookup))
+            }
+            Some(lookup) => {
+                let disabled = |it: CacheLookup| Box::new(it.decision(Err(MissReason::Disabled)));
+                self.cache_writes.push(CacheWrite::Decision(lookup.map_or_else(|decision| decision, disabled)));
+                ProcessEffect::Dispatch(task)
+            }
+        }
+    }
+
+    /// A search of the cache has ended.
+    pub(super) fn on_cache_searched(
+        &mut self,
+        sandbox: &mut Sandbox,
+        key: &AttemptKey,
+        found: Result<Box<CacheHit>, MissReason>,
+    ) {
+        let Some((task, lookup)) = self.lookups.end(key) else { return };
+        match found {
+            Ok(hit) => {
+                let CacheHit { earlier, completed } = *hit;
+                let before = self.effects.len();
+                if self.answer(sandbox, key, v1::answer::Outcome::Completed(completed)).is_none() {
+                    return;
+                }
+                self.note(Note::Reused);
+                let decision = CacheWrite::Decision(Box::new(lookup.decision(Ok(earlier))));
+                self.cache_writes.extend([CacheWrite::Used(lookup.key), decision]);
+                for effect in &mut self.effects[before..] {
+                    if let ProcessEffect::Publish { product, reused } = effect {
+                        *reused |= product.path == lookup.path;
+                    }
+                }
+            }
+            Err(reason) => {
+                // A retry finds the failure of its own first attempt: the decision for that one stands.
+                let is_retry =
+                    matches!(&reason, MissReason::Failed(earlier) if earlier.path == lookup.path && key.attempt > 1);
+                if !is_retry {
+                    self.cache_writes.push(CacheWrite::Decision(Box::new(lookup.decision(Err(reason)))));
+                }
+                self.effects.push(ProcessEffect::Dispatch(task));
+                self.fit_lookup_capacity();
+            }
+        }
+    }
+
+    /// The change of the cache that follows from an answer, if the activity type asks for reuse.
+    pub(super) fn cacheable(&mut self, key: &AttemptKey, outcome: &v1::answer::Outcome) -> Option<Cacheable> {
+        let element = element_from(key.element);
+        let (number, parameters) = self.engine.activity(element)?;
+        let activity = &self.engine.program().activities[number];
+        let lookup = self.lookups.lookup(number, activity, parameters, || self.engine.path(element))?.ok()?;
+        match outcome {
+            v1::answer::Outcome::Completed(completed) => {
+                Some(Cacheable { write: lookup.completed(completed), if_completed: true })
+            }
+            v1::answer::Outcome::Failed(_) => Some(Cacheable { write: lookup.failed(), if_completed: false }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a process wants done: the output of its driver.
+
+use bytes::Bytes;
+use xavantes_engine::{Product, Rejection};
+use xavantes_proto::v1;
+
+use crate::attempt::{AttemptKey, Task};
+use crate::cache::entry::{CacheLookup, CacheWrite};
+
+/// An effect that may happen once the reason for it is recorded. For `C` and `A` see
+/// [`ProcessInput`](crate::process::input::ProcessInput).
+#[derive(Debug)]
+pub enum ProcessEffect<C, A> {
+    /// Dispatch an activity to a worker.
+    Dispatch(Task),
+    /// Search the result cache before the activity is dispatched.
+    SearchCache(AttemptKey, Box<CacheLookup>),
+    /// Publish the results of a completed element.
+    Publish {
+        /// The results.
+        product: Product,
+        /// They come from the result cache.
+        reused: bool,
+    },
+    /// Find a coordinator for a subtree.
+    Delegate(Task),
+    /// Send a subtree to the coordinator that was found for it.
+    HandOver(AttemptKey),
+    /// Stop an attempt.
+    Cancel(AttemptKey),
+    /// Pause (true) or resume (false) a subtree.
+    Pause(AttemptKey, bool),
+    /// Forget an attempt: its answer no longer matters.
+    Abandon(AttemptKey),
+    /// Acknowledge an answer: it is recorded, or not wanted.
+    Acknowledge(C, AttemptKey),
+    /// Answer a call of a shared object.
+    Reply(C, v1::SharedReply),
+    /// Tell an asker the decision.
+    Decide(A, Result<(), Rejection>),
+}
+
+/// A write to the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalWrite {
+    /// Append a record.
+    Append(Bytes),
+    /// Replace the journal by a snapshot.
+    Compact(Bytes),
+}
+
+/// Writes, and the effects that may happen once they are durable.
+#[derive(Debug)]
+pub struct Batch<C, A> {
+    /// Nothing if the process has nothing to record.
+    pub journal: Option<JournalWrite>,
+    /// Changes of the result cache, durable not later than the journal.
+    pub cache: Vec<CacheWrite>,
+    /// Effects, in order.
+    pub effects: Vec<ProcessEffect<C, A>>,
+}

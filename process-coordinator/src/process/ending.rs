@@ -1,0 +1,172 @@
+//! The end of a process: its summary is stored, its files are released, its parent and its watchers learn of it.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+use xavantes_engine::{Outcome, Rejection};
+use xavantes_proto::{v1, value};
+use xavantes_repository::{Error, Store};
+
+use crate::clock::unix_ms;
+use crate::codec;
+use crate::convert::{failure, references, release_except};
+use crate::process::handle::ProcessMail;
+use crate::process::history::ProcessHistory;
+use crate::process::input::ProcessInput;
+use crate::process::registry::ProcessTable;
+use crate::process::runner::{REPOSITORY_RETRY_INTERVAL, Runner};
+use crate::process::summary::Summary;
+use crate::subtrees::hosted;
+use crate::subtrees::parents::Parent;
+use crate::workers::handle::PoolHandle;
+use crate::workers::messages::Order;
+
+impl Runner {
+    /// Another coordinator runs the process.
+    pub(super) fn leave(&self) {
+        warn!(process = %self.id, "another coordinator runs this process now");
+        self.processes.set_foreign(self.id.clone());
+        if let Some(parent) = &self.parent {
+            parent.leave(&self.id);
+        }
+        self.pool.process_lost(self.id.clone());
+    }
+
+    /// Ends the process.
+    pub(super) async fn end(mut self) {
+        let status = self.final_status();
+        let history = self.driver.history(status.submitted_ms);
+        match self.parent.clone() {
+            Some(parent) => self.end_subtree(&parent, status, &history).await,
+            None => self.end_process(status, &history).await,
+        }
+    }
+
+    /// Answers the parent. The journal stays until the parent has the answer; after a crash the subtree ends once more.
+    async fn end_subtree(&mut self, parent: &Parent, status: v1::ProcessStatus, history: &ProcessHistory) {
+        let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
+        let answer = hosted::outcome(self.driver.engine().program(), self.driver.root(), outcome, results);
+        let recipes = self.driver.recipes(results.values());
+        let answer = hosted::answer(parent.key(), &self.id, answer, self.driver.counts(), history, recipes);
+        let results = match &answer.outcome {
+            Some(v1::answer::Outcome::Completed(completed)) => &completed.results[..],
+            _ => &[],
+        };
+        self.pool.release(release_except(&self.id, results.iter()), self.driver.made_files());
+        self.status.send_replace(status);
+        if !parent.finish(answer) {
+            discard(&self.repository, &self.pool, &self.processes, &self.id);
+        }
+        self.answer_late_mail().await;
+    }
+
+    /// Stores the summary, then publishes the end.
+    async fn end_process(&mut self, status: v1::ProcessStatus, history: &ProcessHistory) {
+        let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
+        let results: Vec<v1::Parameter> = match outcome {
+            Outcome::Completed => results
+                .iter()
+                .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let values = || results.iter().filter_map(|result| result.value.as_ref());
+        let release = release_except(&self.id, values());
+        let files: Vec<v1::Value> = values().filter(|value| !references(value).is_empty()).cloned().collect();
+        let summary = codec::encode(&Summary::new(&status, results, history));
+        loop {
+            match self.repository.close(&self.id, summary.clone()).await {
+                Ok(()) => break,
+                Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(),
+                Err(error) => {
+                    self.on_repository_unavailable(&error);
+                    if self.mail.is_closed() {
+                        return;
+                    }
+                    tokio::time::sleep(REPOSITORY_RETRY_INTERVAL).await;
+                }
+            }
+        }
+        self.pool.release(release, self.driver.made_files());
+        if !files.is_empty() {
+            let (pinning, id) = (self.pinning.clone(), self.id.clone());
+            tokio::spawn(async move { pinning.copy_home(&id, &files).await });
+        }
+        self.processes.remove(&self.id);
+        self.status.send_replace(status);
+        self.answer_late_mail().await;
+    }
+
+    fn final_status(&self) -> v1::ProcessStatus {
+        let mut status = self.status.borrow().clone();
+        status.counts = Some(self.driver.counts());
+        status.paused = false;
+        status.stalled = None;
+        if let Some((outcome, _)) = self.driver.engine().state().ended() {
+            status.state = match outcome {
+                Outcome::Completed => v1::ProcessState::Completed,
+                Outcome::Cancelled => v1::ProcessState::Cancelled,
+                Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
+            }
+            .into();
+            if let Outcome::Failed(why) = outcome {
+                status.failure = Some(failure(why));
+            }
+            status.ended_ms = unix_ms();
+        }
+        status
+    }
+
+    /// Closes the mailbox, and answers the mail that is still in it.
+    async fn answer_late_mail(&mut self) {
+        self.mail.close();
+        while let Some(mail) = self.mail.recv().await {
+            match mail {
+                ProcessMail::Show { answer, .. } => drop(answer.send(Err(Rejection::Ended))),
+                ProcessMail::Called(call, orders) => {
+                    let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
+                    let _ = orders.send(Order::Reply(v1::SharedReply { ticket: call.ticket, result }));
+                }
+                ProcessMail::Inputs(inputs) => {
+                    for input in inputs {
+                        match input {
+                            ProcessInput::Steered { asker, .. } | ProcessInput::StillWanted { asker, .. } => {
+                                let _ = asker.send(Err(Rejection::Ended));
+                            }
+                            ProcessInput::Answered { key, from: Some(orders), .. } => {
+                                let _ = orders.send(Order::Acknowledge(key));
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                ProcessMail::Printed(..) | ProcessMail::TakenOver => {}
+            }
+        }
+    }
+}
+
+/// Removes a subtree that has ended and whose answer no parent needs.
+pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &ProcessTable, id: &Arc<str>) {
+    let Some(handle) = processes.find(id) else { return };
+    let summary = Summary::new(&handle.status.borrow(), Vec::new(), &ProcessHistory::default());
+    let summary = codec::encode(&summary);
+    processes.remove(id);
+    let (repository, pool, id) = (repository.clone(), pool.clone(), id.clone());
+    tokio::spawn(async move {
+        loop {
+            let removed = match repository.close(&id, summary.clone()).await {
+                Ok(()) | Err(Error::Unknown(_)) => repository.forget(&[id.to_string()]).await,
+                Err(error) => Err(error),
+            };
+            match removed {
+                Err(Error::Unavailable(_)) => tokio::time::sleep(REPOSITORY_RETRY_INTERVAL).await,
+                Err(error) => return info!(process = %id, %error, "could not remove an ended subtree"),
+                Ok(()) => {
+                    let release = v1::Release { process: id.to_string(), ..v1::Release::default() };
+                    return pool.release(release, true);
+                }
+            }
+        }
+    });
+}

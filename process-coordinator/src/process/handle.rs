@@ -1,0 +1,115 @@
+//! How other tasks talk to the task of one process.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use xavantes_engine::Rejection;
+use xavantes_proto::v1;
+
+use crate::attempt::AttemptKey;
+use crate::process::input::{ProcessInput, Steering};
+use crate::process::outputs::Outputs;
+use crate::workers::handle::Orders;
+
+/// Upper bound on the mail of a process; senders wait beyond it.
+const MAX_MAIL: usize = 1024;
+
+/// Receives the decision about steering.
+pub(crate) type DecisionSender = oneshot::Sender<Result<(), Rejection>>;
+/// Receives an element.
+pub(crate) type ElementSender = oneshot::Sender<Result<v1::Element, Rejection>>;
+/// An input of a process that runs here.
+pub(crate) type LiveInput = ProcessInput<Orders, DecisionSender>;
+
+/// A message to the task of a process.
+#[derive(Debug)]
+pub(crate) enum ProcessMail {
+    Inputs(Vec<LiveInput>),
+    /// An attempt calls a shared object of this process, or of one that it is part of.
+    Called(v1::SharedCall, Orders),
+    /// An activity, by its element, printed a line.
+    Printed(u64, String),
+    Show {
+        path: String,
+        depth: u32,
+        answer: ElementSender,
+    },
+    /// Another coordinator runs the process.
+    TakenOver,
+}
+
+/// The process has ended, so its task answers no questions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessEnded;
+
+/// A process that runs here, as other tasks use it; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessHandle {
+    /// Path with which the paths of its elements begin: its id, or the path of a subtree.
+    pub path: Arc<str>,
+    pub status: watch::Receiver<v1::ProcessStatus>,
+    pub outputs: Outputs,
+    mail: mpsc::Sender<ProcessMail>,
+}
+
+impl ProcessHandle {
+    /// The handle, and the mail for the task of the process.
+    pub fn new(
+        path: Arc<str>,
+        status: watch::Receiver<v1::ProcessStatus>,
+        outputs: Outputs,
+    ) -> (Self, mpsc::Receiver<ProcessMail>) {
+        let (mail, receiver) = mpsc::channel(MAX_MAIL);
+        (Self { path, status, outputs, mail }, receiver)
+    }
+
+    /// Sends an input. A process that has ended ignores it.
+    pub async fn notify(&self, input: LiveInput) {
+        let _ = self.mail.send(ProcessMail::Inputs(vec![input])).await;
+    }
+
+    /// Sends inputs; gives them back if the process has ended.
+    pub async fn deliver(&self, inputs: Vec<LiveInput>) -> Vec<LiveInput> {
+        match self.mail.send(ProcessMail::Inputs(inputs)).await {
+            Err(mpsc::error::SendError(ProcessMail::Inputs(inputs))) => inputs,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Passes on a call of a shared object. False if the process has ended.
+    pub async fn call(&self, call: v1::SharedCall, orders: Orders) -> bool {
+        self.mail.send(ProcessMail::Called(call, orders)).await.is_ok()
+    }
+
+    /// Passes on a line that an activity printed.
+    pub async fn print(&self, element: u64, line: String) {
+        let _ = self.mail.send(ProcessMail::Printed(element, line)).await;
+    }
+
+    /// Another coordinator runs the process. False if it has ended here.
+    pub async fn taken_over(&self) -> bool {
+        self.mail.send(ProcessMail::TakenOver).await.is_ok()
+    }
+
+    /// The element at a path, with this many levels below it.
+    pub async fn show(&self, path: String, depth: u32) -> Result<Result<v1::Element, Rejection>, ProcessEnded> {
+        let (answer, answered) = oneshot::channel();
+        self.mail.send(ProcessMail::Show { path, depth, answer }).await.map_err(|_| ProcessEnded)?;
+        answered.await.map_err(|_| ProcessEnded)
+    }
+
+    /// Steers an element, and waits for the recorded decision.
+    pub async fn steer(&self, path: String, steering: Steering) -> Result<Result<(), Rejection>, ProcessEnded> {
+        let (asker, decided) = oneshot::channel();
+        let input = ProcessInput::Steered { path, steering, asker };
+        self.mail.send(ProcessMail::Inputs(vec![input])).await.map_err(|_| ProcessEnded)?;
+        decided.await.map_err(|_| ProcessEnded)
+    }
+
+    /// Does the process still wait for an attempt? Also true if the process ended before it could say.
+    pub async fn still_wants(&self, key: AttemptKey) -> bool {
+        let (asker, decided) = oneshot::channel();
+        self.notify(ProcessInput::StillWanted { key, asker }).await;
+        !matches!(decided.await, Ok(Err(_)))
+    }
+}

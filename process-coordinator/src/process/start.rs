@@ -1,0 +1,134 @@
+//! The start of a process: its head is stored, then its task runs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tracing::info;
+use xavantes_engine::{Engine, Output, Start, Time};
+use xavantes_proto::v1;
+use xavantes_repository::Error;
+
+use crate::clock::unix_ms;
+use crate::codec;
+use crate::coordinator::Coordinator;
+use crate::definitions::LoadedProgram;
+use crate::process::driver::Driver;
+use crate::process::handle::{DecisionSender, ProcessHandle};
+use crate::process::journal::{Head, Origin};
+use crate::process::outputs::Outputs;
+use crate::process::runner::Runner;
+use crate::subtrees::parents::Parent;
+use crate::workers::handle::Orders;
+
+/// How a process is to be started.
+#[derive(Default)]
+pub(crate) struct StartOptions<'a> {
+    /// Id of the request; empty if it has none.
+    pub request: &'a str,
+    /// All activities run: cached results are not reused.
+    pub no_reuse: bool,
+    /// Recipes of the files that a subtree is given.
+    pub recipes: Vec<v1::Recipe>,
+    /// Coordinators that fetch files for a subtree, the nearest first.
+    pub relays: Vec<String>,
+}
+
+/// Why a process was not started.
+pub(crate) enum StartError {
+    /// Another process has the id.
+    IdTaken,
+    /// The parameters do not fit the process type.
+    InvalidParameters(String),
+    /// The repository did not store the process.
+    NotStored(Error),
+}
+
+impl Coordinator {
+    /// Stores a process and runs it; gives its epoch. Invalid parameters leave nothing behind.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        id: Arc<str>,
+        LoadedProgram { program, wire }: LoadedProgram,
+        start: Start,
+        options: StartOptions<'_>,
+        parent: Option<(Origin, Parent)>,
+    ) -> Result<u64, StartError> {
+        let (root, parameters) = (start.root, start.parameters.clone());
+        let process_type = program.processes[root.process].name.to_string();
+        let mut output = Output::default();
+        let engine = Engine::start(program, start, Time(0), &mut output)
+            .map_err(|problems| StartError::InvalidParameters(problems.join("\n")))?;
+        self.programs.store(&wire).await.map_err(StartError::NotStored)?;
+        let mut driver = Driver::new(id.clone(), engine, root, wire.clone(), output);
+        driver.inherit(options.recipes);
+        let (origin, parent) = parent.unzip();
+        let head = Head {
+            program: wire.digest.clone(),
+            process_type,
+            root: (root.process as u32, root.node.0),
+            submitted_ms: unix_ms(),
+            request: options.request.to_owned(),
+            parent: origin,
+            no_reuse: options.no_reuse,
+            relays: options.relays,
+            first: driver.first_record().into(),
+        };
+        let epoch = self.repository.create(&id, codec::encode(&head)).await.map_err(|error| match error {
+            Error::Exists(_) => StartError::IdTaken,
+            error => StartError::NotStored(error),
+        })?;
+        // Before the process runs, because it may end at once.
+        self.pinning.pin_parameters(&id, &parameters);
+        info!(process = %id, "process started");
+        self.pool.process_began(id.clone(), epoch);
+        self.run(&id, driver, &head, Time(0), parent);
+        Ok(epoch)
+    }
+
+    /// Spawns the task of a process.
+    pub(super) fn run(
+        self: &Arc<Self>,
+        id: &Arc<str>,
+        mut driver: Driver<Orders, DecisionSender>,
+        head: &Head,
+        min_time: Time,
+        parent: Option<Parent>,
+    ) {
+        let (status, watcher) = watch::channel(v1::ProcessStatus {
+            counts: Some(driver.counts()),
+            paused: driver.engine().state().counts().paused > 0,
+            ..self.status_from_head(id, head, &self.options.node)
+        });
+        let (path, outputs) = (driver.engine().id().clone(), Outputs::default());
+        driver.publish_products();
+        if head.no_reuse {
+            driver.disable_reuse();
+        }
+        driver.set_relays([&self.options.address].into_iter().chain(&head.relays).cloned().collect());
+        let (handle, mail) = ProcessHandle::new(path, watcher, outputs.clone());
+        self.processes.add(id.clone(), handle);
+        // The engine's clock goes on while no coordinator runs the process.
+        let passed = Duration::from_millis(unix_ms().saturating_sub(head.submitted_ms));
+        let now = Instant::now();
+        let runner = Runner {
+            id: id.clone(),
+            driver,
+            began: now.checked_sub(passed).unwrap_or(now),
+            min_time,
+            repository: self.repository.clone(),
+            cache: self.cache.clone(),
+            pinning: self.pinning.clone(),
+            outputs,
+            processes: self.processes.clone(),
+            pool: self.pool.clone(),
+            share: self.share.clone(),
+            max_activities: if parent.is_some() { self.options.foreign_slots.into() } else { u64::MAX },
+            parent,
+            mail,
+            status,
+            printed: self.options.printed.clone(),
+        };
+        tokio::spawn(runner.run());
+    }
+}

@@ -1,0 +1,163 @@
+//! `Delegate` and `Moved`: other coordinators delegate subtrees to this one, and report where subtrees of this one are.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Status, Streaming};
+use tracing::info;
+use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, pack, v1};
+
+use crate::attempt::AttemptKey;
+use crate::coordinator::Coordinator;
+use crate::handover::Placement;
+use crate::process::input::ProcessInput;
+use crate::rpc::status::repository_status;
+use crate::subtrees::hosted::Caller;
+use crate::subtrees::parents::Report;
+use crate::workers::messages::MoveOutcome;
+
+/// Number of messages that wait on a stream.
+const STREAM_BUFFER: usize = 4;
+/// Upper bound on the reports in one message.
+const REPORTS_AT_ONCE: usize = 256;
+
+type ReportStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
+
+/// Opens the stream of a coordinator that delegates subtrees.
+pub(super) async fn delegate(
+    coordinator: &Arc<Coordinator>,
+    mut orders: Streaming<v1::WorkOrder>,
+) -> Result<ReportStream, Status> {
+    let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
+    let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
+    let caller = Caller { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() };
+    for (process, runs) in coordinator.parents.retire(&caller) {
+        if runs {
+            coordinator.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
+        } else {
+            coordinator.discard(&process);
+        }
+    }
+    info!(coordinator = %caller, "a coordinator delegates subtrees");
+    let (stream, mut own_hello, reports) = coordinator.parents.connect(&caller);
+    own_hello.node.clone_from(&coordinator.options.node);
+    own_hello.version = env!("CARGO_PKG_VERSION").into();
+    let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+    tokio::spawn(send_reports(own_hello, reports, sender));
+    let session = DelegateSession { coordinator: coordinator.clone(), caller, hello, stream };
+    tokio::spawn(session.run(first, orders));
+    Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+/// A subtree of this coordinator's processes runs at another coordinator now.
+pub(super) async fn moved(coordinator: &Coordinator, request: v1::MovedRequest) -> Result<v1::MovedResponse, Status> {
+    let v1::MovedRequest { attempt, node, address, epoch } = request;
+    let key = AttemptKey::from(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
+    let place = Placement { node, address, epoch };
+    let outcome = coordinator.on_moved(key, place).await.map_err(|error| repository_status(&error))?;
+    let (unwanted, recorded) = (outcome == MoveOutcome::Unwanted, outcome == MoveOutcome::Recorded);
+    Ok(v1::MovedResponse { unwanted, recorded })
+}
+
+/// The stream of one coordinator.
+struct DelegateSession {
+    coordinator: Arc<Coordinator>,
+    caller: Caller,
+    /// Hello of the caller.
+    hello: v1::CoordinatorHello,
+    /// Number of the stream.
+    stream: u64,
+}
+
+impl DelegateSession {
+    /// Carries out orders until the stream breaks. The subtrees run on; the caller asks for them when it is back.
+    async fn run(self, first: v1::WorkOrder, mut orders: Streaming<v1::WorkOrder>) {
+        self.on_order(first).await;
+        let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
+        while let Some(Ok(order)) = orders.next().await {
+            let Ok(order) = assembler.unpack(order) else { return };
+            if !self.coordinator.parents.is_current(&self.caller, self.stream) {
+                return;
+            }
+            if let Some(order) = order {
+                self.on_order(order).await;
+            }
+        }
+    }
+
+    async fn on_order(&self, order: v1::WorkOrder) {
+        let Self { coordinator, caller, hello, stream } = self;
+        let parents = &coordinator.parents;
+        for program in order.programs {
+            // An invalid program stays unknown, and its subtrees are refused.
+            let _ = coordinator.programs.add(program.documents);
+        }
+        for id in &order.acknowledged {
+            if let Some(process) = parents.acknowledge(caller, id) {
+                coordinator.discard(&process);
+            }
+        }
+        if !order.claims.is_empty() {
+            parents.claim(caller, order.claims);
+        }
+        for job in order.jobs {
+            coordinator.accept_subtree(caller, *stream, hello, job).await;
+        }
+        for id in &order.cancels {
+            coordinator.notify_subtree(parents.cancel(caller, id), ProcessInput::ParentCancelled).await;
+        }
+        for pause in order.pauses {
+            let process = parents.process(caller, &pause.id.unwrap_or_default());
+            coordinator.notify_subtree(process, ProcessInput::ParentPaused(pause.paused)).await;
+        }
+        for reply in order.replies {
+            parents.reply(reply);
+        }
+    }
+}
+
+/// Sends reports until the stream breaks.
+async fn send_reports(
+    hello: v1::WorkerHello,
+    mut reports: mpsc::UnboundedReceiver<Report>,
+    sender: mpsc::Sender<Result<v1::WorkReport, Status>>,
+) {
+    let first = v1::WorkReport { hello: Some(hello), ..v1::WorkReport::default() };
+    if sender.send(Ok(first)).await.is_err() {
+        return;
+    }
+    let mut batch = Vec::new();
+    while reports.recv_many(&mut batch, REPORTS_AT_ONCE).await > 0 {
+        while !batch.is_empty() {
+            let count = xavantes_proto::fitting(batch.iter().map(Report::size));
+            for part in pack(message(batch.drain(..count))) {
+                if sender.send(Ok(part)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
+    let mut message = v1::WorkReport::default();
+    for report in reports {
+        match report {
+            Report::Answer(answer) => message.answers.push(*answer),
+            Report::Call(call) => message.calls.push(call),
+            // Several claims may be answered in one message.
+            Report::Known(mut known) => match &mut message.known {
+                None => message.known = Some(known),
+                Some(before) => {
+                    before.processes.append(&mut known.processes);
+                    before.running.append(&mut known.running);
+                    before.answered.append(&mut known.answered);
+                }
+            },
+        }
+    }
+    message
+}

@@ -1,0 +1,164 @@
+//! `Explain`: whether the result of an activity was reused, and why not. Each coordinator stores its own decisions, so the
+//! question goes on to the coordinators that ran the part of the process.
+
+use tonic::Status;
+use xavantes_engine::Root;
+use xavantes_model::definition::{self, ActivityType, Program};
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_proto::v1::reuse_reason::Kind;
+use xavantes_proto::{connect, question, v1};
+
+use crate::cache::explain::explanation;
+use crate::codec;
+use crate::coordinator::Coordinator;
+use crate::definitions::LoadedProgram;
+use crate::process::journal::Head;
+use crate::rpc::logs::MAX_HOPS;
+use crate::rpc::status::repository_status;
+use crate::subtrees::hosted;
+
+/// Explains whether the activity at a path reused results.
+pub(super) async fn explain(
+    coordinator: &Coordinator,
+    request: v1::ExplainRequest,
+) -> Result<v1::ExplainResponse, Status> {
+    let v1::ExplainRequest { path, hops } = request;
+    let (defined, since) = definition(coordinator, &path).await?;
+    let decided = coordinator.cache.decision(&path).await.map_err(|error| repository_status(&error))?;
+    // A process id may be used again, long after its process was forgotten.
+    if let Some((at_ms, decision)) = decided.filter(|(at_ms, _)| *at_ms >= since) {
+        return Ok(explanation(at_ms, decision));
+    }
+    if let Definition::Activity { type_name, cache: false } = &defined {
+        return Ok(v1::ExplainResponse {
+            path,
+            r#type: type_name.clone(),
+            reason: Some(Kind::NotCached(v1::Nothing {}).into()),
+            ..v1::ExplainResponse::default()
+        });
+    }
+    if hops < MAX_HOPS {
+        for address in coordinator.pool.vicinity(&path).await.coordinators {
+            let request = v1::ExplainRequest { path: path.clone(), hops: hops + 1 };
+            if let Ok(channel) = connect(&address).await
+                && let Ok(answer) = question(ProcessCoordinatorClient::new(channel).explain(request)).await
+                && !matches!(
+                    answer.reason.as_ref().and_then(|reason| reason.kind.as_ref()),
+                    None | Some(Kind::Unknown(_))
+                )
+            {
+                return Ok(answer);
+            }
+        }
+    }
+    match defined {
+        Definition::Activity { type_name, .. } => Ok(v1::ExplainResponse {
+            path,
+            r#type: type_name,
+            reason: Some(Kind::Unknown(v1::Nothing {}).into()),
+            ..v1::ExplainResponse::default()
+        }),
+        Definition::Other => Err(Status::invalid_argument(format!("{path} is no activity"))),
+        Definition::Unknown => Err(Status::not_found(format!("there is no process with {path:?} here"))),
+    }
+}
+
+/// What the definition of a process has at a path.
+enum Definition {
+    Activity { type_name: String, cache: bool },
+    Other,
+    Unknown,
+}
+
+/// What the definition has at a path, and the time when the process began.
+async fn definition(coordinator: &Coordinator, path: &str) -> Result<(Definition, u64), Status> {
+    let mut begin = path;
+    loop {
+        // The paths of a subtree begin with its path in the parent process, not with its id.
+        let id = coordinator.processes.find_by_path(begin).map_or_else(|| begin.to_owned(), |(id, _)| id.to_string());
+        let entry = coordinator.repository.find(&id).await.map_err(|error| repository_status(&error))?;
+        let head = entry.and_then(|entry| codec::decode::<Head>("head", &entry.head).ok());
+        if let Some(head) = head {
+            let loaded = coordinator.programs.fetch(&head.program).await.map_err(|error| repository_status(&error))?;
+            let Some(LoadedProgram { program, .. }) = loaded else { return Ok((Definition::Unknown, 0)) };
+            let root = head.root();
+            let rest = path.strip_prefix(hosted::path_of(&id, head.parent.is_some())).unwrap_or_default();
+            let defined = match activity_at(&program, root, rest.trim_start_matches('/')) {
+                Some(activity) => Definition::Activity { type_name: activity.name.to_string(), cache: activity.cache },
+                None => Definition::Other,
+            };
+            return Ok((defined, head.submitted_ms));
+        }
+        match begin.rsplit_once('/') {
+            Some((shorter, _)) => begin = shorter,
+            None => return Ok((Definition::Unknown, 0)),
+        }
+    }
+}
+
+/// The type of the activity at a path that begins below the root.
+fn activity_at<'a>(program: &'a Program, root: Root, path: &str) -> Option<&'a ActivityType> {
+    let mut process = program.processes.get(root.process)?;
+    let mut node = process.nodes.get(root.node.index())?;
+    for name in path.split('/') {
+        if let definition::Kind::Process { process: called } = node.kind {
+            process = program.processes.get(called)?;
+            node = process.nodes.first()?;
+        }
+        let inner = node.elements.iter().chain(&node.catch).chain(&node.finally);
+        let inner = inner.filter_map(|id| process.nodes.get(id.index()));
+        let iteration = name.starts_with('[');
+        node = inner.into_iter().find(|inner| match inner.tag == "ITERATE" {
+            true => iteration,
+            false => *inner.name == *name,
+        })?;
+    }
+    match node.kind {
+        definition::Kind::Activity { activity } => program.activities.get(activity),
+        _ => None,
+    }
+}
+
+/// An activity that reused results instead of running, as `show` presents it.
+pub(super) async fn reused_element(coordinator: &Coordinator, path: String) -> Option<v1::Element> {
+    let (_, decision) = coordinator.cache.decision(&path).await.ok()??;
+    decision.outcome.is_ok().then(|| v1::Element {
+        path,
+        tag: "ACTIVITY".into(),
+        r#type: decision.type_name.to_string(),
+        condition: v1::Condition::Reused.into(),
+        ..v1::Element::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use xavantes_model::definition::NodeId;
+    use xavantes_model::diagnostic::Source;
+    use xavantes_model::load::load;
+
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_the_type_of_its_activity() {
+        let text = r#"<XAVANTES VERSION="1">
+          <PROCESS_TYPE NAME="P"><BODY>
+            <PARFOR NAME="all" TO="3"><ITERATE><PROCESS TYPE="Q" NAME="inner"/></ITERATE></PARFOR>
+            <SWITCH NAME="which"><CASE CONDITION="true"><ACTIVITY TYPE="B" NAME="b"/></CASE></SWITCH>
+            <CATCH><ACTIVITY TYPE="A" NAME="help"/></CATCH>
+          </BODY></PROCESS_TYPE>
+          <PROCESS_TYPE NAME="Q"><BODY><ACTIVITY TYPE="A" NAME="a"/></BODY></PROCESS_TYPE>
+          <ACTIVITY_TYPE NAME="A" CACHE="true"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
+          <ACTIVITY_TYPE NAME="B"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
+        </XAVANTES>"#;
+        let program = load(&[Source::new("p.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let root = Root { process: 0, node: NodeId::BODY };
+        let found = |path: &str| activity_at(&program, root, path).map(|activity| (&*activity.name, activity.cache));
+        assert_eq!(found("all/[2]/inner/a"), Some(("A", true)));
+        assert_eq!(found("which/case1/b"), Some(("B", false)));
+        assert_eq!(found("catch/help"), Some(("A", true)));
+        for other in ["", "all", "all/[2]", "all/[2]/inner", "all/a", "nobody", "which/case1/b/more", "all//inner"] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
+}

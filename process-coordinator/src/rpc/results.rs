@@ -1,0 +1,32 @@
+//! `Results`: how a process ended, in parts, because results may be large.
+
+use std::pin::Pin;
+
+use tokio_stream::Stream;
+use tonic::Status;
+use xavantes_proto::v1;
+
+use crate::codec;
+use crate::coordinator::Coordinator;
+use crate::process::summary::Summary;
+use crate::rpc::find::{FoundProcess, find};
+use crate::rpc::status::unreadable_status;
+
+type PartStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
+
+pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsRequest) -> Result<PartStream, Status> {
+    let (status, results) = match find(coordinator, &request.process).await? {
+        FoundProcess::Running(_, handle) => (handle.status.borrow().clone(), Vec::new()),
+        FoundProcess::Stored(entry) => {
+            let results = entry
+                .summary
+                .as_deref()
+                .map(|summary| codec::decode("summary", summary).and_then(|summary: Summary| summary.results()));
+            let mut results = results.transpose().map_err(|error| unreadable_status(&error))?.unwrap_or_default();
+            coordinator.pinning.name_holders(&mut results).await;
+            (coordinator.status_of(&entry), results)
+        }
+    };
+    let parts = xavantes_proto::split(&v1::ResultsResponse { status: Some(status), results });
+    Ok(Box::pin(tokio_stream::iter(parts.map(Ok))))
+}

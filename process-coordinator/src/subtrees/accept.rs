@@ -1,0 +1,83 @@
+//! A subtree of another coordinator's process arrives, and is started or refused.
+
+use std::sync::Arc;
+
+use xavantes_proto::v1;
+use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
+
+use crate::attempt::AttemptKey;
+use crate::coordinator::Coordinator;
+use crate::process::handle::LiveInput;
+use crate::process::journal::Origin;
+use crate::process::start::{StartError, StartOptions};
+use crate::subtrees::hosted::{self, Caller};
+use crate::subtrees::parents::Parent;
+
+/// Upper bound on the coordinators that are asked for the files of a subtree: a deeper subtree does not ask those further
+/// out.
+const MAX_RELAYS: usize = 4;
+
+impl Coordinator {
+    /// Starts a subtree, or refuses it. `stream` is the number of the stream that it arrived by.
+    pub(crate) async fn accept_subtree(
+        self: &Arc<Self>,
+        caller: &Caller,
+        stream: u64,
+        hello: &v1::CoordinatorHello,
+        job: v1::Job,
+    ) {
+        let parents = &self.parents;
+        let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
+        let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
+        let process = hosted::process_id(caller, &key, &path);
+        if !parents.arrive(caller, stream, &key, &process, job.epoch) {
+            return;
+        }
+        if !self.accepts_group(&hello.group) {
+            return parents.refuse(caller, &key, RefusalKind::GroupNotAccepted(v1::Nothing {}));
+        }
+        let Some(loaded) = self.programs.find(&job.program) else {
+            return parents.refuse(caller, &key, RefusalKind::UnknownProgram(v1::Nothing {}));
+        };
+        let options = StartOptions {
+            no_reuse: subtree.no_reuse,
+            recipes: job.recipes,
+            relays: job.relays.into_iter().take(MAX_RELAYS).collect(),
+            ..StartOptions::default()
+        };
+        let start = match hosted::start_from(&loaded.program, path, job.parameters, subtree) {
+            Ok(start) => start,
+            Err(unfit) => return parents.refuse(caller, &key, RefusalKind::InvalidJob(unfit.0.to_owned())),
+        };
+        let origin = Origin {
+            coordinator: caller.to_string(),
+            address: hello.address.clone(),
+            process: id.process,
+            element: id.element,
+            attempt: id.attempt,
+        };
+        let parent = Parent { caller: caller.clone(), key: key.clone(), parents: parents.clone() };
+        match self.start(process, loaded, start, options, Some((origin, parent.clone()))).await {
+            Ok(epoch) => self.report_place(parent, hello.address.clone(), epoch, true),
+            Err(StartError::IdTaken) => parents.refuse(caller, &key, RefusalKind::TakenElsewhere(v1::Nothing {})),
+            Err(StartError::InvalidParameters(problems)) => {
+                parents.refuse(caller, &key, RefusalKind::InvalidJob(problems));
+            }
+            Err(StartError::NotStored(error)) => {
+                parents.refuse(caller, &key, RefusalKind::NotRecorded(error.to_string()));
+            }
+        }
+    }
+
+    fn accepts_group(&self, group: &String) -> bool {
+        let allowed = &self.options.foreign_groups;
+        *group == self.options.group || allowed.is_empty() || allowed.contains(group)
+    }
+
+    /// Sends an input to a process that runs a subtree, if it runs.
+    pub(crate) async fn notify_subtree(&self, process: Option<Arc<str>>, input: LiveInput) {
+        if let Some(handle) = process.and_then(|process| self.processes.find(&process)) {
+            handle.notify(input).await;
+        }
+    }
+}

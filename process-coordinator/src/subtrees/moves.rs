@@ -1,0 +1,152 @@
+//! Subtrees that another coordinator of their realm has taken over. The new coordinator reports the move to the coordinator
+//! of the parent. If that one has lost the parent, it leaves a [`MoveNotice`] in the repository for the one that has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tracing::info;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
+use xavantes_proto::{connect, question, v1};
+use xavantes_repository::Error;
+
+use crate::attempt::AttemptKey;
+use crate::codec;
+use crate::coordinator::Coordinator;
+use crate::handover::Placement;
+use crate::process::ending::discard;
+use crate::process::handle::ProcessHandle;
+use crate::process::input::ProcessInput;
+use crate::subtrees::parents::Parent;
+use crate::workers::messages::MoveOutcome;
+
+/// A move that the parent has not recorded yet is reported again at this interval.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// A parent that has recorded the place is asked at this interval whether it still waits for the subtree.
+const STILL_WANTED_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Kind of the repository's documents that are [`MoveNotice`]s.
+const MOVE_NOTICES: &str = "moved";
+
+/// The new place of a subtree.
+#[derive(Debug, Serialize, Deserialize)]
+struct MoveNotice {
+    process: String,
+    element: u64,
+    attempt: u32,
+    /// Nothing if the parent does not wait for the subtree.
+    place: Option<Placement>,
+}
+
+impl MoveNotice {
+    fn new(key: AttemptKey, place: Option<Placement>) -> Self {
+        Self { process: key.process.to_string(), element: key.element, attempt: key.attempt, place }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        codec::decode("move notice", bytes).ok()
+    }
+
+    fn document_name(key: &AttemptKey) -> String {
+        format!("{}/{}/{}", key.element, key.attempt, key.process)
+    }
+}
+
+impl Coordinator {
+    /// Reports to the parent of a subtree where it runs, until the parent has recorded that. Afterwards asks now and then
+    /// whether the parent still waits: it may have given up the subtree, and crashed before it could cancel it.
+    pub(crate) fn report_place(self: &Arc<Self>, parent: Parent, address: String, epoch: u64, mut recorded: bool) {
+        let request = v1::MovedRequest {
+            attempt: Some(parent.key().to_wire()),
+            node: self.options.node.clone(),
+            address: self.options.address.clone(),
+            epoch,
+        };
+        let coordinator = Arc::downgrade(self);
+        let mut pause = Duration::ZERO;
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(if recorded { STILL_WANTED_INTERVAL } else { pause }).await;
+                pause = REPORT_INTERVAL;
+                if !parent.waits() {
+                    return;
+                }
+                if let Ok(channel) = connect(&address).await
+                    && let Ok(moved) = question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
+                {
+                    recorded = moved.recorded;
+                    if moved.unwanted {
+                        let Some(coordinator) = coordinator.upgrade() else { return };
+                        return coordinator.stop_unwanted(&parent).await;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Stops a subtree for which the parent does not wait, or removes it if it has ended.
+    async fn stop_unwanted(&self, parent: &Parent) {
+        let process = parent.process();
+        info!(?process, "the parent does not wait for this subtree any more");
+        match parent.forget() {
+            Some(ended) => self.discard(&ended),
+            None => self.notify_subtree(process, ProcessInput::ParentCancelled).await,
+        }
+    }
+
+    /// Removes a subtree that has ended.
+    pub(crate) fn discard(&self, process: &Arc<str>) {
+        discard(&self.repository, &self.pool, &self.processes, process);
+    }
+
+    /// A subtree of a process of this realm runs at another coordinator now.
+    pub(crate) async fn on_moved(&self, key: AttemptKey, place: Placement) -> Result<MoveOutcome, Error> {
+        if let Some(process) = self.processes.find(&key.process) {
+            return Ok(self.note_move(&process, key, place).await);
+        }
+        if !self.is_unfinished(&key.process).await? {
+            return Ok(MoveOutcome::Unwanted);
+        }
+        let name = MoveNotice::document_name(&key);
+        for (other, notice) in self.repository.documents(MOVE_NOTICES).await? {
+            if other == name && matches!(MoveNotice::decode(&notice), Some(MoveNotice { place: None, .. })) {
+                self.repository.remove(MOVE_NOTICES, &name).await?;
+                return Ok(MoveOutcome::Unwanted);
+            }
+        }
+        let notice = MoveNotice::new(key, Some(place));
+        self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
+        Ok(MoveOutcome::Recording)
+    }
+
+    async fn note_move(&self, parent: &ProcessHandle, key: AttemptKey, place: Placement) -> MoveOutcome {
+        match self.pool.moved(key.clone(), place).await {
+            // The pool has the answer of the attempt, but the process may not have recorded it yet.
+            MoveOutcome::Unwanted if parent.still_wants(key).await => MoveOutcome::Recording,
+            outcome => outcome,
+        }
+    }
+
+    /// Reads the notices that other coordinators left. The coordinator of a moved subtree reports it until it is recorded.
+    pub(crate) async fn read_move_notices(&self) -> Result<(), Error> {
+        for (name, notice) in self.repository.documents(MOVE_NOTICES).await? {
+            if let Some(MoveNotice { process, element, attempt, place }) = MoveNotice::decode(&notice) {
+                let key: AttemptKey = AttemptKey::new(&*process, element, attempt);
+                match (self.processes.find(&process), place) {
+                    (Some(parent), Some(place)) => {
+                        if self.note_move(&parent, key.clone(), place).await == MoveOutcome::Unwanted {
+                            let notice = MoveNotice::new(key, None);
+                            self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
+                            continue;
+                        }
+                    }
+                    (Some(_), None) => continue,
+                    (None, _) if self.is_unfinished(&process).await? => continue,
+                    (None, _) => {}
+                }
+            }
+            self.repository.remove(MOVE_NOTICES, &name).await?;
+        }
+        Ok(())
+    }
+}

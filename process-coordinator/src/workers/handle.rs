@@ -1,0 +1,233 @@
+//! How other tasks talk to the pool, and to one connected peer.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use xavantes_model::digest::Digest;
+use xavantes_proto::v1;
+
+use crate::attempt::{AttemptKey, Task};
+use crate::handover::{Placement, RecoveredAttempt};
+use crate::workers::messages::{MoveOutcome, Order, Vicinity, Whereabouts};
+
+/// Sends orders to one connected peer. The queue is bounded by the attempts that the peer has.
+pub(crate) type Orders = mpsc::UnboundedSender<Order>;
+
+/// A part of a process that runs at another coordinator: its path, and the address of that coordinator.
+pub(crate) type DelegatedPart = (String, String);
+
+/// A message to the dispatcher, which owns the pool. Names of peers come first.
+#[derive(Debug)]
+pub(crate) enum PoolMail {
+    Roster(v1::Roster),
+    Dispatch(Vec<Task>),
+    Delegate(Task),
+    HandOver(AttemptKey),
+    PlaceFound(AttemptKey, Option<v1::NodeDescription>),
+    Moved(AttemptKey, Placement, oneshot::Sender<MoveOutcome>),
+    Borrowed(v1::PlaceResponse),
+    LeaseStored(Arc<str>),
+    /// A worker that was borrowed before this coordinator started: its name and address.
+    LeaseRestored(Arc<str>, String),
+    Cancel(AttemptKey),
+    Pause(AttemptKey, bool),
+    Abandon(AttemptKey),
+    ProcessBegan(Arc<str>, u64),
+    ProcessRecovered(Arc<str>, u64, Vec<RecoveredAttempt>),
+    ProcessEnded(Arc<str>),
+    ProcessLost(Arc<str>),
+    Connected(Arc<str>, v1::WorkerHello, Orders),
+    Known(Arc<str>, v1::Known),
+    Disconnected(Arc<str>),
+    Draining(Arc<str>),
+    Answered(Arc<str>, Vec<AttemptKey>),
+    Refused(Arc<str>, AttemptKey, v1::Refusal),
+    Holds(Arc<str>, Vec<Digest>),
+    Lacks(Arc<str>, Vec<Digest>),
+    /// Releases pinned files on this node, and with `true` on all workers.
+    Release(Arc<v1::Release>, bool),
+    Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
+    Relays(oneshot::Sender<Vec<String>>),
+    DelegatedParts(Arc<str>, oneshot::Sender<Vec<DelegatedPart>>),
+    Whereabouts(Vec<AttemptKey>, oneshot::Sender<Vec<Option<Whereabouts>>>),
+    Vicinity(String, oneshot::Sender<Vicinity>),
+}
+
+/// The pool, as other tasks use it; cheap to clone. Messages are lost only when the coordinator shuts down, and questions
+/// then get empty answers. The queue is bounded by the outstanding attempts.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolHandle(mpsc::UnboundedSender<PoolMail>);
+
+impl PoolHandle {
+    /// The handle, and the mail for the dispatcher.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<PoolMail>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    fn send(&self, mail: PoolMail) {
+        let _ = self.0.send(mail);
+    }
+
+    /// Sends a question at once; the future waits for the answer.
+    fn ask<T, F>(&self, question: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(oneshot::Sender<T>) -> PoolMail,
+    {
+        let (sender, receiver) = oneshot::channel();
+        self.send(question(sender));
+        async move { receiver.await.ok() }
+    }
+
+    /// The group, as its manager knows it now.
+    pub fn set_roster(&self, roster: v1::Roster) {
+        self.send(PoolMail::Roster(roster));
+    }
+
+    /// Activities want workers.
+    pub fn dispatch(&self, tasks: Vec<Task>) {
+        self.send(PoolMail::Dispatch(tasks));
+    }
+
+    /// A subtree wants a coordinator.
+    pub fn delegate(&self, task: Task) {
+        self.send(PoolMail::Delegate(task));
+    }
+
+    /// The placement of a subtree is recorded: it may go there.
+    pub fn hand_over(&self, key: AttemptKey) {
+        self.send(PoolMail::HandOver(key));
+    }
+
+    /// Stops an attempt.
+    pub fn cancel(&self, key: AttemptKey) {
+        self.send(PoolMail::Cancel(key));
+    }
+
+    /// Pauses or resumes a subtree.
+    pub fn pause(&self, key: AttemptKey, paused: bool) {
+        self.send(PoolMail::Pause(key, paused));
+    }
+
+    /// Forgets an attempt.
+    pub fn abandon(&self, key: AttemptKey) {
+        self.send(PoolMail::Abandon(key));
+    }
+
+    /// A process began, in this epoch.
+    pub fn process_began(&self, process: Arc<str>, epoch: u64) {
+        self.send(PoolMail::ProcessBegan(process, epoch));
+    }
+
+    /// A process was recovered, in this epoch, with these outstanding attempts.
+    pub fn process_recovered(&self, process: Arc<str>, epoch: u64, attempts: Vec<RecoveredAttempt>) {
+        self.send(PoolMail::ProcessRecovered(process, epoch, attempts));
+    }
+
+    /// A process ended.
+    pub fn process_ended(&self, process: Arc<str>) {
+        self.send(PoolMail::ProcessEnded(process));
+    }
+
+    /// Another coordinator runs a process, or no coordinator can.
+    pub fn process_lost(&self, process: Arc<str>) {
+        self.send(PoolMail::ProcessLost(process));
+    }
+
+    /// Releases files that are pinned for a process, on this node and with `everywhere` on all workers.
+    pub fn release(&self, release: v1::Release, everywhere: bool) {
+        self.send(PoolMail::Release(release.into(), everywhere));
+    }
+
+    /// The group manager found this coordinator, or none, for a subtree.
+    pub fn place_found(&self, key: AttemptKey, node: Option<v1::NodeDescription>) {
+        self.send(PoolMail::PlaceFound(key, node));
+    }
+
+    /// The group manager found a worker of another group.
+    pub fn borrowed(&self, place: v1::PlaceResponse) {
+        self.send(PoolMail::Borrowed(place));
+    }
+
+    /// The repository has the name of a borrowed worker.
+    pub fn lease_stored(&self, worker: Arc<str>) {
+        self.send(PoolMail::LeaseStored(worker));
+    }
+
+    /// This coordinator borrowed a worker before it was started.
+    pub fn lease_restored(&self, worker: Arc<str>, address: String) {
+        self.send(PoolMail::LeaseRestored(worker, address));
+    }
+
+    /// A peer connected.
+    pub fn connected(&self, peer: Arc<str>, hello: v1::WorkerHello, orders: Orders) {
+        self.send(PoolMail::Connected(peer, hello, orders));
+    }
+
+    /// A peer reports the attempts that it knows of claimed processes.
+    pub fn known(&self, peer: Arc<str>, known: v1::Known) {
+        self.send(PoolMail::Known(peer, known));
+    }
+
+    /// The connection to a peer broke. False if the coordinator shuts down.
+    pub fn disconnected(&self, peer: Arc<str>) -> bool {
+        self.0.send(PoolMail::Disconnected(peer)).is_ok()
+    }
+
+    /// A peer takes no new work.
+    pub fn draining(&self, peer: Arc<str>) {
+        self.send(PoolMail::Draining(peer));
+    }
+
+    /// A peer answered these attempts.
+    pub fn answered(&self, peer: Arc<str>, keys: Vec<AttemptKey>) {
+        self.send(PoolMail::Answered(peer, keys));
+    }
+
+    /// A peer refused an attempt.
+    pub fn refused(&self, peer: Arc<str>, key: AttemptKey, refusal: v1::Refusal) {
+        self.send(PoolMail::Refused(peer, key, refusal));
+    }
+
+    /// A worker holds these objects.
+    pub fn holds(&self, worker: Arc<str>, digests: Vec<Digest>) {
+        self.send(PoolMail::Holds(worker, digests));
+    }
+
+    /// A worker lacks these objects.
+    pub fn lacks(&self, worker: Arc<str>, digests: Vec<Digest>) {
+        self.send(PoolMail::Lacks(worker, digests));
+    }
+
+    /// A subtree runs at another coordinator now.
+    pub async fn moved(&self, key: AttemptKey, place: Placement) -> MoveOutcome {
+        self.ask(|answer| PoolMail::Moved(key, place, answer)).await.unwrap_or(MoveOutcome::Recording)
+    }
+
+    /// Addresses of the workers that hold each of these objects.
+    pub async fn holders(&self, digests: Vec<Digest>) -> Vec<Vec<String>> {
+        self.ask(|answer| PoolMail::Holders(digests, answer)).await.unwrap_or_default()
+    }
+
+    /// Addresses of coordinators that can fetch files of other groups.
+    pub async fn relays(&self) -> Vec<String> {
+        self.ask(PoolMail::Relays).await.unwrap_or_default()
+    }
+
+    /// The parts of a process that run at other coordinators.
+    pub async fn delegated_parts(&self, process: Arc<str>) -> Vec<DelegatedPart> {
+        self.ask(|answer| PoolMail::DelegatedParts(process, answer)).await.unwrap_or_default()
+    }
+
+    /// Where attempts are. The question is sent before this returns, so that its order among other messages is known.
+    pub fn whereabouts(&self, keys: Vec<AttemptKey>) -> impl Future<Output = Vec<Option<Whereabouts>>> + Send + use<> {
+        let answer = self.ask(|answer| PoolMail::Whereabouts(keys, answer));
+        async move { answer.await.unwrap_or_default() }
+    }
+
+    /// The workers, and the coordinators that run or ran the element at a path or an ancestor of it.
+    pub async fn vicinity(&self, path: &str) -> Vicinity {
+        self.ask(|answer| PoolMail::Vicinity(path.to_owned(), answer)).await.unwrap_or_default()
+    }
+}
