@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, Root, SharedCall, Start};
-use xavantes_model::definition::{Input, Kind, NodeId, Program};
+use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
 use xavantes_model::digest::Digest;
 use xavantes_model::shared::Method;
-use xavantes_model::value::{MOST_HOLDERS, SharedRef};
-use xavantes_proto::{Unfit, v1, value, value_from};
+use xavantes_model::value::{MAX_HOLDERS, SharedRef};
+use xavantes_proto::{InvalidMessage, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
     ElementId { index: bits as u32, generation: (bits >> 32) as u32 }
@@ -116,7 +116,7 @@ pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<S
                 let known = Digest::from_bytes(&content.digest).and_then(|digest| holders.get(&digest));
                 let mut now = known.cloned().unwrap_or_default();
                 now.extend(content.holders.iter().filter(|before| !now.contains(before)).cloned().collect::<Vec<_>>());
-                now.truncate(MOST_HOLDERS);
+                now.truncate(MAX_HOLDERS);
                 content.holders = now;
             }
             Some(Kind::List(list)) => pending.extend(&mut list.items),
@@ -126,10 +126,10 @@ pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<S
     }
 }
 
-pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
-    let id = call.id.ok_or(Unfit("a call names no attempt"))?;
-    let object: SharedRef = call.object.ok_or(Unfit("a call names no shared object"))?.try_into()?;
-    let method = Method::find(object.kind, &call.method).ok_or(Unfit("a shared object has no such method"))?;
+pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, InvalidMessage> {
+    let id = call.id.ok_or(InvalidMessage("a call names no attempt"))?;
+    let object: SharedRef = call.object.ok_or(InvalidMessage("a call names no shared object"))?.try_into()?;
+    let method = Method::find(object.kind, &call.method).ok_or(InvalidMessage("a shared object has no such method"))?;
     Ok(SharedCall {
         element: element_from(id.element),
         attempt: id.attempt,
@@ -146,9 +146,9 @@ pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
 pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     let captured = delegation.captured.iter().filter_map(|(input, captured)| {
         let (scope, element, slot) = match input {
-            Input::Variable { node, slot } => (node.0, None, *slot),
-            Input::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
-            Input::Summary(_) => return None,
+            ScriptInput::Variable { node, slot } => (node.0, None, *slot),
+            ScriptInput::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
+            ScriptInput::Summary(_) => return None,
         };
         Some(v1::Captured { scope, element, slot, value: Some(value(captured)) })
     });
@@ -167,18 +167,18 @@ pub fn start_from(
     id: Arc<str>,
     variables: Vec<v1::Value>,
     subtree: v1::Subtree,
-) -> Result<Start, Unfit> {
-    let process = program.processes.get(subtree.process as usize).ok_or(Unfit("no such process type"))?;
+) -> Result<Start, InvalidMessage> {
+    let process = program.processes.get(subtree.process as usize).ok_or(InvalidMessage("no such process type"))?;
     let node = NodeId(subtree.node);
-    let root = process.nodes.get(node.index()).ok_or(Unfit("no such node"))?;
+    let root = process.nodes.get(node.index()).ok_or(InvalidMessage("no such node"))?;
     if matches!(root.kind, Kind::Activity { .. } | Kind::Process { .. }) || variables.len() > root.variables.len() {
-        return Err(Unfit("this is not the root of a subtree"));
+        return Err(InvalidMessage("this is not the root of a subtree"));
     }
     let captured = subtree.captured.into_iter().map(|captured| {
         let scope = NodeId(captured.scope);
         let input = match captured.element {
-            None => Input::Variable { node: scope, slot: captured.slot },
-            Some(element) => Input::Element { scope, element: NodeId(element), slot: captured.slot },
+            None => ScriptInput::Variable { node: scope, slot: captured.slot },
+            Some(element) => ScriptInput::Element { scope, element: NodeId(element), slot: captured.slot },
         };
         Ok((input, value_from(captured.value.unwrap_or_default())?))
     });
@@ -187,7 +187,7 @@ pub fn start_from(
         root: Root { process: subtree.process as usize, node },
         parameters: Vec::new(),
         variables: Some(variables.into_iter().map(value_from).collect::<Result<_, _>>()?),
-        captured: captured.collect::<Result<_, Unfit>>()?,
+        captured: captured.collect::<Result<_, InvalidMessage>>()?,
         call_depth: subtree.call_depth,
     })
 }

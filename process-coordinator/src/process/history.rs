@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use xavantes_engine::{Failure, History, MOST_FAILURES, MOST_STEERED, Steered, Tally, Time};
+use xavantes_engine::{Failure, History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally, Time};
 use xavantes_model::definition::{NodeId, Program};
 use xavantes_proto::v1;
 
@@ -16,7 +16,7 @@ pub struct ProcessHistory {
     /// What became of elements, by process type and node.
     tallies: BTreeMap<(u32, u32), Tally>,
     failures: Vec<(Time, Failure)>,
-    steered: Vec<Steered>,
+    steered: Vec<Intervention>,
     /// Resource usage of external programs, by activity type.
     usage: BTreeMap<u32, UsageTotals>,
 }
@@ -29,7 +29,7 @@ impl ProcessHistory {
         Self {
             tallies: history.tallies().map(|(place, it)| (place, tally(it))).collect(),
             failures: history.failures().iter().map(|(at, failure)| (when(*at), failure.clone())).collect(),
-            steered: history.steered().map(|it| Steered { at: when(it.at), ..it.clone() }).collect(),
+            steered: history.interventions().map(|it| Intervention { at: when(it.at), ..it.clone() }).collect(),
             usage: BTreeMap::new(),
         }
     }
@@ -55,10 +55,10 @@ impl ProcessHistory {
         }
         self.failures.extend(other.failures.iter().cloned());
         self.failures.sort_by_key(|(at, _)| *at);
-        self.failures.truncate(MOST_FAILURES);
+        self.failures.truncate(MAX_RECORDED_FAILURES);
         self.steered.extend(other.steered.iter().cloned());
         self.steered.sort_by_key(|it| it.at);
-        self.steered.drain(..self.steered.len().saturating_sub(MOST_STEERED));
+        self.steered.drain(..self.steered.len().saturating_sub(MAX_RECORDED_INTERVENTIONS));
         other.usage.iter().for_each(|(activity, usage)| self.add_usage(*activity, usage));
     }
 
@@ -106,7 +106,9 @@ impl ProcessHistory {
         for v1::Remark { at_ms, path, what } in wire.remarks {
             match what {
                 Some(v1::remark::What::Failed(why)) => history.failures.push((Time(at_ms), failure_from(why))),
-                Some(v1::remark::What::Steered(what)) => history.steered.push(Steered { at: Time(at_ms), path, what }),
+                Some(v1::remark::What::Steered(what)) => {
+                    history.steered.push(Intervention { at: Time(at_ms), path, what })
+                }
                 None => {}
             }
         }

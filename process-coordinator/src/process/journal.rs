@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use xavantes_engine::{Event, Root, State};
+use xavantes_engine::{EngineState, Event, Root};
 use xavantes_model::definition::{NodeId, Program};
 
 use crate::codec::{self, Unreadable};
@@ -66,14 +66,14 @@ struct Record {
 pub struct Snapshot {
     /// Clock of the engine.
     pub at: u64,
-    /// State of the engine.
-    pub state: State,
+    /// EngineState of the engine.
+    pub state: EngineState,
     /// Everything that the notes add up to.
     pub notes: ProcessNotes,
 }
 
 /// Encodes a snapshot of a running process without cloning it.
-pub(crate) fn snapshot(at: u64, state: &State, notes: &ProcessNotes) -> Bytes {
+pub(crate) fn snapshot(at: u64, state: &EngineState, notes: &ProcessNotes) -> Bytes {
     // The fields of `Snapshot`, in order.
     codec::encode(&(at, state, notes))
 }

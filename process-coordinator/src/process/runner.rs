@@ -219,7 +219,7 @@ impl Runner {
         let backlog = self.driver.backlog();
         backlog == 0
             || backlog >= GATHERED_ENOUGH
-            || self.driver.engine().state().counts().out < MIN_OUTSTANDING_TO_GATHER
+            || self.driver.engine().state().counts().outstanding < MIN_OUTSTANDING_TO_GATHER
     }
 
     fn write(&self, batch: &Batch<Orders, DecisionSender>) -> RepositoryCall {

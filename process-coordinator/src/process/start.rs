@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tracing::info;
-use xavantes_engine::{Engine, Output, Start, Time};
+use xavantes_engine::{Engine, Start, StepOutput, Time};
 use xavantes_proto::v1;
 use xavantes_repository::Error;
 
@@ -56,7 +56,7 @@ impl Coordinator {
     ) -> Result<u64, StartError> {
         let (root, parameters) = (start.root, start.parameters.clone());
         let process_type = program.processes[root.process].name.to_string();
-        let mut output = Output::default();
+        let mut output = StepOutput::default();
         let engine = Engine::start(program, start, Time(0), &mut output)
             .map_err(|problems| StartError::InvalidParameters(problems.join("\n")))?;
         self.programs.store(&wire).await.map_err(StartError::NotStored)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use xavantes_engine::{Condition, ElementId, Rejection, View};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{connect, question, v1};
+use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::attempt::AttemptKey;
 use crate::convert::failure;
@@ -108,8 +108,8 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
 async fn remote_element(address: &str, path: &str, depth: u32) -> Option<v1::Element> {
     let channel = connect(address).await.ok()?;
     let client = ProcessCoordinatorClient::new(channel);
-    let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE);
-    question(client.show(v1::ShowRequest { path: path.to_owned(), depth })).await.ok()?.element
+    let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES);
+    call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth })).await.ok()?.element
 }
 
 fn describe(view: &View) -> v1::Element {
@@ -129,9 +129,9 @@ fn describe(view: &View) -> v1::Element {
         paused: view.paused,
         delegated: view.delegated,
         attempts: view.attempts,
-        completed: view.ended.map(|ended| ended.0),
-        failed: view.ended.map(|ended| ended.1),
-        cancelled: view.ended.map(|ended| ended.2),
+        completed: view.ended.map(|ended| ended.completed),
+        failed: view.ended.map(|ended| ended.failed),
+        cancelled: view.ended.map(|ended| ended.cancelled),
         total: view.total,
         failure: why,
         ..v1::Element::default()

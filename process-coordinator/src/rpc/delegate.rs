@@ -8,7 +8,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 use tracing::info;
-use xavantes_proto::{Assembler, MAX_LARGE, MAX_PART, pack, v1};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
 
 use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
@@ -76,7 +76,7 @@ impl DelegateSession {
     /// Carries out orders until the stream breaks. The subtrees run on; the caller asks for them when it is back.
     async fn run(self, first: v1::WorkOrder, mut orders: Streaming<v1::WorkOrder>) {
         self.on_order(first).await;
-        let mut assembler = Assembler::new(MAX_LARGE + MAX_PART);
+        let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
         while let Some(Ok(order)) = orders.next().await {
             let Ok(order) = assembler.unpack(order) else { return };
             if !self.coordinator.parents.is_current(&self.caller, self.stream) {
@@ -132,7 +132,7 @@ async fn send_reports(
     let mut batch = Vec::new();
     while reports.recv_many(&mut batch, REPORTS_AT_ONCE).await > 0 {
         while !batch.is_empty() {
-            let count = xavantes_proto::fitting(batch.iter().map(Report::size));
+            let count = xavantes_proto::count_fitting(batch.iter().map(Report::size));
             for part in pack(message(batch.drain(..count))) {
                 if sender.send(Ok(part)).await.is_err() {
                     return;

@@ -6,7 +6,7 @@ use xavantes_engine::Root;
 use xavantes_model::definition::{self, ActivityType, Program};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::reuse_reason::Kind;
-use xavantes_proto::{connect, question, v1};
+use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::cache::explain::explanation;
 use crate::codec;
@@ -41,7 +41,7 @@ pub(super) async fn explain(
         for address in coordinator.pool.vicinity(&path).await.coordinators {
             let request = v1::ExplainRequest { path: path.clone(), hops: hops + 1 };
             if let Ok(channel) = connect(&address).await
-                && let Ok(answer) = question(ProcessCoordinatorClient::new(channel).explain(request)).await
+                && let Ok(answer) = call_with_timeout(ProcessCoordinatorClient::new(channel).explain(request)).await
                 && !matches!(
                     answer.reason.as_ref().and_then(|reason| reason.kind.as_ref()),
                     None | Some(Kind::Unknown(_))

@@ -72,5 +72,5 @@ pub(super) async fn client(address: &str) -> Result<ProcessCoordinatorClient<Cha
              `xavantes retry PATH --elsewhere`"
         ))
     })?;
-    Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(xavantes_proto::MAX_MESSAGE))
+    Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES))
 }

@@ -10,7 +10,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{MAX_MESSAGE, connect, question, v1};
+use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
 
 use crate::coordinator::Coordinator;
 use crate::workers::messages::Vicinity;
@@ -61,7 +61,7 @@ async fn ask_workers(coordinator: &Coordinator, path: &str, workers: Vec<String>
         let request = request.clone();
         asked.spawn(async move {
             let channel = connect(&address).await.ok()?;
-            let known = question(ActivityManagerClient::new(channel).attempts(request)).await.ok()?;
+            let known = call_with_timeout(ActivityManagerClient::new(channel).attempts(request)).await.ok()?;
             Some((address, known.attempts))
         });
     }
@@ -85,8 +85,8 @@ async fn search(coordinator: &Coordinator, request: &v1::LogsRequest) -> Result<
         let channel = connect(&address).await.map_err(gone)?;
         let realm = coordinator.repository.realm().to_owned();
         let request = v1::LogsRequest { realm, attempt: record.attempt, ..request.clone() };
-        let mut client = ActivityManagerClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
-        return Ok(Some(Box::pin(question(client.logs(request)).await?)));
+        let mut client = ActivityManagerClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
+        return Ok(Some(Box::pin(call_with_timeout(client.logs(request)).await?)));
     }
     if request.hops >= MAX_HOPS {
         return Ok(None);
@@ -94,9 +94,10 @@ async fn search(coordinator: &Coordinator, request: &v1::LogsRequest) -> Result<
     for address in coordinators {
         let request = v1::LogsRequest { hops: request.hops + 1, ..request.clone() };
         if let Ok(channel) = connect(&address).await
-            && let Ok(pieces) =
-                question(ProcessCoordinatorClient::new(channel).max_decoding_message_size(MAX_MESSAGE).logs(request))
-                    .await
+            && let Ok(pieces) = call_with_timeout(
+                ProcessCoordinatorClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).logs(request),
+            )
+            .await
         {
             return Ok(Some(Box::pin(pieces)));
         }

@@ -10,7 +10,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{Assembler, MAX_WHOLE, connect, v1};
+use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, connect, v1};
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
@@ -114,7 +114,7 @@ async fn follow_part(
             _ = ends.changed() => return,
         }
     };
-    let mut whole = Assembler::<v1::Output>::new(MAX_WHOLE);
+    let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
     while let Ok(Some(part)) = parts.message().await {
         match whole.add(part) {
             Ok(Some(mut output)) => {
@@ -132,7 +132,7 @@ async fn follow_part(
 async fn open_part(path: &str, address: &str) -> Option<Streaming<v1::Part>> {
     let channel = connect(address).await.ok()?;
     let client = ProcessCoordinatorClient::new(channel);
-    let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE);
+    let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES);
     let request = v1::OutputsRequest { process: path.to_owned(), exact: true };
     Some(client.outputs(request).await.ok()?.into_inner())
 }

@@ -1,7 +1,7 @@
 //! `Show`: an element and what is in it, while the process runs and after its end.
 
 use tonic::Status;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 use xavantes_repository::Entry;
 
 use crate::codec::{self, Unreadable};
@@ -38,7 +38,7 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
             Ok(v1::ShowResponse { element: Some(element) })
         }
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
-            Some(address) => question(client(&address).await?.show(request)).await,
+            Some(address) => call_with_timeout(client(&address).await?.show(request)).await,
             None => match ended_activity(coordinator, request.path).await {
                 Some(element) => Ok(v1::ShowResponse { element: Some(element) }),
                 None => Err(rejection_status(&rejection)),

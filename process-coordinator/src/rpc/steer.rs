@@ -3,7 +3,7 @@
 use tonic::Status;
 use xavantes_engine::Action;
 use xavantes_proto::v1::steer_request;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
 use crate::process::input::Steering;
@@ -16,7 +16,7 @@ pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) 
     match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
-            Some(address) => question(client(&address).await?.steer(request)).await,
+            Some(address) => call_with_timeout(client(&address).await?.steer(request)).await,
             None => Err(rejection_status(&rejection)),
         },
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tracing::info;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{connect, question, v1};
+use xavantes_proto::{call_with_timeout, connect, v1};
 use xavantes_repository::Error;
 
 use crate::attempt::AttemptKey;
@@ -72,7 +72,8 @@ impl Coordinator {
                     return;
                 }
                 if let Ok(channel) = connect(&address).await
-                    && let Ok(moved) = question(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
+                    && let Ok(moved) =
+                        call_with_timeout(ProcessCoordinatorClient::new(channel).moved(request.clone())).await
                 {
                     recorded = moved.recorded;
                     if moved.unwanted {

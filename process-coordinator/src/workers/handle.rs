@@ -76,7 +76,7 @@ impl PoolHandle {
         F: FnOnce(oneshot::Sender<T>) -> PoolMail,
     {
         let (sender, receiver) = oneshot::channel();
-        self.send(question(sender));
+        self.send(call_with_timeout(sender));
         async move { receiver.await.ok() }
     }
 

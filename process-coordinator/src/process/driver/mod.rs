@@ -22,7 +22,7 @@ mod tasks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_engine::{Answer, Command, ElementId, Engine, Input, Output, Rejection, Root, Time};
+use xavantes_engine::{Answer, Command, ElementId, Engine, Input, Rejection, Root, StepOutput, Time};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 use xavantes_proto::v1;
@@ -54,7 +54,7 @@ pub struct Driver<C, A> {
     root: Root,
     program: Arc<v1::Program>,
     /// Events, commands and products of the engine that are not recorded or converted yet.
-    output: Output,
+    output: StepOutput,
     notes: ProcessNotes,
     /// Notes that are applied, and not recorded yet.
     unrecorded_notes: Vec<Note>,
@@ -86,7 +86,7 @@ pub struct Driver<C, A> {
 
 impl<C, A> Driver<C, A> {
     /// The driver of a new process. The output of its start goes into the head of its journal ([`Self::first_record`]).
-    pub fn new(id: Arc<str>, engine: Engine, root: Root, program: Arc<v1::Program>, output: Output) -> Self {
+    pub fn new(id: Arc<str>, engine: Engine, root: Root, program: Arc<v1::Program>, output: StepOutput) -> Self {
         Self {
             id,
             engine,
@@ -161,9 +161,9 @@ impl<C, A> Driver<C, A> {
     /// Sets what may be outstanding at once: the process's share of the pool, but at most this many activities.
     pub fn set_share(&mut self, share: Share, max_activities: u64) {
         self.capacity = share.room.min(max_activities);
-        self.engine.set_room(self.capacity.saturating_add(self.lookup_capacity));
-        self.engine.set_delegations(share.delegations);
-        self.engine.set_auto_delegations(share.auto_delegations);
+        self.engine.set_capacity(self.capacity.saturating_add(self.lookup_capacity));
+        self.engine.set_max_delegations(share.delegations);
+        self.engine.set_max_auto_delegations(share.auto_delegations);
     }
 
     /// Fits the capacity to the number of cache lookups that are under way.
@@ -172,7 +172,7 @@ impl<C, A> Driver<C, A> {
         if lookups != self.lookup_capacity {
             self.has_more_to_do |= lookups > self.lookup_capacity;
             self.lookup_capacity = lookups;
-            self.engine.set_room(self.capacity.saturating_add(lookups));
+            self.engine.set_capacity(self.capacity.saturating_add(lookups));
         }
     }
 
@@ -184,7 +184,7 @@ impl<C, A> Driver<C, A> {
             failed: counts.failed + subtrees.failed,
             // The engine counts a reuse as an attempt.
             attempts: counts.attempts.saturating_sub(self.notes.reused) + subtrees.attempts,
-            running: counts.out,
+            running: counts.outstanding,
             reused: self.notes.reused + subtrees.reused,
         }
     }
@@ -280,7 +280,7 @@ impl<C, A> Driver<C, A> {
 
     /// Is this attempt the outstanding one of its element?
     fn is_outstanding(&self, key: &AttemptKey) -> bool {
-        self.engine.view(element_from(key.element)).is_some_and(|view| view.out && view.attempts == key.attempt)
+        self.engine.view(element_from(key.element)).is_some_and(|view| view.outstanding && view.attempts == key.attempt)
     }
 
     fn key(&self, element: ElementId, attempt: u32) -> AttemptKey {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xavantes_engine::{Command, Engine, Output, Root, Time};
+use xavantes_engine::{Command, Engine, Root, StepOutput, Time};
 use xavantes_model::definition::Program;
 use xavantes_proto::v1;
 
@@ -21,7 +21,7 @@ impl<C, A> Driver<C, A> {
         snapshot: Snapshot,
     ) -> (Self, Vec<RecoveredAttempt>) {
         let engine = Engine::restore(program, snapshot.state);
-        let mut driver = Self::new(id, engine, root, wire, Output::default());
+        let mut driver = Self::new(id, engine, root, wire, StepOutput::default());
         (driver.notes, driver.now) = (snapshot.notes, Time(snapshot.at));
         let attempts = driver.outstanding_attempts();
         let outstanding: BTreeSet<(u64, u32)> =

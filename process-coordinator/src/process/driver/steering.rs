@@ -19,7 +19,7 @@ impl<C, A> Driver<C, A> {
             Steering::RetryElsewhere => ("retry --elsewhere".to_owned(), self.abandon(sandbox, &path)),
         };
         if decision.is_ok() {
-            self.engine.note_steered(path, remark, &mut self.output);
+            self.engine.record_intervention(path, remark, &mut self.output);
         }
         self.effects.push(ProcessEffect::Decide(asker, decision));
     }
@@ -29,7 +29,7 @@ impl<C, A> Driver<C, A> {
         let not_remote = || Rejection::NotPossible(format!("{path} does not run elsewhere").into());
         let element = self.engine.find(path)?.ok_or_else(not_remote)?;
         let view = self.engine.view(element).ok_or_else(not_remote)?;
-        if !view.out {
+        if !view.outstanding {
             return Err(not_remote());
         }
         let key = self.key(element, view.attempts);
