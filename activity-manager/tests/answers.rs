@@ -11,7 +11,8 @@ use tonic::Streaming;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Server};
 use v1::answer::Outcome;
-use xavantes_activity_manager::{Options, Service, program};
+use xavantes_activity_manager::attempts::admission::Load;
+use xavantes_activity_manager::{Options, ProgramOptions, Service};
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::{Assembler, MAX_LARGE, MAX_MESSAGE, MAX_PART, pack, v1, value_from};
@@ -87,7 +88,7 @@ impl Manager {
                 files: xavantes_files::Fetcher::new(store.clone(), ""),
                 sources: xavantes_files::Sources::new(store.clone(), Vec::new()),
                 address: String::new(),
-                programs: program::Options::default(),
+                programs: ProgramOptions::default(),
             };
             // One that was there before may still be about to end.
             let service = loop {
@@ -252,7 +253,7 @@ async fn an_answer_is_offered_again_after_a_restart_until_it_is_acknowledged() {
     let manager = manager.restart(&folder, 2).await;
     let coordinator = Coordinator::connect(&manager, "a", "r").await;
     assert!(coordinator.hello.running.is_empty() && coordinator.hello.answered.is_empty());
-    assert_eq!(manager.service.trouble(), None);
+    assert_eq!(manager.service.write_error(), None);
 }
 
 #[tokio::test]
@@ -294,7 +295,7 @@ async fn a_coordinator_that_comes_with_another_realm_has_left_everything() {
     let a = Coordinator::connect(&manager, "a", "s").await;
     assert!(a.hello.running.is_empty() && a.hello.answered.is_empty());
     let free = async {
-        while manager.service.load() != (0, 0) {
+        while manager.service.load() != Load::default() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             report::print(&String::from_utf8_lossy(&script))
         }
         Command::Guard { root, temporary } => {
-            xavantes_node::guard(&root, temporary.as_deref());
+            xavantes_node::run_watchdog(&root, temporary.as_deref());
             Exit::Success
         }
         Command::Run(arguments) => block_on(run::run(arguments, cli.output, cli.quiet)),

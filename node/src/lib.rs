@@ -8,5 +8,5 @@ mod store;
 pub use config::{Cgroups, Config, Role, Unusable, check_address, is_database};
 pub use server::{Error, Node};
 pub use store::unfinished;
-pub use xavantes_activity_manager::program::guard;
+pub use xavantes_activity_manager::run_watchdog;
 pub use xavantes_process_coordinator::Printed;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tracing::info;
-use xavantes_activity_manager::program;
+use xavantes_activity_manager::ProgramOptions;
 use xavantes_files::Sources;
 use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
@@ -308,16 +308,16 @@ impl Node {
 }
 
 /// How the node runs programs. It has no other children.
-fn programs(config: &Config, folder: Option<&Folder>) -> Result<program::Options, Error> {
+fn programs(config: &Config, folder: Option<&Folder>) -> Result<ProgramOptions, Error> {
     let cgroups = match config.cgroups {
         Cgroups::Off => None,
-        Cgroups::Required => Some(program::Cgroups::take().map_err(Error::Cgroups)?),
+        Cgroups::Required => Some(xavantes_activity_manager::Cgroups::acquire().map_err(Error::Cgroups)?),
         Cgroups::Auto => {
             let none = |why: &String| info!(why, "without control groups it is looked what programs use");
-            program::Cgroups::take().inspect_err(none).ok()
+            xavantes_activity_manager::Cgroups::acquire().inspect_err(none).ok()
         }
     };
-    Ok(program::Options {
+    Ok(ProgramOptions {
         folder: folder.map(|folder| folder.path().to_owned()),
         interpreters: config.interpreters.clone(),
         environment: config.pass_environment.clone(),
@@ -325,7 +325,7 @@ fn programs(config: &Config, folder: Option<&Folder>) -> Result<program::Options
         keep_failed: config.keep_failed,
         memory: config.memory_mib.map(|mib| mib.saturating_mul(1 << 20)),
         gpus: config.gpus,
-        logs: xavantes_activity_manager::LogRules {
+        logs: xavantes_activity_manager::LogLimits {
             limit: config.log_mib.saturating_mul(1 << 20),
             total: config.logs_mib.saturating_mul(1 << 20),
             age: DAY.saturating_mul(config.logs_days),

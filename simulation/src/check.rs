@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use xavantes_activity_manager::books;
+use xavantes_activity_manager::attempts::key::RealmAttempt;
 use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_proto::v1::answer::Outcome;
 
@@ -45,7 +45,7 @@ type Name = (u64, u64, u32);
 pub struct Check {
     executions: BTreeMap<u64, Execution>,
     names: BTreeMap<Name, u64>,
-    keys: BTreeMap<books::Key, u64>,
+    keys: BTreeMap<RealmAttempt, u64>,
     paths: BTreeMap<String, Vec<u64>>,
     /// Answers that are in journals.
     recorded: BTreeSet<Name>,
@@ -85,8 +85,8 @@ impl Check {
     }
 
     pub fn began(&mut self, number: u64, job: &Job, node: usize, creation: u64, now: u64) -> Option<String> {
-        let (path, attempt) = (job.path.clone(), job.key.attempt);
-        let name = (creation, job.key.element, attempt);
+        let (path, attempt) = (job.path.clone(), job.key.key.attempt);
+        let name = (creation, job.key.key.element, attempt);
         let others = self.paths.entry(path.clone()).or_default();
         others.push(number);
         let twice = self.names.insert(name, number);
@@ -141,7 +141,7 @@ impl Check {
         }
     }
 
-    pub fn kept(&mut self, key: &books::Key) {
+    pub fn kept(&mut self, key: &RealmAttempt) {
         if let Some(execution) = self.keys.get(key).and_then(|number| self.executions.get_mut(number)) {
             execution.kept = true;
         }

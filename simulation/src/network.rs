@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use xavantes_activity_manager::books;
+use xavantes_activity_manager::attempts::key::CoordinatorStream;
 use xavantes_process_coordinator::subtrees::hosted::Caller;
 use xavantes_process_coordinator::workers::pool::Order;
 use xavantes_proto::v1;
@@ -69,7 +69,7 @@ pub struct Stream {
     pub flushing: [bool; 2],
     // At the server.
     pub reports: VecDeque<Report>,
-    pub books: Option<books::Stream>,
+    pub coordinator_stream: Option<CoordinatorStream>,
     pub parent: Option<(Caller, v1::CoordinatorHello, u64)>,
     pub steps: VecDeque<Step>,
     pub busy: bool,
@@ -105,7 +105,7 @@ impl World<'_> {
             programs: BTreeSet::new(),
             flushing: [false; 2],
             reports: VecDeque::new(),
-            books: None,
+            coordinator_stream: None,
             parent: None,
             steps: VecDeque::new(),
             busy: false,
@@ -169,7 +169,7 @@ impl World<'_> {
             orders.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
             return self.send(stream, Side::Server, Message::Order(Box::new(order_message(orders))));
         }
-        let alone = it.books.is_some();
+        let alone = it.coordinator_stream.is_some();
         let mut reports = std::mem::take(&mut it.reports);
         while let Some(first) = reports.pop_front() {
             let mut batch = vec![first];

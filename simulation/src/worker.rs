@@ -1,10 +1,12 @@
-//! A worker: the books of the activity manager, a disk for answers, and activities that only take time.
+//! A worker: the attempt table of the activity manager, a disk for answers, and activities that only take time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use xavantes_activity_manager::Room;
-use xavantes_activity_manager::books::{Books, Deed, Key as HeldKey, Ready, Report as Told};
+use xavantes_activity_manager::attempts::action::{Action, OwnedAnswer, Report as WorkerReport};
+use xavantes_activity_manager::attempts::admission::Resources;
+use xavantes_activity_manager::attempts::key::RealmAttempt;
+use xavantes_activity_manager::attempts::table::{AttemptTable, ReadyJob};
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
@@ -16,7 +18,7 @@ use crate::world::{Ambush, Event, Machine, Task, Who, World};
 /// An activity that can run.
 #[derive(Debug)]
 pub struct Job {
-    pub key: HeldKey,
+    pub key: RealmAttempt,
     pub path: String,
     number: i64,
     objects: [Option<v1::SharedReference>; 2],
@@ -36,14 +38,14 @@ struct Running {
 
 #[derive(Debug)]
 enum Record {
-    Answer(HeldKey, Arc<str>, Arc<v1::Answer>),
-    Forgotten(HeldKey),
+    Answer(RealmAttempt, Arc<str>, Arc<v1::Answer>),
+    Forgotten(RealmAttempt),
 }
 
 /// What ends with a life.
 #[derive(Debug)]
 struct Memory {
-    books: Books<Arc<Job>>,
+    table: AttemptTable<Arc<Job>>,
     /// The stream of each coordinator.
     outboxes: BTreeMap<Arc<str>, usize>,
     programs: BTreeSet<String>,
@@ -59,14 +61,14 @@ pub struct Worker {
     pub machine: Machine,
     pub slots: u32,
     queue: u32,
-    pub disk: BTreeMap<HeldKey, (Arc<str>, Arc<v1::Answer>)>,
+    pub disk: BTreeMap<RealmAttempt, (Arc<str>, Arc<v1::Answer>)>,
     memory: Memory,
 }
 
 impl Memory {
     fn new(slots: u32, queue: u32) -> Self {
         Self {
-            books: Books::new(Room::slots(slots), queue as usize),
+            table: AttemptTable::new(Resources::slots(slots), queue as usize),
             outboxes: BTreeMap::new(),
             programs: BTreeSet::new(),
             writes: VecDeque::new(),
@@ -107,16 +109,20 @@ impl World<'_> {
         let worker = &mut self.workers[w];
         self.check.worker_started(&worker.machine.name, self.now);
         for (key, (owner, answer)) in &worker.disk {
-            worker.memory.books.restore(key.clone(), owner.clone(), answer.clone());
+            worker.memory.table.restore(OwnedAnswer {
+                attempt: key.clone(),
+                owner: owner.clone(),
+                answer: answer.clone(),
+            });
         }
     }
 
     pub fn worker_disconnected(&mut self, w: usize, stream: usize) {
-        let Some(books) = self.streams[stream].books.clone() else { return };
+        let Some(connection) = self.streams[stream].coordinator_stream.clone() else { return };
         let memory = &mut self.workers[w].memory;
-        if memory.books.is_current(&books) {
-            memory.books.disconnect(&books);
-            memory.outboxes.remove(&books.coordinator);
+        if memory.table.is_current(&connection) {
+            memory.table.disconnect(&connection);
+            memory.outboxes.remove(&connection.coordinator);
         }
     }
 
@@ -129,8 +135,8 @@ impl World<'_> {
             }
             let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
             let worker = &mut self.workers[w];
-            let (books, welcome, deeds) = worker.memory.books.connect(&coordinator, &hello.realm.as_str().into());
-            self.streams[stream].books = Some(books);
+            let (connection, welcome, actions) = worker.memory.table.connect(&coordinator, &hello.realm.as_str().into());
+            self.streams[stream].coordinator_stream = Some(connection);
             let hello = v1::WorkerHello {
                 node: worker.machine.name.to_string(),
                 slots: worker.slots,
@@ -144,56 +150,56 @@ impl World<'_> {
                 self.close(former, Side::Server);
             }
             self.report(stream, Report::Hello(hello));
-            self.perform(w, deeds);
+            self.perform(w, actions);
         }
-        let Some(mut books) = self.streams[stream].books.clone() else { return };
+        let Some(mut connection) = self.streams[stream].coordinator_stream.clone() else { return };
         let worker = &mut self.workers[w];
-        if late || !worker.memory.books.is_current(&books) {
+        if late || !worker.memory.table.is_current(&connection) {
             if self.mutation != Some(Mutation::OldStreamOrders) {
                 return;
             }
-            let current = worker.memory.outboxes.get(&books.coordinator);
-            let Some(current) = current.and_then(|current| self.streams[*current].books.clone()) else { return };
-            books = current;
+            let current = worker.memory.outboxes.get(&connection.coordinator);
+            let Some(current) = current.and_then(|current| self.streams[*current].coordinator_stream.clone()) else { return };
+            connection = current;
         }
         let worker = &mut self.workers[w];
         worker.memory.programs.extend(order.programs.into_iter().map(|program| program.digest));
         if !order.claims.is_empty() && self.mutation != Some(Mutation::SkipClaims) {
-            let deeds = worker.memory.books.claim(&books, order.claims);
-            self.perform(w, deeds);
+            let actions = worker.memory.table.claim(&connection, order.claims);
+            self.perform(w, actions);
         }
         if order.recall {
-            let deeds = self.workers[w].memory.books.recall(&books);
-            self.perform(w, deeds);
+            let actions = self.workers[w].memory.table.recall(&connection);
+            self.perform(w, actions);
         }
         for id in &order.acknowledged {
-            let deeds = self.workers[w].memory.books.acknowledge(&books, id);
-            self.perform(w, deeds);
+            let actions = self.workers[w].memory.table.acknowledge(&connection, id);
+            self.perform(w, actions);
         }
         for job in order.jobs {
             let Some(id) = &job.id else { continue };
-            let key = books.key(id);
+            let key = connection.attempt(id);
             let ready = ready(&key, &job, &self.workers[w].memory.programs);
-            let deeds = self.workers[w].memory.books.arrive(&books, key, job.epoch, ready);
-            self.perform(w, deeds);
+            let actions = self.workers[w].memory.table.on_job(&connection, key, job.epoch, ready);
+            self.perform(w, actions);
         }
         for id in &order.cancels {
-            let deeds = self.workers[w].memory.books.cancel(&books, id);
-            self.perform(w, deeds);
+            let actions = self.workers[w].memory.table.cancel(&connection, id);
+            self.perform(w, actions);
         }
         for reply in order.replies {
-            if self.workers[w].memory.books.reply(&books, reply.ticket) {
+            if self.workers[w].memory.table.on_reply(&connection, reply.ticket) {
                 self.replied(w, reply);
             }
         }
     }
 
-    fn perform(&mut self, w: usize, deeds: Vec<Deed<Arc<Job>>>) {
-        let mut deeds = VecDeque::from(deeds);
-        while let Some(deed) = deeds.pop_front() {
-            match deed {
-                Deed::Begin(job) => self.begin(w, job),
-                Deed::Stop(job) => {
+    fn perform(&mut self, w: usize, actions: Vec<Action<Arc<Job>>>) {
+        let mut actions = VecDeque::from(actions);
+        while let Some(action) = actions.pop_front() {
+            match action {
+                Action::Start(job) => self.begin(w, job),
+                Action::Stop(job) => {
                     let running = &mut self.workers[w].memory.running;
                     let found = running.iter_mut().find(|(_, running)| running.job.key == job.key);
                     if let Some((number, running)) = found {
@@ -203,24 +209,24 @@ impl World<'_> {
                         self.later(Who::Worker(w), delay, Task::Step(number));
                     }
                 }
-                Deed::Tell(coordinator, report) => {
+                Action::Send(coordinator, report) => {
                     let Some(stream) = self.workers[w].memory.outboxes.get(&coordinator).copied() else { continue };
                     match report {
-                        Told::Answer(answer) => self.report(stream, Report::Answer(answer)),
-                        Told::Call(call) => self.report(stream, Report::Call(call)),
-                        Told::Known(known) => self.report(stream, Report::Known(known)),
-                        Told::Draining => {}
+                        WorkerReport::Answer(answer) => self.report(stream, Report::Answer(answer)),
+                        WorkerReport::Call(call) => self.report(stream, Report::Call(call)),
+                        WorkerReport::Known(known) => self.report(stream, Report::Known(known)),
+                        WorkerReport::Draining => {}
                     }
                 }
-                Deed::Keep(key, owner, answer) => match self.mutation {
-                    Some(Mutation::AnswersNotKept) => deeds.extend(self.safe(w, &key)),
+                Action::Persist(OwnedAnswer { attempt: key, owner, answer }) => match self.mutation {
+                    Some(Mutation::AnswersNotKept) => actions.extend(self.safe(w, &key)),
                     Some(Mutation::SendBeforeDurable) => {
-                        deeds.extend(self.safe(w, &key));
+                        actions.extend(self.safe(w, &key));
                         self.keep(w, Record::Answer(key, owner, answer));
                     }
                     _ => self.keep(w, Record::Answer(key, owner, answer)),
                 },
-                Deed::Forget(key) => self.keep(w, Record::Forgotten(key)),
+                Action::Forget(key) => self.keep(w, Record::Forgotten(key)),
             }
         }
     }
@@ -255,22 +261,22 @@ impl World<'_> {
             worker.write(record);
         }
         for key in keys {
-            let deeds = self.safe(w, &key);
-            self.perform(w, deeds);
+            let actions = self.safe(w, &key);
+            self.perform(w, actions);
         }
         self.write_soon(w);
     }
 
-    fn safe(&mut self, w: usize, key: &HeldKey) -> Vec<Deed<Arc<Job>>> {
+    fn safe(&mut self, w: usize, key: &RealmAttempt) -> Vec<Action<Arc<Job>>> {
         self.check.kept(key);
         self.ambush(Ambush::Kept, Who::Worker(w));
-        self.workers[w].memory.books.kept(key)
+        self.workers[w].memory.table.on_persisted(key)
     }
 
     fn begin(&mut self, w: usize, job: Arc<Job>) {
         let number = self.count();
-        let creation = self.creation(&job.key.realm, &job.key.process);
-        self.trace(|| format!("w{w} begins {} attempt {} ({number})", job.path, job.key.attempt));
+        let creation = self.creation(&job.key.realm, &job.key.key.process);
+        self.trace(|| format!("w{w} begins {} attempt {} ({number})", job.path, job.key.key.attempt));
         let problem = self.check.began(number, &job, w, creation, self.now);
         self.broken(problem);
         let pace = match self.random.below(12) {
@@ -292,9 +298,9 @@ impl World<'_> {
         let stubborn = self.random.one_in(6);
         let memory = &mut self.workers[w].memory;
         let Some(running) = memory.running.get_mut(&number) else { return };
-        let id = running.job.key.id();
+        let id = running.job.key.key.to_wire();
         if running.stop && !(stubborn && running.calls == 2) {
-            running.ticket.into_iter().for_each(|ticket| memory.books.abandon(ticket));
+            running.ticket.into_iter().for_each(|ticket| memory.table.abandon_call(ticket));
             return self.finish(w, number, Outcome::Cancelled(v1::Nothing {}));
         }
         if running.ticket.is_some() {
@@ -321,11 +327,11 @@ impl World<'_> {
                 return self.finish(w, number, Outcome::Completed(v1::Completed { results: vec![result] }));
             }
         };
-        let (ticket, deeds) = memory.books.call(&running.job.key, call);
+        let (ticket, actions) = memory.table.on_call(&running.job.key, call);
         running.ticket = Some(ticket);
         self.check.called(number);
         self.trace(|| format!("w{w}: {number} calls ({ticket})"));
-        self.perform(w, deeds);
+        self.perform(w, actions);
     }
 
     fn replied(&mut self, w: usize, reply: v1::SharedReply) {
@@ -351,11 +357,11 @@ impl World<'_> {
 
     fn finish(&mut self, w: usize, number: u64, outcome: Outcome) {
         let Some(running) = self.workers[w].memory.running.remove(&number) else { return };
-        self.trace(|| format!("w{w} finishes {} attempt {}: {outcome:?}", running.job.path, running.job.key.attempt));
+        self.trace(|| format!("w{w} finishes {} attempt {}: {outcome:?}", running.job.path, running.job.key.key.attempt));
         self.check.finished(number, &outcome);
         let key = running.job.key.clone();
-        let deeds = self.workers[w].memory.books.finish(&key, key.answer(outcome));
-        self.perform(w, deeds);
+        let actions = self.workers[w].memory.table.on_finished(&key, key.answer(outcome));
+        self.perform(w, actions);
     }
 
     pub fn creation(&self, realm: &str, process: &str) -> u64 {
@@ -377,7 +383,7 @@ fn failed(message: &str) -> Outcome {
     })
 }
 
-fn ready(key: &HeldKey, job: &v1::Job, programs: &BTreeSet<String>) -> Result<Ready<Arc<Job>>, v1::Refusal> {
+fn ready(key: &RealmAttempt, job: &v1::Job, programs: &BTreeSet<String>) -> Result<ReadyJob<Arc<Job>>, v1::Refusal> {
     if !programs.contains(&job.program) {
         return Err(v1::Refusal::permanent(v1::refusal_reason::Kind::UnknownProgram(v1::Nothing {})));
     }
@@ -391,5 +397,5 @@ fn ready(key: &HeldKey, job: &v1::Job, programs: &BTreeSet<String>) -> Result<Re
         _ => None,
     };
     let job = Job { key: key.clone(), path: job.path.clone(), number, objects: [object(1), object(2)] };
-    Ok(Ready { needs: Room::slots(1), job: Arc::new(job) })
+    Ok(ReadyJob { needs: Resources::slots(1), job: Arc::new(job) })
 }
