@@ -135,7 +135,8 @@ impl World<'_> {
             }
             let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
             let worker = &mut self.workers[w];
-            let (connection, welcome, actions) = worker.memory.table.connect(&coordinator, &hello.realm.as_str().into());
+            let (connection, welcome, actions) =
+                worker.memory.table.connect(&coordinator, &hello.realm.as_str().into());
             self.streams[stream].coordinator_stream = Some(connection);
             let hello = v1::WorkerHello {
                 node: worker.machine.name.to_string(),
@@ -159,7 +160,9 @@ impl World<'_> {
                 return;
             }
             let current = worker.memory.outboxes.get(&connection.coordinator);
-            let Some(current) = current.and_then(|current| self.streams[*current].coordinator_stream.clone()) else { return };
+            let Some(current) = current.and_then(|current| self.streams[*current].coordinator_stream.clone()) else {
+                return;
+            };
             connection = current;
         }
         let worker = &mut self.workers[w];
@@ -357,7 +360,9 @@ impl World<'_> {
 
     fn finish(&mut self, w: usize, number: u64, outcome: Outcome) {
         let Some(running) = self.workers[w].memory.running.remove(&number) else { return };
-        self.trace(|| format!("w{w} finishes {} attempt {}: {outcome:?}", running.job.path, running.job.key.key.attempt));
+        self.trace(|| {
+            format!("w{w} finishes {} attempt {}: {outcome:?}", running.job.path, running.job.key.key.attempt)
+        });
         self.check.finished(number, &outcome);
         let key = running.job.key.clone();
         let actions = self.workers[w].memory.table.on_finished(&key, key.answer(outcome));

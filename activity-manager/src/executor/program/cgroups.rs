@@ -49,30 +49,30 @@ impl Cgroups {
         let read = |name: &str| fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"));
         let own = std::process::id().to_string();
         if read("cgroup.procs")?.split_ascii_whitespace().any(|pid| pid != own) {
-            return Err("other processes are in it, so it is not this node's own".into());
+            return Err("other processes are in the group, so this node does not own it".into());
         }
         let available = read("cgroup.controllers")?;
         let available: Vec<&str> = available.split_ascii_whitespace().collect();
         if !CONTROLLERS.iter().any(|controller| available.contains(controller)) {
-            return Err(format!("none of the controllers {} is there", CONTROLLERS.join(", ")));
+            return Err(format!("none of the controllers {} is available", CONTROLLERS.join(", ")));
         }
         let node = root.join("node");
         match fs::create_dir(&node) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(format!("nothing can be made in it: {error}"));
+                return Err(format!("cannot make a subgroup: {error}"));
             }
             _ => {}
         }
         // The kernel allows no processes in a group whose subgroups have limits.
         fs::write(node.join("cgroup.procs"), "0")
-            .map_err(|error| format!("this node cannot move within it: {error}"))?;
+            .map_err(|error| format!("cannot move this process into a subgroup: {error}"))?;
         let works = |controller: &&str| {
             available.contains(controller)
                 && fs::write(root.join("cgroup.subtree_control"), format!("+{controller}")).is_ok()
         };
         let controllers: Vec<&'static str> = CONTROLLERS.into_iter().filter(works).collect();
         if controllers.is_empty() {
-            return Err("no controller can be used in it".into());
+            return Err("no controller can be enabled".into());
         }
         let groups = Self { root, controllers, next: AtomicU64::new(0), unremoved: Mutex::default() };
         groups.remove_leftovers();

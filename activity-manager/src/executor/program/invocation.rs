@@ -70,7 +70,7 @@ pub(crate) fn invocation(
         }
         if argument.len() >= MAX_ARGUMENT_BYTES {
             let message = format!(
-                "argument {number} has {} bytes, less than {MAX_ARGUMENT_BYTES} can be given to a program: it finds its \
+                "argument {number} has {} bytes, but the system accepts less than {MAX_ARGUMENT_BYTES}: the program finds its \
                  parameters in the file that XAVANTES_PARAMETERS names",
                 argument.len()
             );

@@ -131,7 +131,7 @@ mod tests {
             let (reader, mut writer) = std::io::pipe().expect("the pipe has space");
             let reader = OwnedFd::from(reader);
             rustix::io::ioctl_fionbio(&reader, true).expect("a pipe can be non-blocking");
-            let mut pipe = OutputPipeState::new(Some(reader), &log, OutputStream::Stdout, true);
+            let mut pipe = OutputPipe::new(Some(reader), &log, OutputStream::Stdout, true);
             for number in 0..watched {
                 write!(writer, "{number}").expect("the pipe has space");
                 // The timeout drops the future while it waits for more.

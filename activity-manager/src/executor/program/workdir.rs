@@ -26,6 +26,12 @@ use super::signals::kill_leftovers;
 /// Names in the directory of an attempt.
 const WORK: &str = "work";
 const TEMPORARY: &str = "tmp";
+/// Upper bound on spare directories.
+const MAX_SPARE: usize = 64;
+/// Time without attempts after which spare directories are removed.
+const SPARE_LIFETIME: Duration = Duration::from_millis(300);
+/// Upper bound on the resolution of file system clocks.
+const CLOCK_RESOLUTION: Duration = Duration::from_millis(100);
 
 /// The directories of all attempts of a worker.
 #[derive(Debug)]
@@ -60,25 +66,18 @@ struct DirStamp {
     changed: (i64, i64),
 }
 
-/// Upper bound on the resolution of file system clocks.
-const CLOCK_RESOLUTION: Duration = Duration::from_millis(100);
-
 impl DirStamp {
     fn of(metadata: &Metadata) -> Self {
         Self { inode: metadata.ino(), changed: (metadata.ctime(), metadata.ctime_nsec()) }
     }
 
-    /// True if every change after this time (since 1970) makes another stamp. File systems with times in seconds cannot say so.
+    /// True if every change after this time (since 1970) makes another stamp. That is not certain on file systems with times
+    /// in seconds.
     fn shows_changes_after(&self, time: Duration) -> bool {
         let changed = Duration::new(self.changed.0.try_into().unwrap_or(u64::MAX), self.changed.1 as u32);
         self.changed.1 != 0 && changed.checked_add(CLOCK_RESOLUTION).is_some_and(|certain| certain < time)
     }
 }
-
-/// Upper bound on spare directories.
-const MAX_SPARE: usize = 64;
-/// Time without attempts after which spare directories are removed.
-const SPARE_LIFETIME: Duration = Duration::from_millis(300);
 
 impl WorkDirs {
     /// Opens the directories in this folder. Kills the processes of a former run, and removes its directories except those of
@@ -86,7 +85,7 @@ impl WorkDirs {
     pub fn open(folder: &Path, keep: usize) -> io::Result<Arc<Self>> {
         let folder = std::path::absolute(folder)?;
         if folder.to_str().is_none() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "its path is not UTF-8"));
+            return Err(io::Error::new(ErrorKind::InvalidInput, "the path of the data directory is not UTF-8"));
         }
         let (root, failed) = (folder.join("work"), folder.join("failed"));
         if root.exists() {
@@ -123,20 +122,21 @@ impl WorkDirs {
     pub fn make(self: &Arc<Self>) -> io::Result<WorkDir> {
         self.active.fetch_add(1, Ordering::AcqRel);
         let spare = self.spare.lock().pop();
-        let mut folder = WorkDir {
+        let mut workdir = WorkDir {
             path: PathBuf::new(),
             workdirs: self.clone(),
             closed: true,
+            reusable: true,
             written: Vec::new(),
             stamps: None,
             began: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         };
-        (folder.path, folder.stamps) = match spare {
+        (workdir.path, workdir.stamps) = match spare {
             Some(SpareDir { path, stamps }) => (path, Some(stamps)),
             None => (self.create()?, None),
         };
-        folder.closed = false;
-        Ok(folder)
+        workdir.closed = false;
+        Ok(workdir)
     }
 
     fn create(&self) -> io::Result<PathBuf> {
@@ -220,6 +220,8 @@ pub(crate) struct WorkDir {
     path: PathBuf,
     workdirs: Arc<WorkDirs>,
     closed: bool,
+    /// False if processes of the attempt may still use the directory.
+    reusable: bool,
     /// Files that this worker wrote for the program.
     written: Vec<PathBuf>,
     /// The stamps of the empty directory, if it served another attempt before.
@@ -260,9 +262,9 @@ impl WorkDir {
         Ok(())
     }
 
-    /// Prevents that another attempt uses the directory, because processes of this attempt may still use it.
+    /// Processes of the attempt may still use the directory, so no other attempt gets it.
     pub fn prevent_reuse(&mut self) {
-        self.written.push(self.path.clone());
+        self.reusable = false;
     }
 
     /// The attempt ended. The directory of a failed attempt may stay under this name; then the result is its path.
@@ -294,7 +296,7 @@ impl WorkDir {
 
     /// The stamps of the directory, if it is empty and as it was made. Most programs leave nothing.
     fn empty_stamps(&self) -> Option<[DirStamp; 3]> {
-        if !self.written.iter().all(|file| fs::remove_file(file).is_ok()) {
+        if !self.reusable || !self.written.iter().all(|file| fs::remove_file(file).is_ok()) {
             return None;
         }
         let mut stamps = [DirStamp::default(); 3];
