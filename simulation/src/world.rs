@@ -375,9 +375,7 @@ impl<'a> World<'a> {
         let subtrees: Vec<String> =
             subtrees.map(|(process, stored)| format!("{process} (ended: {})", stored.summary.is_some())).collect();
         let answers = self.workers.iter().flat_map(|worker| &worker.disk);
-        let answers: Vec<String> = answers
-            .map(|(key, (owner, _))| format!("{}, {}, {} for {owner}", key.process, key.element, key.attempt))
-            .collect();
+        let answers: Vec<String> = answers.map(|(key, (owner, _))| format!("{} for {owner}", key.key)).collect();
         format!("left behind: answers {answers:?}, subtrees {subtrees:?}")
     }
 
