@@ -1,30 +1,33 @@
-//! The activity manager: runs activities for coordinators, as many at once as it has slots.
+//! The activity manager: runs activities for coordinators, as many at once as the node has slots.
 //!
-//! | file | is about |
+//! | module | is about |
 //! |---|---|
-//! | `admission` | who may run now, who waits, who is refused; pure |
-//! | `books` | every attempt from its arrival until its answer was acknowledged; pure |
-//! | `desk` | does what the books ask for |
-//! | `answers`, `keeper` | answers on disk, and the thread that writes them |
-//! | `lua`, `program` | executors |
-//! | `logs`, `reading` | what attempts write, and how it is read |
+//! | `options` | settings |
+//! | `service` | the gRPC service: the stream of orders and reports, and logs |
+//! | `manager` | the attempt manager, which performs the actions of the attempt table |
+//! | `attempts` | the attempt table, admission and jobs |
 //! | `outbox` | reports that wait for a coordinator's stream |
-//! | `staging` | files that are laid into working directories, and taken out of them |
-//! | `service` | the stream of orders and reports |
+//! | `answers` | answers on disk until coordinators acknowledge them |
+//! | `executor` | Lua code and external programs |
+//! | `staging` | files that attempts get before they start and produce until they end |
+//! | `logs` | the output of attempts |
+//! | `failure`, `expressions` | shared by executors and staging |
 
-pub mod admission;
 mod answers;
-pub mod books;
-mod desk;
-mod keeper;
+pub mod attempts;
+mod executor;
+mod expressions;
+mod failure;
 mod logs;
-mod lua;
+mod manager;
+mod options;
 mod outbox;
-pub mod program;
-mod reading;
 mod service;
 mod staging;
 
-pub use admission::{Admission, Room, Verdict};
-pub use logs::Rules as LogRules;
-pub use service::{Options, Service};
+pub use executor::program::cgroups::Cgroups;
+pub use executor::program::options::ProgramOptions;
+pub use executor::program::watchdog::run_watchdog;
+pub use logs::store::LogLimits;
+pub use options::Options;
+pub use service::Service;

@@ -6,126 +6,126 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 use xavantes_proto::{Message, v1};
 
-use crate::books;
+use crate::attempts::action::Report;
 
-/// When so many wait, what could do without adding another waits too.
-const MANY: usize = 1024;
-/// Reports in one message at most.
-const BATCH: usize = 256;
+/// Backlog above which printing activities and new orders wait.
+const MAX_BACKLOG: usize = 1024;
+/// Upper bound on the reports in one message.
+const MAX_BATCH: usize = 256;
+/// Encoded size of the flag that says that this worker drains.
+const DRAINING_BYTES: usize = 2;
 
-/// Something to send.
-pub(crate) enum Report {
+/// A report on its way to a coordinator.
+pub(crate) enum OutgoingReport {
     Hello(v1::WorkerHello),
     Printed(v1::Printed),
-    Other(books::Report),
+    Attempt(Report),
 }
 
-impl Report {
-    /// How much room it takes in a message.
-    fn size(&self) -> usize {
+impl OutgoingReport {
+    fn encoded_len(&self) -> usize {
         match self {
             Self::Hello(hello) => hello.encoded_len(),
             Self::Printed(printed) => printed.encoded_len(),
-            Self::Other(books::Report::Answer(answer)) => answer.encoded_len(),
-            Self::Other(books::Report::Call(call)) => call.encoded_len(),
-            Self::Other(books::Report::Known(known)) => known.encoded_len(),
-            Self::Other(books::Report::Draining) => 2,
+            Self::Attempt(Report::Answer(answer)) => answer.encoded_len(),
+            Self::Attempt(Report::Call(call)) => call.encoded_len(),
+            Self::Attempt(Report::Known(known)) => known.encoded_len(),
+            Self::Attempt(Report::Draining) => DRAINING_BYTES,
         }
     }
 
-    /// It has a message of its own: others must not get before it.
-    fn alone(&self) -> bool {
-        matches!(self, Self::Hello(_) | Self::Other(books::Report::Known(_)))
+    /// True for reports that need a message of their own, because later reports must not come before them.
+    fn is_alone(&self) -> bool {
+        matches!(self, Self::Hello(_) | Self::Attempt(Report::Known(_)))
     }
 }
 
 /// How many reports wait.
 #[derive(Default)]
-pub(crate) struct Level {
+pub(crate) struct Backlog {
     waiting: AtomicUsize,
     closed: AtomicBool,
-    sunk: Notify,
+    shrunk: Notify,
 }
 
-impl Level {
-    /// Returns when few reports wait, or nobody takes them any more.
-    pub async fn room(&self) {
+impl Backlog {
+    /// Returns when the backlog is below its bound, or when the stream has ended.
+    pub async fn wait_for_space(&self) {
         loop {
-            let sunk = self.sunk.notified();
-            if self.waiting.load(Ordering::Acquire) < MANY || self.closed.load(Ordering::Acquire) {
+            let shrunk = self.shrunk.notified();
+            if self.waiting.load(Ordering::Acquire) < MAX_BACKLOG || self.closed.load(Ordering::Acquire) {
                 return;
             }
-            sunk.await;
+            shrunk.await;
         }
     }
 }
 
-/// Takes reports at once, in their order. Answers and calls in it are bounded by attempts; whoever adds anything else
-/// waits for room first.
+/// The sending end. The number of attempts bounds answers and calls in it; senders of other reports wait for space first.
 #[derive(Clone)]
 pub(crate) struct Outbox {
-    reports: mpsc::UnboundedSender<Report>,
-    pub level: Arc<Level>,
+    reports: mpsc::UnboundedSender<OutgoingReport>,
+    pub backlog: Arc<Backlog>,
 }
 
 impl Outbox {
-    pub fn push(&self, report: Report) {
-        self.level.waiting.fetch_add(1, Ordering::AcqRel);
-        // If the stream is no more, the next one is told what it must know.
+    pub fn push(&self, report: OutgoingReport) {
+        self.backlog.waiting.fetch_add(1, Ordering::AcqRel);
+        // If the stream has ended, the hello of the next stream covers what is lost here.
         let _ = self.reports.send(report);
     }
 }
 
-/// The other end. There is nothing more in it when all outboxes are gone and it is empty.
-pub(crate) struct Outgoing {
-    reports: mpsc::UnboundedReceiver<Report>,
-    pub level: Arc<Level>,
-    batch: Vec<Report>,
+/// The receiving end. It ends when all outboxes are dropped and no report is left.
+pub(crate) struct OutboxReceiver {
+    reports: mpsc::UnboundedReceiver<OutgoingReport>,
+    pub backlog: Arc<Backlog>,
+    batch: Vec<OutgoingReport>,
 }
 
-/// An outbox and its other end.
-pub(crate) fn outbox() -> (Outbox, Outgoing) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let level = Arc::<Level>::default();
-    (Outbox { reports: sender, level: level.clone() }, Outgoing { reports: receiver, level, batch: Vec::new() })
+/// An outbox and its receiver.
+pub(crate) fn outbox() -> (Outbox, OutboxReceiver) {
+    let (sender, reports) = mpsc::unbounded_channel();
+    let backlog = Arc::<Backlog>::default();
+    (Outbox { reports: sender, backlog: backlog.clone() }, OutboxReceiver { reports, backlog, batch: Vec::new() })
 }
 
-impl Outgoing {
-    /// The next message; nothing when there will be none. Nothing is lost if it is not waited for to the end.
+impl OutboxReceiver {
+    /// The next message, or `None` at the end. Cancel safe: a dropped future loses no report.
     pub async fn next(&mut self) -> Option<v1::WorkReport> {
         if self.batch.is_empty() {
-            let count = self.reports.recv_many(&mut self.batch, BATCH).await;
-            self.level.waiting.fetch_sub(count, Ordering::AcqRel);
-            self.level.sunk.notify_waiters();
+            let count = self.reports.recv_many(&mut self.batch, MAX_BATCH).await;
+            self.backlog.waiting.fetch_sub(count, Ordering::AcqRel);
+            self.backlog.shrunk.notify_waiters();
         }
         let first = self.batch.first()?;
-        let count = if first.alone() {
+        let count = if first.is_alone() {
             1
         } else {
-            let together = self.batch.iter().take_while(|report| !report.alone());
-            xavantes_proto::count_fitting(together.map(Report::size))
+            let together = self.batch.iter().take_while(|report| !report.is_alone());
+            xavantes_proto::fitting(together.map(OutgoingReport::encoded_len))
         };
         Some(message(self.batch.drain(..count)))
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for OutboxReceiver {
     fn drop(&mut self) {
-        self.level.closed.store(true, Ordering::Release);
-        self.level.sunk.notify_waiters();
+        self.backlog.closed.store(true, Ordering::Release);
+        self.backlog.shrunk.notify_waiters();
     }
 }
 
-fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
+fn message(reports: impl Iterator<Item = OutgoingReport>) -> v1::WorkReport {
     let mut message = v1::WorkReport::default();
     for report in reports {
         match report {
-            Report::Hello(hello) => message.hello = Some(hello),
-            Report::Printed(printed) => message.printed.push(printed),
-            Report::Other(books::Report::Answer(answer)) => message.answers.push(Arc::unwrap_or_clone(answer)),
-            Report::Other(books::Report::Call(call)) => message.calls.push(Arc::unwrap_or_clone(call)),
-            Report::Other(books::Report::Known(known)) => message.known = Some(known),
-            Report::Other(books::Report::Draining) => message.draining = true,
+            OutgoingReport::Hello(hello) => message.hello = Some(hello),
+            OutgoingReport::Printed(printed) => message.printed.push(printed),
+            OutgoingReport::Attempt(Report::Answer(answer)) => message.answers.push(Arc::unwrap_or_clone(answer)),
+            OutgoingReport::Attempt(Report::Call(call)) => message.calls.push(Arc::unwrap_or_clone(call)),
+            OutgoingReport::Attempt(Report::Known(known)) => message.known = Some(known),
+            OutgoingReport::Attempt(Report::Draining) => message.draining = true,
         }
     }
     message

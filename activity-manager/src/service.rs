@@ -1,7 +1,5 @@
-//! The stream of orders and reports between a coordinator and this manager.
+//! The gRPC service: the stream of orders and reports between a coordinator and this worker, and the logs of attempts.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,125 +8,105 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
-use xavantes_files::{Fetcher, Sources};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
 use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
 
-use crate::books::Stream;
-use crate::desk::Desk;
-use crate::staging::Staging;
-use crate::{program, reading};
+use crate::attempts::admission::Load;
+use crate::attempts::key::CoordinatorStream;
+use crate::logs::send::send_log;
+use crate::manager::AttemptManager;
+use crate::options::Options;
+use crate::outbox::OutboxReceiver;
 
-/// How an activity manager is set up.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The node's name.
-    pub node: String,
-    /// Activities of one CPU that run at once.
-    pub slots: u32,
-    /// Activities that may wait here for a slot.
-    pub queue: u32,
-    /// Where answers are kept that were not acknowledged; without it they end with the program.
-    pub folder: Option<PathBuf>,
-    /// Words that activities may require.
-    pub tags: BTreeSet<String>,
-    /// Gets files for activities, and keeps what they make.
-    pub files: Fetcher,
-    /// Data outside the grid.
-    pub sources: Sources,
-    /// Where others reach this node.
-    pub address: String,
-    /// How programs are run.
-    pub programs: program::Options,
-}
+/// The time that stopped attempts get to end, besides their grace.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Upper bound on the names of coordinators and realms.
+const MAX_NAME_BYTES: usize = 4096;
+/// Messages that wait for the network, per stream.
+const STREAM_BUFFER: usize = 4;
 
-/// The activity manager; cheap to clone.
+/// The activity manager. Clones share one manager.
 #[derive(Clone)]
 pub struct Service {
-    desk: Arc<Desk>,
+    manager: Arc<AttemptManager>,
 }
 
-/// What was stopped ends so soon after its grace, or not at all.
-const STOPS_WITHIN: Duration = Duration::from_secs(5);
-/// Names of coordinators and realms are at most so long.
-const LONGEST_NAME: usize = 4096;
-
 impl Service {
-    /// A manager that waits for orders, opened on the runtime that serves it.
+    /// Opens a worker. Must be called on the runtime that serves it.
     pub fn open(options: Options) -> std::io::Result<Self> {
-        let Options { node, slots, queue, folder, tags, files, sources, address, programs } = options;
-        let staging = Staging::new(files, sources, &address);
-        Ok(Self { desk: Desk::open(node, staging, slots, queue, tags, folder.as_deref(), programs)? })
+        Ok(Self { manager: AttemptManager::open(options)? })
     }
 
-    /// What it has, for those who look for a worker.
+    /// Adds what this worker offers to the description of its node.
     pub fn describe(&self, node: v1::NodeDescription) -> v1::NodeDescription {
-        let shop = &self.desk.workshop;
+        let environment = &self.manager.programs.environment;
+        let controllers = environment.cgroups.iter().flat_map(|groups| groups.controllers());
         v1::NodeDescription {
-            memory: shop.memory,
-            gpus: shop.gpus.count,
-            interpreters: shop.interpreters.languages(),
-            containers: shop.engine.is_some(),
-            cgroups: shop.cgroups.iter().flat_map(|groups| groups.controllers()).map(|it| (*it).into()).collect(),
+            memory: environment.memory,
+            gpus: environment.gpus.count,
+            interpreters: environment.interpreters.languages(),
+            containers: environment.engine.is_some(),
+            cgroups: controllers.map(|controller| (*controller).into()).collect(),
             ..node
         }
     }
 
-    /// Ends all programs at once, without asking them.
+    /// Kills all external programs.
     pub fn kill(&self) {
-        self.desk.workshop.register.kill_all();
+        self.manager.programs.environment.processes.kill_all();
     }
 
-    /// Removes what must not outlive the manager; nothing runs any more.
+    /// Removes working directories and the temporary folder. Call it when no attempt runs.
     pub fn close(&self) {
-        self.desk.workshop.close();
+        self.manager.programs.environment.close();
     }
 
-    /// Slots in use and attempts that wait, together.
+    /// Slots in use plus attempts that wait.
     pub fn busy(&self) -> u32 {
-        let (used, waiting) = self.load();
-        used + waiting
+        let Load { slots, queued } = self.load();
+        slots + queued
     }
 
     /// Attempts that wait for a slot.
     pub fn waiting(&self) -> u32 {
-        self.load().1
+        self.load().queued
     }
 
-    /// Slots in use, and attempts that wait for one.
-    pub fn load(&self) -> (u32, u32) {
-        self.desk.load()
+    /// Slots in use and attempts that wait.
+    pub fn load(&self) -> Load {
+        self.manager.load()
     }
 
-    /// Why answers cannot be kept at the moment, and so are not sent.
-    pub fn trouble(&self) -> Option<String> {
-        self.desk.trouble()
+    /// Why answers cannot be written at the moment, and so are not sent.
+    pub fn write_error(&self) -> Option<String> {
+        self.manager.write_error()
     }
 
-    /// Takes no new work and hands back what waits; when what runs has ended and its answers are kept, or was stopped after
-    /// `patience`, files that processes need are handed over, for as long again at most.
+    /// Refuses new attempts and hands back those that wait. Running attempts may end within `patience`; then they are
+    /// stopped. Afterwards files that processes need are handed over, within `patience` again.
     pub async fn drain(&self, patience: Duration) {
-        self.desk.drain();
-        if tokio::time::timeout(patience, self.idle()).await.is_err() {
-            warn!(busy = self.busy(), "stopping what still runs");
-            self.desk.stop_all();
-            let _ = tokio::time::timeout(self.desk.workshop.grace + STOPS_WITHIN, self.idle()).await;
+        self.manager.drain();
+        if tokio::time::timeout(patience, self.wait_until_idle()).await.is_err() {
+            warn!(busy = self.busy(), "drain timed out; stopping running attempts");
+            self.manager.stop_all();
+            let grace = self.manager.programs.environment.grace;
+            let _ = tokio::time::timeout(grace + STOP_TIMEOUT, self.wait_until_idle()).await;
         }
-        if tokio::time::timeout(patience, self.desk.hand_over()).await.is_err() {
-            warn!("not all files that only this node may have were handed over in time");
+        if tokio::time::timeout(patience, self.manager.hand_over_files()).await.is_err() {
+            warn!("drain timed out; not all files that only this node may hold were handed over");
         }
     }
 
-    /// Returns when nothing runs or waits, and all answers are kept.
-    async fn idle(&self) {
+    /// Returns when no attempt runs or waits, and all answers are durable.
+    async fn wait_until_idle(&self) {
         loop {
-            let over = self.desk.idle.notified();
-            if self.desk.is_idle() {
+            let progress = self.manager.progress.notified();
+            if self.manager.is_idle() {
                 return;
             }
-            over.await;
+            progress.await;
         }
     }
 }
@@ -143,50 +121,35 @@ impl ActivityManager for Service {
             Orders { stream: request.into_inner(), parts: Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES) };
         let mut first = orders.next().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
-        if [&hello.group, &hello.node, &hello.realm].iter().any(|name| name.len() > LONGEST_NAME) {
+        if [&hello.group, &hello.node, &hello.realm].iter().any(|name| name.len() > MAX_NAME_BYTES) {
             return Err(Status::invalid_argument("a name is too long"));
         }
-        // Names are unique in a group only.
+        // Node names are unique within a group only.
         let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
-        let (stream, mut outgoing) = self.desk.connect(&coordinator, &hello.realm.into(), hello.address);
+        let (stream, reports) = self.manager.connect(&coordinator, &hello.realm.into(), hello.address);
         info!(%coordinator, realm = %stream.realm, "coordinator connected");
-        let (sender, receiver) = mpsc::channel(4);
-        let for_problems = sender.downgrade();
-        let (desk, written, level) = (self.desk.clone(), stream.clone(), outgoing.level.clone());
-        tokio::spawn(async move {
-            'open: loop {
-                let message = tokio::select! {
-                    message = outgoing.next() => message,
-                    () = sender.closed() => break,
-                };
-                // There is none when the coordinator has connected again.
-                let Some(message) = message else { break };
-                for part in pack(message) {
-                    if sender.send(Ok(part)).await.is_err() {
-                        break 'open;
-                    }
-                }
-            }
-            desk.disconnect(&written);
-        });
-        let desk = self.desk.clone();
+        let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+        let for_errors = sender.downgrade();
+        let backlog = reports.backlog.clone();
+        tokio::spawn(send_reports(self.manager.clone(), stream.clone(), reports, sender));
+        let manager = self.manager.clone();
         tokio::spawn(async move {
             let mut next = Ok(Some(first));
             while let Ok(Some(order)) = next {
-                // Whoever does not read what is answered is not listened to.
-                level.room().await;
-                if !take(&desk, &stream, order) {
+                // A coordinator that does not read reports gets no further orders handled.
+                backlog.wait_for_space().await;
+                if !handle_order(&manager, &stream, order) {
                     return;
                 }
                 next = orders.next().await;
             }
-            // When the stream breaks what runs goes on; the coordinator will ask for it.
+            // Running attempts go on: the coordinator asks for them when it connects again.
             info!(%coordinator, "coordinator disconnected");
             if let Err(status) = next {
-                if let Some(sender) = for_problems.upgrade() {
+                if let Some(sender) = for_errors.upgrade() {
                     let _ = sender.try_send(Err(status));
                 }
-                desk.disconnect(&stream);
+                manager.disconnect(&stream);
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -194,21 +157,43 @@ impl ActivityManager for Service {
 
     async fn attempts(&self, request: Request<v1::AttemptsRequest>) -> Result<Response<v1::AttemptsResponse>, Status> {
         let v1::AttemptsRequest { realm, path } = request.into_inner();
-        let attempts = self.desk.workshop.shelf.attempts(&realm, &path);
+        let attempts = self.manager.programs.environment.logs.attempts(&realm, &path);
         Ok(Response::new(v1::AttemptsResponse { attempts }))
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
         let request = request.into_inner();
-        let found = self.desk.workshop.shelf.find(&request.realm, &request.path, request.attempt);
-        let found = found.ok_or_else(|| Status::not_found(format!("nothing is known of {} here", request.path)))?;
-        let (sender, receiver) = mpsc::channel(4);
-        tokio::spawn(reading::send(found, request, self.desk.node.clone(), sender));
+        let log = self.manager.programs.environment.logs.find(&request.realm, &request.path, request.attempt);
+        let log = log.ok_or_else(|| Status::not_found(format!("nothing is known of {} here", request.path)))?;
+        let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+        tokio::spawn(send_log(log, request, self.manager.node.clone(), sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 }
 
-/// Orders as they were before they were cut into parts.
+/// Sends reports until the stream ends or the coordinator connects again.
+async fn send_reports(
+    manager: Arc<AttemptManager>,
+    stream: CoordinatorStream,
+    mut reports: OutboxReceiver,
+    sender: mpsc::Sender<Result<v1::WorkReport, Status>>,
+) {
+    'open: loop {
+        let message = tokio::select! {
+            message = reports.next() => message,
+            () = sender.closed() => break,
+        };
+        let Some(message) = message else { break };
+        for part in pack(message) {
+            if sender.send(Ok(part)).await.is_err() {
+                break 'open;
+            }
+        }
+    }
+    manager.disconnect(&stream);
+}
+
+/// Orders, assembled from the parts that the wire carries.
 struct Orders {
     stream: Streaming<v1::WorkOrder>,
     parts: Assembler<v1::WorkOrder>,
@@ -225,20 +210,21 @@ impl Orders {
     }
 }
 
-fn take(desk: &Arc<Desk>, stream: &Stream, mut order: v1::WorkOrder) -> bool {
+/// Loads the definitions of an order, then handles the order. Returns false if the stream is no longer current.
+fn handle_order(manager: &AttemptManager, stream: &CoordinatorStream, mut order: v1::WorkOrder) -> bool {
     for program in order.programs.drain(..).filter(|program| !program.digest.is_empty()) {
-        if desk.program(&program.digest).is_some() {
+        if manager.definition(&program.digest).is_some() {
             continue;
         }
         let sources: Vec<Source> =
             program.documents.into_iter().map(|document| Source::new(document.name, document.text)).collect();
         match load(&sources) {
-            Ok(loaded) => desk.add_program(program.digest, Arc::new(loaded)),
-            // Its jobs will be refused, with the reason that the program is not known.
+            Ok(loaded) => manager.add_definition(program.digest, Arc::new(loaded)),
+            // The table refuses the jobs of this definition as unknown.
             Err(problems) => {
-                warn!(coordinator = %stream.coordinator, problems = problems.len(), "a program is not valid");
+                warn!(coordinator = %stream.coordinator, problems = problems.len(), "received an invalid definition");
             }
         }
     }
-    desk.take(stream, order)
+    manager.on_order(stream, order)
 }

@@ -1,0 +1,15 @@
+//! Attempts of activities: what the activity manager knows of each, and which of them run.
+//!
+//! | module | is about |
+//! |---|---|
+//! | `key` | names of attempts and of coordinator streams |
+//! | `action` | what the attempt table asks the attempt manager to do |
+//! | `admission` | which attempts run, wait or are refused; pure |
+//! | `table` | every attempt from its arrival until its answer is acknowledged; pure |
+//! | `job` | the work of one attempt, and its stop signal |
+
+pub mod action;
+pub mod admission;
+pub(crate) mod job;
+pub mod key;
+pub mod table;

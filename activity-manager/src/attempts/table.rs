@@ -1,0 +1,448 @@
+//! The attempt table: what a worker knows of every attempt from its arrival until its answer is acknowledged, and which
+//! coordinator owns it. Pure: each method returns the [`Action`]s that its caller must perform, in order.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use xavantes_proto::v1::answer::Outcome;
+use xavantes_proto::v1::refusal_reason;
+use xavantes_proto::{Epochs, v1};
+
+use super::action::{Action, OwnedAnswer, Report, Welcome};
+use super::admission::{Admission, Load, Resources, Verdict};
+use super::key::{CoordinatorStream, RealmAttempt};
+
+/// A job that this worker is able to run.
+#[derive(Debug, Clone)]
+pub struct ReadyJob<J> {
+    /// Resources that the job occupies while it runs.
+    pub needs: Resources,
+    /// The value that [`Action::Start`] and [`Action::Stop`] return.
+    pub job: J,
+}
+
+/// Where an attempt is in its life on this worker.
+#[derive(Debug, Clone)]
+enum AttemptState<J> {
+    /// Waits for resources.
+    Queued(J),
+    Running(J),
+    /// The attempt still runs, or its answer is still being written, but no coordinator wants the answer.
+    Disowned,
+    /// Ended. The coordinator receives the answer when it is durable.
+    Persisting(Arc<v1::Answer>),
+    /// Ended, with a durable answer that the coordinator has not acknowledged.
+    Answered(Arc<v1::Answer>),
+}
+
+#[derive(Debug, Clone)]
+struct Attempt<J> {
+    /// The coordinator that sent the attempt, or claimed its process last.
+    owner: Arc<str>,
+    needs: Resources,
+    state: AttemptState<J>,
+}
+
+/// Why an attempt must not go on.
+#[derive(Debug, Clone)]
+enum Withdrawal {
+    /// The owner wants the attempt to end, and an answer that says so.
+    Cancel,
+    /// The owner gets the attempt back if it has not started.
+    HandBack(refusal_reason::Kind),
+    /// No coordinator wants the answer any more.
+    Disown,
+}
+
+/// A call of a shared object that waits for its reply.
+#[derive(Debug, Clone)]
+struct PendingCall {
+    caller: RealmAttempt,
+    call: Arc<v1::SharedCall>,
+}
+
+/// The attempt table of a worker. The same inputs in the same order lead to the same actions in the same order.
+///
+/// Invariant: while a coordinator is connected, all attempts that it owns belong to the realm that it connected with.
+#[derive(Debug, Clone)]
+pub struct AttemptTable<J> {
+    admission: Admission<RealmAttempt>,
+    attempts: BTreeMap<RealmAttempt, Attempt<J>>,
+    /// The newest stream of each connected coordinator.
+    streams: BTreeMap<Arc<str>, u64>,
+    /// Epochs in which coordinators claimed processes.
+    epochs: Epochs,
+    /// Pending calls by ticket.
+    calls: BTreeMap<u64, PendingCall>,
+    last_stream: u64,
+    last_ticket: u64,
+}
+
+impl<J: Clone> AttemptTable<J> {
+    /// An empty table of a worker with this capacity and at most `queue` waiting attempts.
+    pub fn new(capacity: Resources, queue: usize) -> Self {
+        Self {
+            admission: Admission::new(capacity, queue),
+            attempts: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            epochs: Epochs::default(),
+            calls: BTreeMap::new(),
+            last_stream: 0,
+            last_ticket: 0,
+        }
+    }
+
+    /// Adds an answer that was durable before this table was created.
+    pub fn restore(&mut self, OwnedAnswer { attempt, owner, answer }: OwnedAnswer) {
+        let state = AttemptState::Answered(answer);
+        self.attempts.insert(attempt, Attempt { owner, needs: Resources::default(), state });
+    }
+
+    /// A coordinator connects. Its attempts in other realms are disowned. The caller sends the welcome before it performs
+    /// the actions.
+    pub fn connect(
+        &mut self,
+        coordinator: &Arc<str>,
+        realm: &Arc<str>,
+    ) -> (CoordinatorStream, Welcome, Vec<Action<J>>) {
+        let mut actions = self.disown_other_realms(coordinator, realm);
+        self.last_stream += 1;
+        self.streams.insert(coordinator.clone(), self.last_stream);
+        let mut welcome = Welcome::default();
+        for (key, attempt) in self.attempts.iter().filter(|(_, attempt)| attempt.owner == *coordinator) {
+            describe(key, attempt, &mut welcome, &mut actions);
+        }
+        actions.extend(self.resend_calls(coordinator, |_| true));
+        if self.admission.is_draining() {
+            actions.push(Action::Send(coordinator.clone(), Report::Draining));
+        }
+        let stream =
+            CoordinatorStream { coordinator: coordinator.clone(), realm: realm.clone(), number: self.last_stream };
+        (stream, welcome, actions)
+    }
+
+    /// A stream broke. Running attempts go on.
+    pub fn disconnect(&mut self, stream: &CoordinatorStream) {
+        if self.is_current(stream) {
+            self.streams.remove(&stream.coordinator);
+        }
+    }
+
+    /// True while this is the newest stream of a connected coordinator.
+    pub fn is_current(&self, stream: &CoordinatorStream) -> bool {
+        self.streams.get(&stream.coordinator) == Some(&stream.number)
+    }
+
+    fn disown_other_realms(&mut self, coordinator: &Arc<str>, realm: &Arc<str>) -> Vec<Action<J>> {
+        let lost = |key: &RealmAttempt, it: &Attempt<J>| it.owner == *coordinator && key.realm != *realm;
+        let keys: Vec<_> = self.attempts.iter().filter(|(key, it)| lost(key, it)).map(|(key, _)| key.clone()).collect();
+        let mut actions = self.withdraw(&keys, &Withdrawal::Disown);
+        // A large attempt at the head of the queue may have blocked those behind it.
+        actions.extend(self.start_admitted());
+        actions
+    }
+
+    /// A coordinator claims processes of its realm. A claim with an older epoch than another coordinator's has no effect.
+    pub fn claim(&mut self, stream: &CoordinatorStream, claims: Vec<v1::Claim>) -> Vec<Action<J>> {
+        if !self.is_current(stream) {
+            return Vec::new();
+        }
+        let claims = claims.into_iter().filter(|it| self.epochs.claim(&stream.realm, &it.process, it.epoch));
+        let processes: Vec<String> = claims.map(|claim| claim.process).collect();
+        let (mut found, mut answers) = (Welcome::default(), Vec::new());
+        let wanted: HashSet<&str> = processes.iter().map(String::as_str).collect();
+        let claimed = |key: &RealmAttempt| key.realm == stream.realm && wanted.contains(&*key.key.process);
+        for (key, attempt) in self.attempts.iter_mut().filter(|(key, _)| claimed(key)) {
+            answers.extend(change_owner(key, attempt, &stream.coordinator));
+            describe(key, attempt, &mut found, &mut answers);
+        }
+        answers.extend(self.resend_calls(&stream.coordinator, claimed));
+        let known = v1::Known { processes, running: found.running, answered: found.answered };
+        let mut actions = vec![Action::Send(stream.coordinator.clone(), Report::Known(known))];
+        actions.append(&mut answers);
+        actions
+    }
+
+    /// Sends the pending calls of a connected coordinator's attempts once more.
+    fn resend_calls(&self, owner: &Arc<str>, which: impl Fn(&RealmAttempt) -> bool) -> Vec<Action<J>> {
+        let calls = self.calls.values().filter(|it| self.listener(&it.caller) == Some(owner) && which(&it.caller));
+        calls.map(|it| Action::Send(owner.clone(), Report::Call(it.call.clone()))).collect()
+    }
+
+    /// A job arrives, with its needs or with the reason why it cannot run here. A job of an older epoch comes from a
+    /// coordinator that lost the process: the repository will inform that coordinator.
+    pub fn on_job(
+        &mut self,
+        stream: &CoordinatorStream,
+        key: RealmAttempt,
+        epoch: u64,
+        ready: Result<ReadyJob<J>, v1::Refusal>,
+    ) -> Vec<Action<J>> {
+        if !self.is_current(stream) || !self.epochs.counts(&key.realm, &key.key.process, epoch) {
+            return Vec::new();
+        }
+        let owner = &stream.coordinator;
+        let refuse = |refusal| {
+            let answer = Arc::new(key.answer(Outcome::Refused(refusal)));
+            vec![Action::Send(owner.clone(), Report::Answer(answer))]
+        };
+
+        match self.attempts.get_mut(&key) {
+            Some(Attempt { state: AttemptState::Disowned, .. }) => {
+                return refuse(v1::Refusal::for_now(refusal_reason::Kind::StillStopping(v1::Nothing {})));
+            }
+            Some(attempt) => {
+                let former = attempt.owner.clone();
+                let mut actions = Vec::from_iter(change_owner(&key, attempt, owner));
+                if let AttemptState::Answered(answer) = &attempt.state {
+                    actions.push(Action::Send(owner.clone(), Report::Answer(answer.clone())));
+                } else if former != *owner {
+                    actions.extend(self.resend_calls(owner, |caller| *caller == key));
+                }
+                return actions;
+            }
+            None => {}
+        }
+        // A refused attempt gets no entry: the coordinator may send it again.
+        let ReadyJob { needs, job } = match ready {
+            Ok(ready) => ready,
+            Err(refusal) => return refuse(refusal),
+        };
+        let (state, actions) = match self.admission.arrive(key.clone(), needs) {
+            Verdict::Refuse(reason) => return refuse(v1::Refusal::for_now(reason)),
+            Verdict::Never(reason) => return refuse(v1::Refusal::permanent(reason)),
+            Verdict::Wait => (AttemptState::Queued(job), Vec::new()),
+            Verdict::Run => (AttemptState::Running(job.clone()), vec![Action::Start(job)]),
+        };
+        self.attempts.insert(key, Attempt { owner: owner.clone(), needs, state });
+        actions
+    }
+
+    /// The coordinator wants an attempt to end. The answer follows when the attempt has ended.
+    pub fn cancel(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<Action<J>> {
+        let key = stream.attempt(id);
+        let Some(attempt) = self.owned(stream, &key) else { return Vec::new() };
+        let queued = matches!(attempt.state, AttemptState::Queued(_));
+        let mut actions = self.withdraw(&[key], &Withdrawal::Cancel);
+        if queued {
+            actions.extend(self.start_admitted());
+        }
+        actions
+    }
+
+    /// The coordinator wants its queued attempts back, because other workers have free slots.
+    pub fn recall(&mut self, stream: &CoordinatorStream) -> Vec<Action<J>> {
+        let queued = |it: &Attempt<J>| it.owner == stream.coordinator && matches!(it.state, AttemptState::Queued(_));
+        let keys: Vec<_> = self.attempts.iter().filter(|(_, it)| queued(it)).map(|(key, _)| key.clone()).collect();
+        self.withdraw(&keys, &Withdrawal::HandBack(refusal_reason::Kind::Recalled(v1::Nothing {})))
+    }
+
+    /// From now on this worker takes no new attempts. Coordinators get their queued attempts back.
+    pub fn drain(&mut self) -> Vec<Action<J>> {
+        let inform = |coordinator: &Arc<str>| Action::Send(coordinator.clone(), Report::Draining);
+        let mut actions: Vec<_> = self.streams.keys().map(inform).collect();
+        let queued = self.admission.drain();
+        actions.extend(self.withdraw(&queued, &Withdrawal::HandBack(refusal_reason::Kind::Draining(v1::Nothing {}))));
+        actions
+    }
+
+    /// Stops all running attempts.
+    pub fn stop_all(&self) -> Vec<Action<J>> {
+        let jobs = self.attempts.values().filter_map(|attempt| match &attempt.state {
+            AttemptState::Running(job) => Some(Action::Stop(job.clone())),
+            _ => None,
+        });
+        jobs.collect()
+    }
+
+    /// Withdraws attempts: the one place that decides what cancel, recall, drain and disown mean in each state.
+    fn withdraw(&mut self, keys: &[RealmAttempt], withdrawal: &Withdrawal) -> Vec<Action<J>> {
+        use AttemptState::{Answered, Disowned, Persisting, Queued, Running};
+        let (mut actions, mut dequeued) = (Vec::new(), BTreeSet::new());
+        for key in keys {
+            let Some(attempt) = self.attempts.get_mut(key) else { continue };
+            if matches!(attempt.state, Queued(_)) {
+                dequeued.insert(key);
+            }
+            match (withdrawal, &attempt.state) {
+                (Withdrawal::Cancel, Queued(_)) => {
+                    let answer = Arc::new(key.answer(Outcome::Cancelled(v1::Nothing {})));
+                    attempt.state = Persisting(answer.clone());
+                    actions.push(persist(key, &attempt.owner, &answer));
+                }
+                (Withdrawal::Cancel, Running(job)) => actions.push(Action::Stop(job.clone())),
+                (Withdrawal::HandBack(reason), Queued(_)) => {
+                    if self.streams.contains_key(&attempt.owner) {
+                        let answer = key.answer(Outcome::Refused(v1::Refusal::for_now(reason.clone())));
+                        actions.push(Action::Send(attempt.owner.clone(), Report::Answer(Arc::new(answer))));
+                    }
+                    self.attempts.remove(key);
+                }
+                (Withdrawal::Disown, Queued(_)) => drop(self.attempts.remove(key)),
+                (Withdrawal::Disown, Running(job)) => {
+                    actions.push(Action::Stop(job.clone()));
+                    attempt.state = Disowned;
+                }
+                (Withdrawal::Disown, Persisting(_)) => attempt.state = Disowned,
+                (Withdrawal::Disown, Answered(_)) => {
+                    self.attempts.remove(key);
+                    actions.push(Action::Forget(key.clone()));
+                }
+                (Withdrawal::Cancel | Withdrawal::Disown, Disowned)
+                | (Withdrawal::Cancel, Persisting(_) | Answered(_))
+                | (Withdrawal::HandBack(_), Running(_) | Disowned | Persisting(_) | Answered(_)) => {}
+            }
+        }
+        if !dequeued.is_empty() {
+            self.admission.withdraw(|key| dequeued.contains(key));
+        }
+        actions
+    }
+
+    /// The coordinator recorded an answer.
+    pub fn acknowledge(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<Action<J>> {
+        let key = stream.attempt(id);
+        match self.owned(stream, &key) {
+            Some(Attempt { state: AttemptState::Answered(_), .. }) => {
+                self.attempts.remove(&key);
+                vec![Action::Forget(key)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// An attempt that the coordinator at the other end of this stream owns.
+    fn owned(&mut self, stream: &CoordinatorStream, key: &RealmAttempt) -> Option<&mut Attempt<J>> {
+        let current = self.is_current(stream);
+        self.attempts.get_mut(key).filter(|attempt| current && attempt.owner == stream.coordinator)
+    }
+
+    /// A running attempt ended.
+    pub fn on_finished(&mut self, key: &RealmAttempt, answer: v1::Answer) -> Vec<Action<J>> {
+        let Some(attempt) = self.attempts.get_mut(key) else { return Vec::new() };
+        let needs = attempt.needs;
+        let mut actions = Vec::new();
+        match attempt.state {
+            AttemptState::Running(_) => {
+                let answer = Arc::new(answer);
+                attempt.state = AttemptState::Persisting(answer.clone());
+                actions.push(persist(key, &attempt.owner, &answer));
+            }
+            AttemptState::Disowned => drop(self.attempts.remove(key)),
+            AttemptState::Queued(_) | AttemptState::Persisting(_) | AttemptState::Answered(_) => return actions,
+        }
+        let next = self.admission.leave(needs);
+        actions.extend(self.start(next));
+        actions
+    }
+
+    fn start_admitted(&mut self) -> Vec<Action<J>> {
+        let admitted = self.admission.admit();
+        self.start(admitted)
+    }
+
+    fn start(&mut self, admitted: Vec<RealmAttempt>) -> Vec<Action<J>> {
+        let mut actions = Vec::with_capacity(admitted.len());
+        for key in admitted {
+            if let Some(attempt) = self.attempts.get_mut(&key)
+                && let AttemptState::Queued(job) = &attempt.state
+            {
+                let job = job.clone();
+                attempt.state = AttemptState::Running(job.clone());
+                actions.push(Action::Start(job));
+            }
+        }
+        actions
+    }
+
+    /// The answer of an attempt is durable, so its coordinator may receive it.
+    pub fn on_persisted(&mut self, key: &RealmAttempt) -> Vec<Action<J>> {
+        let Some(attempt) = self.attempts.get_mut(key) else { return Vec::new() };
+        match &attempt.state {
+            AttemptState::Persisting(answer) => {
+                let answer = answer.clone();
+                attempt.state = AttemptState::Answered(answer.clone());
+                let connected = self.streams.contains_key(&attempt.owner);
+                connected.then(|| Action::Send(attempt.owner.clone(), Report::Answer(answer))).into_iter().collect()
+            }
+            AttemptState::Disowned => {
+                self.attempts.remove(key);
+                vec![Action::Forget(key.clone())]
+            }
+            AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Answered(_) => Vec::new(),
+        }
+    }
+
+    /// A running attempt calls a shared object. Returns the ticket of the call.
+    pub fn on_call(&mut self, key: &RealmAttempt, mut call: v1::SharedCall) -> (u64, Vec<Action<J>>) {
+        self.last_ticket += 1;
+        call.ticket = self.last_ticket;
+        let call = Arc::new(call);
+        let actions = match self.listener(key) {
+            Some(owner) => vec![Action::Send(owner.clone(), Report::Call(call.clone()))],
+            None => Vec::new(),
+        };
+        self.calls.insert(self.last_ticket, PendingCall { caller: key.clone(), call });
+        (self.last_ticket, actions)
+    }
+
+    /// A coordinator replies to a call. Returns true if the call was pending and the coordinator owns the attempt.
+    pub fn on_reply(&mut self, stream: &CoordinatorStream, ticket: u64) -> bool {
+        let Some(pending) = self.calls.get(&ticket) else { return false };
+        let caller = pending.caller.clone();
+        self.owned(stream, &caller).is_some() && self.calls.remove(&ticket).is_some()
+    }
+
+    /// The caller no longer waits for the reply to a call.
+    pub fn abandon_call(&mut self, ticket: u64) {
+        self.calls.remove(&ticket);
+    }
+
+    /// The connected coordinator that owns a running attempt.
+    pub fn listener(&self, key: &RealmAttempt) -> Option<&Arc<str>> {
+        let attempt = self.attempts.get(key).filter(|attempt| matches!(attempt.state, AttemptState::Running(_)))?;
+        Some(&attempt.owner).filter(|owner| self.streams.contains_key(*owner))
+    }
+
+    /// Slots in use and attempts that wait.
+    pub fn load(&self) -> Load {
+        self.admission.load()
+    }
+
+    /// True if some answers are not durable yet.
+    pub fn is_persisting(&self) -> bool {
+        self.attempts.values().any(|attempt| matches!(attempt.state, AttemptState::Persisting(_)))
+    }
+}
+
+fn persist<J>(attempt: &RealmAttempt, owner: &Arc<str>, answer: &Arc<v1::Answer>) -> Action<J> {
+    Action::Persist(OwnedAnswer { attempt: attempt.clone(), owner: owner.clone(), answer: answer.clone() })
+}
+
+fn describe<J>(key: &RealmAttempt, attempt: &Attempt<J>, found: &mut Welcome, actions: &mut Vec<Action<J>>) {
+    match &attempt.state {
+        AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Persisting(_) => {
+            found.running.push(key.key.to_wire());
+        }
+        AttemptState::Answered(answer) => {
+            found.answered.push(key.key.to_wire());
+            actions.push(Action::Send(attempt.owner.clone(), Report::Answer(answer.clone())));
+        }
+        AttemptState::Disowned => {}
+    }
+}
+
+/// Makes a coordinator the owner of an attempt. An answer is written again, so that the new owner survives a restart.
+fn change_owner<J>(key: &RealmAttempt, attempt: &mut Attempt<J>, owner: &Arc<str>) -> Option<Action<J>> {
+    if attempt.owner == *owner || matches!(attempt.state, AttemptState::Disowned) {
+        return None;
+    }
+    attempt.owner = owner.clone();
+    match &attempt.state {
+        AttemptState::Persisting(answer) | AttemptState::Answered(answer) => Some(persist(key, owner, answer)),
+        AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Disowned => None,
+    }
+}

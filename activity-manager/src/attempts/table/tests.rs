@@ -1,0 +1,295 @@
+use super::*;
+
+type Actions = Vec<Action<&'static str>>;
+
+fn id(process: &str, element: u64) -> v1::AttemptId {
+    v1::AttemptId { process: process.into(), element, attempt: 1 }
+}
+
+fn key(realm: &str, process: &str, element: u64) -> RealmAttempt {
+    RealmAttempt::new(&realm.into(), &id(process, element))
+}
+
+fn connect(
+    table: &mut AttemptTable<&'static str>,
+    coordinator: &str,
+    realm: &str,
+) -> (CoordinatorStream, Welcome, Actions) {
+    table.connect(&coordinator.into(), &realm.into())
+}
+
+/// A job of process `p` that needs one slot.
+fn arrive(
+    table: &mut AttemptTable<&'static str>,
+    stream: &CoordinatorStream,
+    element: u64,
+    job: &'static str,
+) -> Actions {
+    table.on_job(stream, stream.attempt(&id("p", element)), 1, Ok(ReadyJob { needs: Resources::slots(1), job }))
+}
+
+fn claim(epoch: u64) -> Vec<v1::Claim> {
+    vec![v1::Claim { process: "p".into(), epoch }]
+}
+
+fn done(key: &RealmAttempt) -> v1::Answer {
+    key.answer(Outcome::Completed(v1::Completed::default()))
+}
+
+fn send_answer(to: &str, answer: v1::Answer) -> Action<&'static str> {
+    Action::Send(to.into(), Report::Answer(Arc::new(answer)))
+}
+
+fn persist_answer(key: &RealmAttempt, owner: &str, answer: v1::Answer) -> Action<&'static str> {
+    persist(key, &owner.into(), &Arc::new(answer))
+}
+
+fn known(to: &str, running: &[v1::AttemptId], answered: &[v1::AttemptId]) -> Action<&'static str> {
+    let (running, answered) = (running.to_vec(), answered.to_vec());
+    Action::Send(to.into(), Report::Known(v1::Known { processes: vec!["p".into()], running, answered }))
+}
+
+/// Runs an attempt of process `p` until its answer is durable and sent.
+fn answered(table: &mut AttemptTable<&'static str>, stream: &CoordinatorStream, element: u64) -> RealmAttempt {
+    let key = stream.attempt(&id("p", element));
+    assert_eq!(arrive(table, stream, element, "job"), [Action::Start("job")]);
+    assert_eq!(table.on_finished(&key, done(&key)), [persist_answer(&key, &stream.coordinator, done(&key))]);
+    assert_eq!(table.on_persisted(&key), [send_answer(&stream.coordinator, done(&key))]);
+    key
+}
+
+#[test]
+fn an_answer_is_sent_when_durable_and_forgotten_when_acknowledged() {
+    let mut table = AttemptTable::new(Resources::slots(1), 1);
+    let (a, welcome, actions) = connect(&mut table, "g/a", "r");
+    assert_eq!((welcome, actions), (Welcome::default(), vec![]));
+    assert_eq!(arrive(&mut table, &a, 1, "one"), [Action::Start("one")]);
+    assert_eq!(arrive(&mut table, &a, 1, "one"), []);
+    assert_eq!(arrive(&mut table, &a, 2, "two"), []);
+    assert_eq!(table.load(), Load { slots: 1, queued: 1 });
+    let (one, two) = (key("r", "p", 1), key("r", "p", 2));
+    assert_eq!(table.on_finished(&one, done(&one)), [persist_answer(&one, "g/a", done(&one)), Action::Start("two")]);
+    assert!(table.is_persisting());
+    // The answer is not durable yet: there is nothing to acknowledge, and sending the job again has no effect.
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), []);
+    assert_eq!(arrive(&mut table, &a, 1, "one"), []);
+    assert_eq!(table.on_persisted(&one), [send_answer("g/a", done(&one))]);
+    assert_eq!(table.on_persisted(&one), []);
+    assert!(!table.is_persisting());
+    assert_eq!(arrive(&mut table, &a, 1, "one"), [send_answer("g/a", done(&one))]);
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), [Action::Forget(one.clone())]);
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), []);
+    assert_eq!(table.cancel(&a, &id("p", 2)), [Action::Stop("two")]);
+    assert_eq!(table.on_finished(&two, done(&two)), [persist_answer(&two, "g/a", done(&two))]);
+    assert_eq!(table.load(), Load { slots: 0, queued: 0 });
+}
+
+#[test]
+fn orders_of_a_coordinator_that_lost_the_process_have_no_effect() {
+    let mut table = AttemptTable::new(Resources::slots(2), 1);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let (b, ..) = connect(&mut table, "g/b", "r");
+    arrive(&mut table, &a, 1, "one");
+    assert_eq!(table.claim(&b, claim(2)), [known("g/b", &[id("p", 1)], &[])]);
+    // These orders come after the claim of another coordinator.
+    assert_eq!(arrive(&mut table, &a, 2, "two"), []);
+    assert_eq!(arrive(&mut table, &a, 1, "one"), []);
+    let nothing = v1::Known::default();
+    assert_eq!(table.claim(&a, claim(1)), [Action::Send("g/a".into(), Report::Known(nothing))]);
+    assert_eq!(table.cancel(&b, &id("p", 1)), [Action::Stop("one")]);
+    assert_eq!(table.load(), Load { slots: 1, queued: 0 });
+    let two = key("r", "p", 2);
+    assert_eq!(
+        table.on_job(&b, two, 2, Ok(ReadyJob { needs: Resources::slots(1), job: "two" })),
+        [Action::Start("two")]
+    );
+}
+
+#[test]
+fn a_refused_attempt_leaves_no_trace() {
+    let mut table = AttemptTable::new(Resources::slots(1), 0);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    arrive(&mut table, &a, 1, "one");
+    for _ in 0..2 {
+        let [Action::Send(_, Report::Answer(answer))] = &arrive(&mut table, &a, 2, "two")[..] else { panic!() };
+        assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.permanent));
+    }
+    let refusal = v1::Refusal::permanent(refusal_reason::Kind::InvalidJob("unfit".into()));
+    let unfit = key("r", "p", 3);
+    let answer = unfit.answer(Outcome::Refused(refusal.clone()));
+    assert_eq!(table.on_job(&a, unfit, 1, Err(refusal)), [send_answer("g/a", answer)]);
+    assert_eq!(connect(&mut table, "g/a", "r").1, Welcome { running: vec![id("p", 1)], answered: vec![] });
+}
+
+#[test]
+fn a_coordinator_that_reconnects_receives_what_it_missed() {
+    let mut table = AttemptTable::new(Resources::slots(3), 0);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let (b, ..) = connect(&mut table, "g/b", "r");
+    let one = answered(&mut table, &a, 1);
+    arrive(&mut table, &a, 2, "two");
+    arrive(&mut table, &a, 3, "three");
+    arrive(&mut table, &b, 4, "other");
+    let (two, three) = (key("r", "p", 2), key("r", "p", 3));
+    let (ticket, actions) = table.on_call(&two, v1::SharedCall::default());
+    let call = Arc::new(v1::SharedCall { ticket, ..v1::SharedCall::default() });
+    assert_eq!(actions, [Action::Send("g/a".into(), Report::Call(call.clone()))]);
+    table.disconnect(&a);
+    assert_eq!(table.listener(&two), None);
+    // While the coordinator is disconnected, the answer becomes durable but is not sent.
+    assert_eq!(table.on_finished(&three, done(&three)), [persist_answer(&three, "g/a", done(&three))]);
+    let (a, welcome, actions) = connect(&mut table, "g/a", "r");
+    assert_eq!(welcome, Welcome { running: vec![id("p", 2), id("p", 3)], answered: vec![id("p", 1)] });
+    assert_eq!(actions, [send_answer("g/a", done(&one)), Action::Send("g/a".into(), Report::Call(call))]);
+    table.disconnect(&a);
+    assert_eq!(table.on_persisted(&three), []);
+    let (_, welcome, actions) = connect(&mut table, "g/a", "r");
+    assert_eq!((welcome.running.len(), welcome.answered.len(), actions.len()), (1, 2, 3));
+}
+
+#[test]
+fn orders_on_an_older_stream_have_no_effect() {
+    let mut table = AttemptTable::new(Resources::slots(2), 2);
+    let (former, ..) = connect(&mut table, "g/a", "r");
+    let one = answered(&mut table, &former, 1);
+    arrive(&mut table, &former, 2, "two");
+    let (ticket, _) = table.on_call(&key("r", "p", 2), v1::SharedCall::default());
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    assert!(!table.is_current(&former));
+    assert_eq!(arrive(&mut table, &former, 3, "late"), []);
+    assert_eq!(table.cancel(&former, &id("p", 2)), []);
+    assert_eq!(table.acknowledge(&former, &id("p", 1)), []);
+    assert_eq!(table.claim(&former, claim(1)), []);
+    assert!(!table.on_reply(&former, ticket));
+    table.disconnect(&former);
+    assert!(table.is_current(&a));
+    assert!(table.on_reply(&a, ticket));
+    assert!(!table.on_reply(&a, ticket));
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), [Action::Forget(one)]);
+}
+
+#[test]
+fn a_claim_moves_attempts_and_answers_to_the_new_owner() {
+    let mut table = AttemptTable::new(Resources::slots(3), 0);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let one = answered(&mut table, &a, 1);
+    arrive(&mut table, &a, 2, "two");
+    let (two, three) = (key("r", "p", 2), key("r", "p", 3));
+    arrive(&mut table, &a, 3, "three");
+    let (ticket, _) = table.on_call(&two, v1::SharedCall::default());
+    table.on_finished(&three, done(&three));
+    let (stranger, ..) = connect(&mut table, "g/c", "other");
+    assert_eq!(table.claim(&stranger, claim(9)), [known("g/c", &[], &[])]);
+    let (b, welcome, _) = connect(&mut table, "g/b", "r");
+    assert_eq!(welcome, Welcome::default());
+    let call = Arc::new(v1::SharedCall { ticket, ..v1::SharedCall::default() });
+    let expected = [
+        known("g/b", &[id("p", 2), id("p", 3)], &[id("p", 1)]),
+        persist_answer(&one, "g/b", done(&one)),
+        send_answer("g/b", done(&one)),
+        persist_answer(&three, "g/b", done(&three)),
+        Action::Send("g/b".into(), Report::Call(call)),
+    ];
+    assert_eq!(table.claim(&b, claim(2)), expected);
+    // The former owner can no longer decide, and an answer that becomes durable later goes to the new owner.
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), []);
+    assert_eq!(table.cancel(&a, &id("p", 2)), []);
+    assert!(!table.on_reply(&a, ticket));
+    assert_eq!(table.on_persisted(&three), [send_answer("g/b", done(&three))]);
+    assert_eq!(table.listener(&two), Some(&"g/b".into()));
+    assert_eq!(table.acknowledge(&b, &id("p", 1)), [Action::Forget(one)]);
+    assert_eq!(table.cancel(&b, &id("p", 2)), [Action::Stop("two")]);
+    // The former owner finds none of its attempts when it connects again.
+    assert_eq!(connect(&mut table, "g/a", "r").1, Welcome::default());
+}
+
+#[test]
+fn attempts_of_another_realm_are_disowned_on_connect() {
+    let mut table = AttemptTable::new(Resources::slots(3), 2);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let (b, ..) = connect(&mut table, "g/b", "r");
+    let theirs = answered(&mut table, &b, 9);
+    let one = answered(&mut table, &a, 1);
+    arrive(&mut table, &a, 2, "two");
+    arrive(&mut table, &a, 3, "three");
+    arrive(&mut table, &b, 8, "b's");
+    arrive(&mut table, &a, 4, "waits");
+    let (two, three) = (key("r", "p", 2), key("r", "p", 3));
+    table.on_finished(&three, done(&three));
+    arrive(&mut table, &a, 5, "waits too");
+    assert_eq!(table.load(), Load { slots: 3, queued: 1 });
+    let (_, welcome, actions) = connect(&mut table, "g/a", "s");
+    assert_eq!(welcome, Welcome::default());
+    assert_eq!(actions, [Action::Forget(one), Action::Stop("two"), Action::Stop("waits")]);
+    // Disowned attempts occupy their slots until they have stopped.
+    assert_eq!(table.load(), Load { slots: 3, queued: 0 });
+    assert_eq!(table.on_finished(&two, done(&two)), []);
+    assert_eq!(table.load(), Load { slots: 2, queued: 0 });
+    assert_eq!(table.on_persisted(&three), [Action::Forget(three)]);
+    // Other coordinators of the realm keep their attempts.
+    assert_eq!(connect(&mut table, "g/b", "r").1, Welcome { running: vec![id("p", 8)], answered: vec![id("p", 9)] });
+    // In its former realm the coordinator does not see the stopping attempt, and cannot run it twice at once.
+    let (a, welcome, _) = connect(&mut table, "g/a", "r");
+    assert_eq!(welcome, Welcome::default());
+    let four = key("r", "p", 4);
+    let [Action::Send(_, Report::Answer(answer))] = &arrive(&mut table, &a, 4, "four")[..] else { panic!() };
+    assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.permanent));
+    assert_eq!(table.on_finished(&four, done(&four)), []);
+    assert_eq!(arrive(&mut table, &a, 4, "four"), [Action::Start("four")]);
+    assert_eq!(table.claim(&a, claim(1))[1], persist_answer(&theirs, "g/a", done(&theirs)));
+}
+
+#[test]
+fn a_cancelled_large_attempt_no_longer_blocks_those_behind_it() {
+    let mut table = AttemptTable::new(Resources::slots(2), 9);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    arrive(&mut table, &a, 1, "small");
+    let large = key("r", "p", 2);
+    assert_eq!(table.on_job(&a, large.clone(), 1, Ok(ReadyJob { needs: Resources::slots(2), job: "large" })), []);
+    assert_eq!(arrive(&mut table, &a, 3, "behind"), []);
+    let answer = large.answer(Outcome::Cancelled(v1::Nothing {}));
+    assert_eq!(table.cancel(&a, &id("p", 2)), [persist_answer(&large, "g/a", answer), Action::Start("behind")]);
+}
+
+#[test]
+fn draining_hands_back_queued_attempts_and_keeps_running_ones() {
+    let mut table = AttemptTable::new(Resources::slots(1), 9);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    arrive(&mut table, &a, 1, "runs");
+    arrive(&mut table, &a, 2, "waits");
+    let two = key("r", "p", 2);
+    let refusal = v1::Refusal::for_now(refusal_reason::Kind::Draining(v1::Nothing {}));
+    let back = send_answer("g/a", two.answer(Outcome::Refused(refusal)));
+    assert_eq!(table.drain(), [Action::Send("g/a".into(), Report::Draining), back]);
+    assert_eq!(table.stop_all(), [Action::Stop("runs")]);
+    let (_, welcome, actions) = connect(&mut table, "g/a", "r");
+    assert_eq!(welcome, Welcome { running: vec![id("p", 1)], answered: vec![] });
+    assert_eq!(actions, [Action::Send("g/a".into(), Report::Draining)]);
+}
+
+#[test]
+fn a_recall_hands_back_only_the_queued_attempts_of_its_coordinator() {
+    let mut table = AttemptTable::new(Resources::slots(1), 9);
+    let ((a, ..), (b, ..)) = (connect(&mut table, "g/a", "r"), connect(&mut table, "g/b", "s"));
+    arrive(&mut table, &a, 1, "runs");
+    arrive(&mut table, &a, 2, "waits");
+    arrive(&mut table, &b, 3, "waits for another");
+    let refusal = v1::Refusal::for_now(refusal_reason::Kind::Recalled(v1::Nothing {}));
+    let back = send_answer("g/a", key("r", "p", 2).answer(Outcome::Refused(refusal)));
+    assert_eq!(table.recall(&a), [back]);
+    assert_eq!((table.recall(&a), table.load()), (Vec::new(), Load { slots: 1, queued: 1 }));
+}
+
+#[test]
+fn restored_answers_are_offered_to_their_owners() {
+    let mut table = AttemptTable::<&str>::new(Resources::slots(1), 1);
+    let (one, two) = (key("r", "p", 1), key("r", "p", 2));
+    table.restore(OwnedAnswer { attempt: one.clone(), owner: "g/a".into(), answer: Arc::new(done(&one)) });
+    table.restore(OwnedAnswer { attempt: two.clone(), owner: "g/b".into(), answer: Arc::new(done(&two)) });
+    let (_, welcome, actions) = connect(&mut table, "g/a", "r");
+    assert_eq!(welcome, Welcome { running: vec![], answered: vec![id("p", 1)] });
+    assert_eq!(actions, [send_answer("g/a", done(&one))]);
+    let (_, welcome, actions) = connect(&mut table, "g/b", "s");
+    assert_eq!((welcome, actions), (Welcome::default(), vec![Action::Forget(two)]));
+    assert_eq!(table.load(), Load { slots: 0, queued: 0 });
+}

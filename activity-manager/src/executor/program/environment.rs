@@ -1,0 +1,125 @@
+//! What all programs of a worker share: directories, the process table, logs, interpreters, container engine, control groups.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use xavantes_model::definition::{ActivityCode, ActivityType};
+use xavantes_proto::v1::{Nothing, requirement};
+
+use super::cgroups::Cgroups;
+use super::container::ContainerEngine;
+use super::gpus::Gpus;
+use super::interpreters::{Interpreters, default_path, search};
+use super::options::ProgramOptions;
+use super::process_table::{self, ProcessTable};
+use super::procfs;
+use super::watchdog::Watchdog;
+use super::workdir::WorkDirs;
+use crate::logs::store::LogStore;
+
+/// The environment of the programs of a worker.
+#[derive(Debug)]
+pub(crate) struct ProgramEnvironment {
+    pub node: String,
+    /// Time between the request to end and the kill.
+    pub grace: Duration,
+    /// Bytes of memory that activities may require.
+    pub memory: u64,
+    pub gpus: Gpus,
+    pub processes: Arc<ProcessTable>,
+    pub workdirs: Arc<WorkDirs>,
+    pub logs: Arc<LogStore>,
+    pub interpreters: Interpreters,
+    pub engine: Option<ContainerEngine>,
+    pub cgroups: Option<Arc<Cgroups>>,
+    /// Environment variables of every program.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Folders in which programs are searched.
+    path: OsString,
+    /// Removed at the end.
+    temporary: Option<PathBuf>,
+    watchdog: Mutex<Option<Watchdog>>,
+}
+
+impl ProgramEnvironment {
+    /// Opens the environment. Must be called on a runtime. Kills the programs that a former process left in the same folder.
+    pub fn open(node: &str, options: ProgramOptions) -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (folder, temporary) = match options.folder {
+            Some(folder) => (folder, None),
+            None => {
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                let name = format!("xavantes-{}-{number}", std::process::id());
+                let folder = std::env::temp_dir().join(name);
+                (folder.clone(), Some(folder))
+            }
+        };
+        let path = default_path();
+        let workdirs = WorkDirs::open(&folder, options.keep_failed)?;
+        let logs = LogStore::open(&folder.join("logs"), options.logs)?;
+        let engine = ContainerEngine::find(&path, options.containers.as_deref(), workdirs.root());
+        let processes = ProcessTable::new(options.adopts);
+        tokio::spawn(process_table::observe(Arc::downgrade(&processes)));
+        let start = || Watchdog::start(&processes, workdirs.root(), temporary.as_deref());
+        let watchdog = options.adopts.then(start).flatten();
+        let mut variables = vec![
+            (OsString::from("PATH"), path.clone()),
+            ("LANG".into(), std::env::var_os("LANG").unwrap_or_else(|| "C.UTF-8".into())),
+            ("XAVANTES_NODE".into(), node.into()),
+        ];
+        let inherited = options.environment.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+        variables.extend(inherited);
+        Ok(Self {
+            node: node.to_owned(),
+            grace: options.grace,
+            memory: options.memory.unwrap_or_else(procfs::total_memory),
+            gpus: Gpus::new(options.gpus),
+            interpreters: Interpreters::find(&path, &options.interpreters),
+            cgroups: options.cgroups,
+            watchdog: Mutex::new(watchdog),
+            processes,
+            workdirs,
+            logs,
+            engine,
+            variables,
+            path,
+            temporary,
+        })
+    }
+
+    /// What an activity requires that this worker never has.
+    pub fn lacks(&self, activity: &ActivityType) -> Option<requirement::Kind> {
+        match &activity.code {
+            ActivityCode::Lua { .. } => None,
+            _ if activity.launch.image.is_some() => {
+                self.engine.is_none().then_some(requirement::Kind::Containers(Nothing {}))
+            }
+            ActivityCode::Interpreter { language, .. } if self.interpreters.command(language).is_none() => {
+                Some(requirement::Kind::Interpreter(language.to_string()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The path of a program.
+    pub fn search(&self, program: &str) -> Option<PathBuf> {
+        search(&self.path, program)
+    }
+
+    /// Removes working directories and the temporary folder, and ends the watchdog.
+    pub fn close(&self) {
+        self.workdirs.close();
+        if let Some(watchdog) = self.watchdog.lock().take() {
+            watchdog.dismiss();
+        }
+        if let Some(folder) = &self.temporary {
+            self.logs.remove();
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}

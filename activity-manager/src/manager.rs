@@ -1,0 +1,425 @@
+//! The attempt manager: performs the actions of the attempt table. It starts and stops attempts, makes answers durable and
+//! sends reports to coordinators.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, OnceLock, Weak, mpsc as blocking};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tracing::{debug, info};
+use xavantes_model::definition::{ActivityCode, ActivityType, Program};
+use xavantes_model::value::Value;
+use xavantes_proto::v1::{refusal_reason, requirement};
+use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value_from};
+
+use crate::answers::log::AnswerLog;
+use crate::answers::record::AnswerRecord;
+use crate::answers::writer::AnswerWriter;
+use crate::attempts::action::Action;
+use crate::attempts::admission::{Load, Resources, unmet};
+use crate::attempts::job::{Job, StopSignal};
+use crate::attempts::key::{CoordinatorStream, RealmAttempt};
+use crate::attempts::table::{AttemptTable, ReadyJob};
+use crate::executor::host::ActivityHost;
+use crate::executor::lua::LuaPool;
+use crate::executor::program::environment::ProgramEnvironment;
+use crate::executor::program::run::ProgramExecutor;
+use crate::options::Options;
+use crate::outbox::{Outbox, OutboxReceiver, OutgoingReport, outbox};
+use crate::staging::Staging;
+
+/// Upper bound on the length of a printed line that a coordinator receives. The rest is in the log only.
+const MAX_PRINTED_LINE_BYTES: usize = 64 << 10;
+/// Upper bound on the objects that this worker announces when a coordinator connects.
+const MAX_ANNOUNCED_OBJECTS: usize = 10_000;
+/// Queued attempts per batched answer. While more attempts wait for a slot, the disk can wait for more answers: this worker
+/// has enough work until the answers are sent.
+const QUEUED_PER_BATCHED_ANSWER: usize = 8;
+/// Upper bound on answers that one hold of the lock processes, so that other threads get the lock in between.
+const MAX_PERSISTED_PER_LOCK: usize = 256;
+/// Interval at which a blocked call of a shared object checks whether its attempt must stop.
+const CALL_STOP_CHECK: Duration = Duration::from_millis(100);
+
+type CallResult = Result<Value, String>;
+
+/// The attempt table and what its actions need. Actions are performed before the lock is released, so that they keep their
+/// order; none of them waits.
+struct ManagerState {
+    table: AttemptTable<Arc<Job>>,
+    /// Address of the coordinator that connected last, by realm.
+    addresses: HashMap<Arc<str>, String>,
+    /// Outboxes of the connected coordinators.
+    outboxes: HashMap<Arc<str>, Outbox>,
+    /// Threads that wait for replies to calls, by ticket.
+    callers: HashMap<u64, blocking::Sender<CallResult>>,
+}
+
+/// The attempt manager of a worker.
+pub(crate) struct AttemptManager {
+    pub node: String,
+    pub staging: Staging,
+    pub programs: Arc<ProgramExecutor>,
+    slots: u32,
+    queue: u32,
+    tags: BTreeSet<String>,
+    state: Mutex<ManagerState>,
+    /// Definitions of processes, by digest.
+    definitions: RwLock<HashMap<String, Arc<Program>>>,
+    lua: LuaPool,
+    runtime: Handle,
+    /// Set if answers are stored on disk.
+    writer: OnceLock<AnswerWriter>,
+    /// Notified when an attempt ends and when answers become durable.
+    pub progress: Notify,
+}
+
+impl AttemptManager {
+    /// Opens the manager. Must be called on a runtime. Answers on disk are offered to their coordinators again.
+    pub fn open(options: Options) -> io::Result<Arc<Self>> {
+        let Options { node, slots, queue, folder, tags, files, sources, address, programs } = options;
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        let staging = Staging::new(files, sources, &address);
+        let environment = ProgramEnvironment::open(&node, programs)?;
+        let capacity = Resources { cpus: slots, memory: environment.memory, gpus: environment.gpus.count };
+        let mut table = AttemptTable::new(capacity, queue as usize);
+        let answers = folder.as_deref().map(AnswerLog::open).transpose()?;
+        if let Some(answers) = &answers {
+            let restored = answers.needed().map(|answer| table.restore(answer)).count();
+            if restored > 0 {
+                info!(answers = restored, "restored answers from disk");
+            }
+        }
+        let state =
+            ManagerState { table, addresses: HashMap::new(), outboxes: HashMap::new(), callers: HashMap::new() };
+        let manager = Arc::new_cyclic(|manager: &Weak<Self>| {
+            let logs = environment.logs.clone();
+            Self {
+                lua: LuaPool::new(slots, &node, logs, manager.clone()),
+                programs: Arc::new(ProgramExecutor::new(environment, staging.clone(), manager.clone())),
+                node,
+                staging,
+                slots,
+                queue,
+                tags,
+                state: Mutex::new(state),
+                definitions: RwLock::default(),
+                runtime,
+                writer: OnceLock::new(),
+                progress: Notify::new(),
+            }
+        });
+        if let Some(answers) = answers {
+            let weak = Arc::downgrade(&manager);
+            let writer = AnswerWriter::new(answers, move |attempts| {
+                if let Some(manager) = weak.upgrade() {
+                    manager.on_persisted(&attempts);
+                }
+            })?;
+            // The cell is empty: this is the only call of `set`.
+            let _ = manager.writer.set(writer);
+        }
+        Ok(manager)
+    }
+
+    fn perform(&self, state: &mut ManagerState, actions: Vec<Action<Arc<Job>>>) {
+        let mut actions = VecDeque::from(actions);
+        let mut records = Vec::new();
+        while let Some(action) = actions.pop_front() {
+            match action {
+                Action::Start(job) => self.start(job),
+                Action::Stop(job) => job.stop.cancel(),
+                Action::Send(coordinator, report) => {
+                    if let Some(outbox) = state.outboxes.get(&coordinator) {
+                        outbox.push(OutgoingReport::Attempt(report));
+                    }
+                }
+                Action::Persist(answer) => match self.writer.get() {
+                    Some(_) => records.push(AnswerRecord::Answer(answer)),
+                    None => actions.extend(state.table.on_persisted(&answer.attempt)),
+                },
+                Action::Forget(attempt) => records.push(AnswerRecord::Forgotten(attempt)),
+            }
+        }
+        if let Some(writer) = self.writer.get() {
+            writer.write(records, state.table.load().queued as usize / QUEUED_PER_BATCHED_ANSWER);
+        }
+    }
+
+    fn start(&self, job: Arc<Job>) {
+        if let Some(timeout) = job.timeout {
+            let job = job.clone();
+            self.runtime.spawn(async move { job.stop.request_after(timeout).await });
+        }
+        match job.code() {
+            ActivityCode::Lua { .. } => self.lua.start(job),
+            ActivityCode::Command { .. } | ActivityCode::Interpreter { .. } => self.programs.start(&self.runtime, job),
+        }
+    }
+
+    /// Slots in use and attempts that wait.
+    pub fn load(&self) -> Load {
+        self.state.lock().table.load()
+    }
+
+    /// True if no attempt runs or waits, and all answers are durable.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.table.load() == Load::default() && !state.table.is_persisting()
+    }
+
+    /// Why answers cannot be written at the moment.
+    pub fn write_error(&self) -> Option<String> {
+        self.writer.get()?.error()
+    }
+
+    /// A coordinator's stream begins. The outbox starts with the hello and with everything that the coordinator may have
+    /// missed.
+    pub fn connect(
+        &self,
+        coordinator: &Arc<str>,
+        realm: &Arc<str>,
+        address: String,
+    ) -> (CoordinatorStream, OutboxReceiver) {
+        let holds = self.staging.newest_objects(MAX_ANNOUNCED_OBJECTS);
+        let keeps = self.staging.pinned_processes(realm);
+        let mut state = self.state.lock();
+        state.addresses.insert(realm.clone(), address);
+        let (stream, welcome, actions) = state.table.connect(coordinator, realm);
+        let (outbox, receiver) = outbox();
+        let environment = &self.programs.environment;
+        outbox.push(OutgoingReport::Hello(v1::WorkerHello {
+            node: self.node.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            slots: self.slots,
+            queue: self.queue,
+            tags: self.tags.iter().cloned().collect(),
+            memory: environment.memory,
+            gpus: environment.gpus.count,
+            interpreters: environment.interpreters.languages(),
+            containers: environment.engine.is_some(),
+            running: welcome.running,
+            answered: welcome.answered,
+            holds,
+            keeps,
+        }));
+        state.outboxes.insert(coordinator.clone(), outbox);
+        self.perform(&mut state, actions);
+        (stream, receiver)
+    }
+
+    /// A coordinator's stream ended.
+    pub fn disconnect(&self, stream: &CoordinatorStream) {
+        let mut state = self.state.lock();
+        if state.table.is_current(stream) {
+            state.table.disconnect(stream);
+            state.outboxes.remove(&stream.coordinator);
+        }
+    }
+
+    pub fn add_definition(&self, digest: String, program: Arc<Program>) {
+        self.definitions.write().insert(digest, program);
+    }
+
+    pub fn definition(&self, digest: &str) -> Option<Arc<Program>> {
+        self.definitions.read().get(digest).cloned()
+    }
+
+    /// Handles an order, except for its definitions. Returns false if the stream is no longer current.
+    pub fn on_order(&self, stream: &CoordinatorStream, order: v1::WorkOrder) -> bool {
+        let jobs = order.jobs.into_iter().filter_map(|mut job| {
+            let attempt = stream.attempt(&job.id.take()?);
+            Some((attempt.clone(), job.epoch, self.prepare(attempt, job)))
+        });
+        let jobs: Vec<_> = jobs.collect();
+        for release in &order.releases {
+            self.staging.release(&stream.realm, release);
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if !state.table.is_current(stream) {
+            return false;
+        }
+        if !order.claims.is_empty() {
+            let actions = state.table.claim(stream, order.claims);
+            self.perform(state, actions);
+        }
+        if order.recall {
+            let actions = state.table.recall(stream);
+            self.perform(state, actions);
+        }
+        let acknowledged = order.acknowledged.iter().flat_map(|id| state.table.acknowledge(stream, id)).collect();
+        self.perform(state, acknowledged);
+        for (attempt, epoch, ready) in jobs {
+            let actions = state.table.on_job(stream, attempt, epoch, ready);
+            self.perform(state, actions);
+        }
+        for id in &order.cancels {
+            let actions = state.table.cancel(stream, id);
+            self.perform(state, actions);
+        }
+        for reply in order.replies {
+            if state.table.on_reply(stream, reply.ticket)
+                && let Some(caller) = state.callers.remove(&reply.ticket)
+            {
+                let _ = caller.send(match reply.result {
+                    Some(v1::shared_reply::Result::Value(value)) => value_from(value).map_err(|unfit| unfit.0.into()),
+                    Some(v1::shared_reply::Result::Error(message)) => Err(message),
+                    None => Ok(Value::Null),
+                });
+            }
+        }
+        true
+    }
+
+    /// The job as this worker can run it, or the refusal.
+    fn prepare(&self, attempt: RealmAttempt, job: v1::Job) -> Result<ReadyJob<Arc<Job>>, v1::Refusal> {
+        let key = attempt.key.clone();
+        self.try_prepare(attempt, job).map_err(|reason| {
+            let text = v1::RefusalReason::from(reason.clone());
+            debug!(process = %key.process, attempt = key.attempt, reason = %text, "refused an attempt");
+            v1::Refusal::permanent(reason)
+        })
+    }
+
+    fn try_prepare(&self, attempt: RealmAttempt, job: v1::Job) -> Result<ReadyJob<Arc<Job>>, refusal_reason::Kind> {
+        let invalid = |problem: &str| refusal_reason::Kind::InvalidJob(problem.to_owned());
+        if job.subtree.is_some() {
+            return Err(invalid("an activity manager runs no subtrees"));
+        }
+        let program = self.definition(&job.program).ok_or(refusal_reason::Kind::UnknownProgram(v1::Nothing {}))?;
+        let number = job.activity as usize;
+        let activity =
+            program.activities.get(number).ok_or_else(|| invalid("its program has no such activity type"))?;
+        self.check_requirements(activity)?;
+        let parameters = job.parameters.into_iter().map(value_from).collect::<Result<_, _>>();
+        let parameters = parameters.map_err(|unfit| invalid(unfit.0))?;
+        let requires = &activity.requires;
+        let needs = Resources { cpus: requires.cpus, memory: requires.memory, gpus: requires.gpus };
+        let job = Job {
+            attempt,
+            program,
+            activity: number,
+            parameters,
+            holdings: job.holdings,
+            relays: job.relays.into_iter().map(Arc::from).collect(),
+            path: job.path.into(),
+            stop: StopSignal::default(),
+            timeout: job.timeout_ms.map(Duration::from_millis),
+            log: OnceLock::new(),
+        };
+        Ok(ReadyJob { needs, job: Arc::new(job) })
+    }
+
+    fn check_requirements(&self, activity: &ActivityType) -> Result<(), refusal_reason::Kind> {
+        if let Some(missing) = activity.requires.tags.iter().find(|tag| !self.tags.contains(&***tag)) {
+            return Err(unmet(requirement::Kind::Tag(missing.to_string())));
+        }
+        self.programs.environment.lacks(activity).map_or(Ok(()), |lack| Err(unmet(lack)))
+    }
+
+    /// The answer to an attempt. An answer that is too large would break the stream whenever it is sent, so a failure takes
+    /// its place.
+    fn answer(&self, attempt: &RealmAttempt, outcome: v1::answer::Outcome) -> v1::Answer {
+        let answer = attempt.answer(outcome);
+        let size = answer.encoded_len();
+        if size <= MAX_LARGE {
+            return answer;
+        }
+        let failure = v1::Failure {
+            kind: v1::FailureKind::Limit.into(),
+            message: too_large("its results", size),
+            worker: Some(self.node.clone()),
+            ..v1::Failure::default()
+        };
+        v1::Answer { outcome: Some(v1::answer::Outcome::Failed(failure)), ..answer }
+    }
+
+    fn on_persisted(&self, attempts: &[RealmAttempt]) {
+        for some in attempts.chunks(MAX_PERSISTED_PER_LOCK) {
+            let mut state = self.state.lock();
+            let actions = some.iter().flat_map(|attempt| state.table.on_persisted(attempt)).collect();
+            self.perform(&mut state, actions);
+        }
+        self.progress.notify_waiters();
+    }
+
+    /// Refuses new attempts and hands back those that wait.
+    pub fn drain(&self) {
+        let mut state = self.state.lock();
+        let actions = state.table.drain();
+        self.perform(&mut state, actions);
+    }
+
+    /// Hands files that processes still need over to their coordinators.
+    pub async fn hand_over_files(&self) {
+        let addresses = self.state.lock().addresses.clone();
+        self.staging.hand_over(&addresses).await;
+    }
+
+    /// Stops all running attempts.
+    pub fn stop_all(&self) {
+        let mut state = self.state.lock();
+        let actions = state.table.stop_all();
+        self.perform(&mut state, actions);
+    }
+}
+
+impl ActivityHost for AttemptManager {
+    fn on_finished(&self, job: &Job, outcome: v1::answer::Outcome, usage: Option<v1::Usage>) {
+        job.stop.on_ended();
+        let answer = v1::Answer { usage: usage.map(Box::new), ..self.answer(&job.attempt, outcome) };
+        let mut state = self.state.lock();
+        let actions = state.table.on_finished(&job.attempt, answer);
+        self.perform(&mut state, actions);
+        drop(state);
+        self.progress.notify_waiters();
+    }
+
+    fn call(&self, job: &Job, call: v1::SharedCall) -> CallResult {
+        let size = call.encoded_len();
+        if size > MAX_LARGE {
+            return Err(too_large("the arguments", size));
+        }
+        let (sender, receiver) = blocking::channel();
+        let ticket = {
+            let mut state = self.state.lock();
+            let (ticket, actions) = state.table.on_call(&job.attempt, call);
+            state.callers.insert(ticket, sender);
+            self.perform(&mut state, actions);
+            ticket
+        };
+        loop {
+            match receiver.recv_timeout(CALL_STOP_CHECK) {
+                Ok(result) => return result,
+                Err(blocking::RecvTimeoutError::Timeout) if !job.stop.is_requested() => {}
+                Err(_) => {
+                    let mut state = self.state.lock();
+                    state.table.abandon_call(ticket);
+                    state.callers.remove(&ticket);
+                    return Err("the activity was stopped".into());
+                }
+            }
+        }
+    }
+
+    fn print(&self, job: &Job, line: &str) {
+        let outbox = {
+            let state = self.state.lock();
+            state.table.listener(&job.attempt).and_then(|owner| state.outboxes.get(owner)).cloned()
+        };
+        let Some(outbox) = outbox else { return };
+        let has_space = self.runtime.block_on(async {
+            tokio::select! {
+                () = outbox.backlog.wait_for_space() => true,
+                () = job.stop.requested() => false,
+            }
+        });
+        if has_space {
+            let line = line[..line.floor_char_boundary(MAX_PRINTED_LINE_BYTES)].to_owned();
+            outbox.push(OutgoingReport::Printed(v1::Printed { id: Some(job.attempt.key.to_wire()), line }));
+        }
+    }
+}
