@@ -13,7 +13,7 @@ use tracing::{debug, info};
 use xavantes_model::definition::{ActivityCode, ActivityType, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::v1::{refusal_reason, requirement};
-use xavantes_proto::{MAX_LARGE, Message, too_large, v1, value_from};
+use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
 
 use crate::answers::log::AnswerLog;
 use crate::answers::record::AnswerRecord;
@@ -325,7 +325,7 @@ impl AttemptManager {
     fn answer(&self, attempt: &RealmAttempt, outcome: v1::answer::Outcome) -> v1::Answer {
         let answer = attempt.answer(outcome);
         let size = answer.encoded_len();
-        if size <= MAX_LARGE {
+        if size <= MAX_PAYLOAD_BYTES {
             return answer;
         }
         let failure = v1::Failure {
@@ -380,7 +380,7 @@ impl ActivityHost for AttemptManager {
 
     fn call(&self, job: &Job, call: v1::SharedCall) -> CallResult {
         let size = call.encoded_len();
-        if size > MAX_LARGE {
+        if size > MAX_PAYLOAD_BYTES {
             return Err(too_large("the arguments", size));
         }
         let (sender, receiver) = blocking::channel();

@@ -103,7 +103,7 @@ impl OutboxReceiver {
             1
         } else {
             let together = self.batch.iter().take_while(|report| !report.is_alone());
-            xavantes_proto::fitting(together.map(OutgoingReport::encoded_len))
+            xavantes_proto::count_fitting(together.map(OutgoingReport::encoded_len))
         };
         Some(message(self.batch.drain(..count)))
     }

@@ -15,7 +15,7 @@ use xavantes_activity_manager::attempts::admission::Load;
 use xavantes_activity_manager::{Options, ProgramOptions, Service};
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
-use xavantes_proto::{Assembler, MAX_LARGE, MAX_MESSAGE, MAX_PART, pack, v1, value_from};
+use xavantes_proto::{Assembler, MAX_MESSAGE_BYTES, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1, value_from};
 
 /// A test that waits longer than this hangs.
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -83,8 +83,8 @@ impl Manager {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
             let address = listener.local_addr().expect("the listener has an address").to_string();
             let server = ActivityManagerServer::new(service.clone())
-                .max_decoding_message_size(MAX_MESSAGE)
-                .max_encoding_message_size(MAX_MESSAGE);
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES);
             tokio::spawn(Server::builder().add_service(server).serve_with_incoming(TcpIncoming::from(listener)));
             (address, service)
         });
@@ -135,10 +135,10 @@ impl Coordinator {
         let first = v1::WorkOrder { hello: Some(hello), programs: vec![program], ..v1::WorkOrder::default() };
         orders.send(first).await.expect("the channel is open");
         let client = ActivityManagerClient::new(channel);
-        let client = client.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
+        let client = client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES);
         let reports =
             { client }.work(ReceiverStream::new(receiver)).await.expect("the manager accepts the stream").into_inner();
-        let parts = Assembler::new(MAX_LARGE + MAX_PART);
+        let parts = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
         let (printed, answers) = (Vec::new(), Vec::new());
         let mut it = Self { orders, reports, parts, hello: v1::WorkerHello::default(), printed, answers };
         it.hello = it.report().await.and_then(|report| report.hello).expect("the first report has a hello");

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use xavantes_proto::{AttemptKey, MAX_LARGE, MAX_PART, Message, v1};
+use xavantes_proto::{AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, Message, v1};
 
 use crate::attempts::action::OwnedAnswer;
 use crate::attempts::key::RealmAttempt;
@@ -15,7 +15,7 @@ use crate::attempts::key::RealmAttempt;
 pub(crate) const HEADER_BYTES: usize = 12;
 const MARK: [u8; 4] = *b"\xabans";
 /// Upper bound on the body. No answer is larger, so a larger length is damage.
-const MAX_BODY_BYTES: usize = MAX_LARGE + MAX_PART;
+const MAX_BODY_BYTES: usize = MAX_PAYLOAD_BYTES + MAX_PART_BYTES;
 
 const ANSWER: u8 = 1;
 const FORGOTTEN: u8 = 2;

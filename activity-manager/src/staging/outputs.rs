@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use xavantes_model::definition::OutputFile;
-use xavantes_model::path::{check_pattern, in_source};
+use xavantes_model::path::{check_pattern, parse_source_uri};
 use xavantes_model::value::Type;
 use xavantes_proto::v1;
 
@@ -35,7 +35,7 @@ impl OutputRule {
             Some(v1::value::Kind::File(file)) if file.content.is_none() => &file.uri,
             _ => return None,
         };
-        if !matches!(ty, Some(Type::File | Type::Directory)) || in_source(path).is_some() {
+        if !matches!(ty, Some(Type::File | Type::Directory)) || parse_source_uri(path).is_some() {
             return None;
         }
         Some(Self::literal(path, directory))
@@ -66,7 +66,7 @@ pub(super) fn nested_files(result: &v1::Value) -> Vec<NestedFile> {
     let (mut found, mut open) = (Vec::new(), vec![result]);
     while let Some(value) = open.pop() {
         match &value.kind {
-            Some(Kind::File(file)) if file.content.is_none() && in_source(&file.uri).is_none() => {
+            Some(Kind::File(file)) if file.content.is_none() && parse_source_uri(&file.uri).is_none() => {
                 let ty = if file.directory { Type::Directory } else { Type::File };
                 found.push(NestedFile { path: file.uri.clone(), ty });
             }

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xavantes_files::{
-    Error, Hold, Laid, Laying, Manifest, Piece, Place, Wanted, Workplace, check_path, last_name, lay_out,
+    Error, Hold, Manifest, StageIn, StageItem, StageTarget, StagedFiles, Wanted, WorkingDirectory, check_path,
+    file_name, plan_stage_in,
 };
 use xavantes_model::digest::Digest;
-use xavantes_model::path::in_source;
+use xavantes_model::path::parse_source_uri;
 use xavantes_model::value::{FileRef, Value};
 use xavantes_proto::{digest_from, v1};
 
@@ -24,13 +25,13 @@ pub(crate) struct StagedInputs {
     pub parameters: Vec<Value>,
     /// Computed paths, patterns and places of the activity's files.
     pub(super) texts: Vec<String>,
-    pub(super) laid: Laid,
+    pub(super) laid: StagedFiles,
 }
 
 impl StagedInputs {
     /// Removes the files from the working directory.
     pub fn remove(&self) {
-        self.laid.lift();
+        self.laid.unlink();
     }
 }
 
@@ -59,13 +60,13 @@ impl Staging {
         for (slot, (given, variable)) in all.iter().zip(&activity.parameters).enumerate() {
             let declared = activity.files.inputs.iter().find(|input| input.slot as usize == slot);
             let place = match declared {
-                Some(input) => Place::At(resolve_text(&input.path, &texts).to_owned()),
-                None => Place::In(variable.name.to_string()),
+                Some(input) => StageTarget::At(resolve_text(&input.path, &texts).to_owned()),
+                None => StageTarget::In(variable.name.to_string()),
             };
-            parameters.push(lay_out(given, place, &mut pieces));
+            parameters.push(plan_stage_in(given, place, &mut pieces));
         }
         if pieces.is_empty() {
-            return Ok(StagedInputs { parameters, texts, laid: Laid::default() });
+            return Ok(StagedInputs { parameters, texts, laid: StagedFiles::default() });
         }
         for piece in &pieces {
             check_path(&piece.path).map_err(|error| failure(v1::FailureKind::Parameter, error.to_string()))?;
@@ -76,15 +77,15 @@ impl Staging {
         };
         let (store, directory) = (self.fetcher.store().clone(), directory.to_owned());
         let laid = tokio::task::spawn_blocking(move || {
-            let place = Workplace::open(&directory)?;
-            let mut laying = Laying::new(&store, &place, false);
+            let place = WorkingDirectory::open(&directory)?;
+            let mut stage_in = StageIn::read_only(&store, &place);
             for (piece, FetchedPiece { manifest, .. }) in pieces.iter().zip(&fetched) {
                 match manifest {
-                    None => laying.file(&piece.path, &piece.content.digest, piece.content.executable)?,
-                    Some(manifest) => laying.directory(&piece.path, manifest)?,
+                    None => stage_in.file(&piece.path, &piece.content.digest, piece.content.executable)?,
+                    Some(manifest) => stage_in.directory(&piece.path, manifest)?,
                 }
             }
-            Ok(laying.done())
+            Ok(stage_in.finish())
         });
         let laid = laid.await.map_err(shutdown_failure)?.map_err(|error| store_failure(&error))?;
         Ok(StagedInputs { parameters, texts, laid })
@@ -95,7 +96,7 @@ impl Staging {
         let mut wanted: Vec<Arc<FileRef>> = Vec::new();
         for value in given {
             value.each_file(&mut |file| {
-                if file.content.is_none() && in_source(&file.uri).is_some() && !wanted.contains(file) {
+                if file.content.is_none() && parse_source_uri(&file.uri).is_some() && !wanted.contains(file) {
                     wanted.push(file.clone());
                 }
             });
@@ -109,9 +110,9 @@ impl Staging {
         Ok(given.iter().map(|value| replace_files(value, &read)).collect())
     }
 
-    async fn fetch(&self, job: &Job, pieces: &[Piece]) -> Result<Vec<FetchedPiece>, AttemptFailure> {
+    async fn fetch(&self, job: &Job, pieces: &[StageItem]) -> Result<Vec<FetchedPiece>, AttemptFailure> {
         let known = known_holders(job);
-        let wanted = |piece: &Piece| wanted(piece, &known, &job.relays);
+        let wanted = |piece: &StageItem| wanted(piece, &known, &job.relays);
         let mut fetched = Vec::with_capacity(pieces.len());
         // All files at once, then one directory after the other, each with all its files at once.
         let files = pieces.iter().filter(|piece| !piece.directory).map(wanted).collect();
@@ -153,7 +154,7 @@ fn known_holders(job: &Job) -> HashMap<Digest, Vec<Arc<str>>> {
     known.collect()
 }
 
-fn wanted(piece: &Piece, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> Wanted {
+fn wanted(piece: &StageItem, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> Wanted {
     let digest = piece.content.digest;
     let mut holders = known.get(&digest).cloned().unwrap_or_default();
     holders
@@ -162,12 +163,12 @@ fn wanted(piece: &Piece, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<s
 }
 
 /// The failure of a fetch. A missing file of a directory counts as a missing directory.
-fn fetch_failure(pieces: &[Piece], error: &Error) -> AttemptFailure {
-    let Error::Gone { digest, why } = error else { return store_failure(error) };
+fn fetch_failure(pieces: &[StageItem], error: &Error) -> AttemptFailure {
+    let Error::Gone { digest, failure } = error else { return store_failure(error) };
     let own = pieces.iter().find(|piece| piece.content.digest == *digest);
     let gone = own.or_else(|| pieces.iter().find(|piece| piece.directory));
-    let name = gone.map_or("a file", |piece| last_name(&piece.path));
-    let message = format!("{name:?} ({}) is gone: {why}", digest.short());
+    let name = gone.map_or("a file", |piece| file_name(&piece.path));
+    let message = format!("{name:?} is gone: {failure}");
     let gone = gone.map(|piece| piece.content.digest.0.to_vec()).into_iter().collect();
     Box::new(v1::Failure { kind: v1::FailureKind::Worker.into(), message, gone, ..v1::Failure::default() })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use xavantes_files::{EntryKind, Error, Taken, Workplace, last_name};
+use xavantes_files::{EntryKind, Error, Stored, WorkingDirectory, file_name};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::{FileRef, Type, Value};
 use xavantes_proto::{v1, value};
@@ -87,7 +87,7 @@ impl Staging {
         let owner = pin_owner(&job.attempt.realm, &job.attempt.key.process);
         let (this, directory) = (self.clone(), directory.to_owned());
         let stored = tokio::task::spawn_blocking(move || {
-            let place = Workplace::open(&directory).map_err(|error| store_failure(&error))?;
+            let place = WorkingDirectory::open(&directory).map_err(|error| store_failure(&error))?;
             let mut stored = Vec::new();
             for wanted in wanted {
                 let output = this.store(&place, &wanted)?;
@@ -119,7 +119,7 @@ impl Staging {
         let owner = pin_owner(&job.attempt.realm, &job.attempt.key.process);
         let (this, directory) = (self.clone(), directory.to_owned());
         let stored = tokio::task::spawn_blocking(move || {
-            let place = Workplace::open(&directory).map_err(|error| store_failure(&error))?;
+            let place = WorkingDirectory::open(&directory).map_err(|error| store_failure(&error))?;
             let mut stored = Vec::with_capacity(nested.len());
             for WantedNested { result, name, file: NestedFile { path, ty } } in nested {
                 let rule = OutputRule::literal(&path, &directory);
@@ -158,7 +158,7 @@ impl Staging {
     }
 
     /// Stores the files of a result.
-    fn store(&self, place: &Workplace, wanted: &WantedOutput) -> Result<StoredOutput, AttemptFailure> {
+    fn store(&self, place: &WorkingDirectory, wanted: &WantedOutput) -> Result<StoredOutput, AttemptFailure> {
         let WantedOutput { name, optional, ty, rule, .. } = wanted;
         let wrong = |message: String| failure(v1::FailureKind::Parameter, format!("output {name:?}: {message}"));
         let refused = |error: Error| match error {
@@ -181,13 +181,15 @@ impl Staging {
         let store = self.fetcher.store();
         match (ty, &paths[..]) {
             (Type::Directory, [path]) if !many => {
-                self.stored_directory(path, place.take(store, path, true).map_err(refused)?)
+                self.stored_directory(path, place.stage_out(store, path, true).map_err(refused)?)
             }
-            (Type::Directory, paths) => self.stored_directory(name, place.gather(store, paths).map_err(refused)?),
+            (Type::Directory, paths) => {
+                self.stored_directory(name, place.stage_out_together(store, paths).map_err(refused)?)
+            }
             (Type::List, paths) => {
                 let (mut output, mut items) = (StoredOutput::default(), Vec::new());
                 for path in paths {
-                    let taken = place.take(store, path, false).map_err(refused)?;
+                    let taken = place.stage_out(store, path, false).map_err(refused)?;
                     items.push(self.reference(path, false, &taken));
                     output.files.push((path.clone(), taken.digest));
                     output.objects.extend(taken.objects);
@@ -195,7 +197,7 @@ impl Staging {
                 Ok(StoredOutput { value: items.into(), ..output })
             }
             (_, [path]) => {
-                let taken = place.take(store, path, false).map_err(refused)?;
+                let taken = place.stage_out(store, path, false).map_err(refused)?;
                 let files = vec![(String::new(), taken.digest)];
                 Ok(StoredOutput { value: self.reference(path, false, &taken), files, objects: taken.objects })
             }
@@ -214,7 +216,7 @@ impl Staging {
     }
 
     /// The result for a directory that was just stored.
-    fn stored_directory(&self, name: &str, taken: Taken) -> Result<StoredOutput, AttemptFailure> {
+    fn stored_directory(&self, name: &str, taken: Stored) -> Result<StoredOutput, AttemptFailure> {
         let manifest = self.fetcher.store().manifest(&taken.digest).map_err(|error| store_failure(&error))?;
         let entries = manifest.entries().iter().filter_map(|entry| match entry.kind {
             EntryKind::File { digest, .. } => Some((entry.path.clone(), digest)),
@@ -224,8 +226,8 @@ impl Staging {
         Ok(StoredOutput { value, files: entries.collect(), objects: taken.objects })
     }
 
-    fn reference(&self, path: &str, directory: bool, taken: &Taken) -> Value {
+    fn reference(&self, path: &str, directory: bool, taken: &Stored) -> Value {
         let content = Some(self.local_content(taken));
-        Value::File(Arc::new(FileRef { uri: last_name(path).into(), directory, content }))
+        Value::File(Arc::new(FileRef { uri: file_name(path).into(), directory, content }))
     }
 }

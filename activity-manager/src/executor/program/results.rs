@@ -212,7 +212,7 @@ fn read_results(file: &Path) -> Result<serde_json::Map<String, serde_json::Value
 
 #[cfg(test)]
 mod tests {
-    use xavantes_model::definition::Statuses;
+    use xavantes_model::definition::ExitStatuses;
 
     use super::*;
 
@@ -222,8 +222,11 @@ mod tests {
 
     #[test]
     fn the_activity_type_decides_what_exit_statuses_mean() {
-        let launch =
-            Launch { success: Statuses(vec![0..=0, 3..=3]), retry: Some(Statuses(vec![75..=75])), ..Launch::default() };
+        let launch = Launch {
+            success: ExitStatuses(vec![0..=0, 3..=3]),
+            retry: Some(ExitStatuses(vec![75..=75])),
+            ..Launch::default()
+        };
         assert!(check_exit(&launch, "it", &exit(0)).is_ok() && check_exit(&launch, "it", &exit(3 << 8)).is_ok());
         let failed = |launch: &Launch, status| check_exit(launch, "it", &exit(status)).expect_err("it failed");
         let again = failed(&launch, 75 << 8);
