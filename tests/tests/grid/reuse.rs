@@ -106,7 +106,7 @@ fn results_are_reused_by_later_processes_and_after_a_kill() {
         told["code"].is_null() && told["earlier"].as_str().is_some_and(|it| it.ends_with("/all/[3]/square")),
         "{told}"
     );
-    // Only the code itself counts, not its attributes.
+    // Only the code counts, not the attributes of the activity type.
     let changed = SWEEP.replace("$((n * n))", "$((n * n * 1))").replace("CACHE", "RETRIES=\"2\" CACHE");
     std::fs::write(&sweep.file, changed).expect("tests can write here");
     let fourth = sweep.run(&grid, &address, "[1,2]", &[], json!([2, 0, 2]));
@@ -120,7 +120,11 @@ fn results_are_reused_by_later_processes_and_after_a_kill() {
     grid.cli(&address, &["forget", "--reusable"]).ok();
     let last = sweep.run(&grid, &address, "[1,2]", &[], json!([2, 0, 2]));
     assert_eq!(reason(&grid, &address, &format!("{last}/all/[2]/square")), "first");
-    assert_eq!(reason(&grid, &address, &format!("{third}/all/[3]/square")), "unknown", "the process was forgotten");
+    assert_eq!(
+        reason(&grid, &address, &format!("{third}/all/[3]/square")),
+        "unknown",
+        "the cached results were forgotten"
+    );
     // The text for people.
     let path = format!("{last}/all/[2]/square");
     let text = xavantes_tests::xavantes(&["explain", &path, "--coordinator", &address]).ok().stdout;
