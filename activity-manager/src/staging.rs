@@ -12,7 +12,7 @@ use xavantes_files::{
 };
 use xavantes_model::definition::{FileText, OutputFile};
 use xavantes_model::digest::Digest;
-use xavantes_model::path::{check_pattern, in_source};
+use xavantes_model::path::{check_pattern, parse_source_uri};
 use xavantes_model::value::{Content, FileRef, Type, Value};
 use xavantes_proto::v1::files_client::FilesClient;
 use xavantes_proto::{connect, digest_from, v1, value};
@@ -161,7 +161,7 @@ impl Staging {
         let mut wanted: Vec<Arc<FileRef>> = Vec::new();
         for value in given {
             value.each_file(&mut |file| {
-                if file.content.is_none() && in_source(&file.uri).is_some() && !wanted.contains(file) {
+                if file.content.is_none() && parse_source_uri(&file.uri).is_some() && !wanted.contains(file) {
                     wanted.push(file.clone());
                 }
             });
@@ -426,7 +426,7 @@ impl Order {
             Some(v1::value::Kind::File(file)) if file.content.is_none() => &file.uri,
             _ => return None,
         };
-        if !matches!(ty, Some(Type::File | Type::Directory)) || in_source(path).is_some() {
+        if !matches!(ty, Some(Type::File | Type::Directory)) || parse_source_uri(path).is_some() {
             return None;
         }
         let inside = Path::new(path).strip_prefix(directory).ok().and_then(Path::to_str);
@@ -441,7 +441,7 @@ fn inner_files(result: &v1::Value) -> Vec<(String, Type)> {
     let (mut found, mut open) = (Vec::new(), vec![result]);
     while let Some(value) = open.pop() {
         match &value.kind {
-            Some(Kind::File(file)) if file.content.is_none() && in_source(&file.uri).is_none() => {
+            Some(Kind::File(file)) if file.content.is_none() && parse_source_uri(&file.uri).is_none() => {
                 found.push((file.uri.clone(), if file.directory { Type::Directory } else { Type::File }));
             }
             Some(Kind::List(list)) => open.extend(&list.items),

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use xavantes_model::digest::Digest;
-use xavantes_model::value::MOST_HOLDERS;
+use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1::files_server::Files;
 use xavantes_proto::{digest_from, v1};
 
@@ -92,7 +92,7 @@ impl Files for Service {
         let digest = digest_from(&digest)?;
         let addresses = |list: Vec<String>, most| list.into_iter().take(most).map(Arc::from).collect();
         let (holders, relays): (Vec<Arc<str>>, _) =
-            (addresses(holders, MOST_HOLDERS + MOST_RELAYS), addresses(relays, MOST_RELAYS));
+            (addresses(holders, MAX_HOLDERS + MOST_RELAYS), addresses(relays, MOST_RELAYS));
         let elsewhere = !self.store.has(&digest);
         if elsewhere && holders.is_empty() {
             return Err(Error::Missing(digest).into());

@@ -20,7 +20,7 @@ use reqwest::Url;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use xavantes_model::digest::Digest;
-use xavantes_model::path::{check_path, in_source};
+use xavantes_model::path::{check_path, parse_source_uri};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{connect, question, v1};
 
@@ -157,7 +157,7 @@ impl Sources {
     }
 
     async fn spot(&self, uri: &str) -> Result<Spot, Error> {
-        let (name, path) = in_source(uri).ok_or_else(|| Error::path(uri, "is no place in a data source"))?;
+        let (name, path) = parse_source_uri(uri).ok_or_else(|| Error::path(uri, "is no place in a data source"))?;
         check_path(path).map_err(|why| Error::path(uri, why))?;
         let place = self.place(name).await?;
         let wrong = |why: String| Error::Directory(format!("the data source {name:?} cannot be used: {why}"));

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, Root, SharedCall, Start};
-use xavantes_model::definition::{Input, Kind, NodeId, Program};
+use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
 use xavantes_model::digest::Digest;
 use xavantes_model::shared::Method;
-use xavantes_model::value::{MOST_HOLDERS, SharedRef};
+use xavantes_model::value::{MAX_HOLDERS, SharedRef};
 use xavantes_proto::{Unfit, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
@@ -116,7 +116,7 @@ pub(crate) fn add_holders(value: &mut v1::Value, holders: &HashMap<Digest, Vec<S
                 let known = Digest::from_bytes(&content.digest).and_then(|digest| holders.get(&digest));
                 let mut now = known.cloned().unwrap_or_default();
                 now.extend(content.holders.iter().filter(|before| !now.contains(before)).cloned().collect::<Vec<_>>());
-                now.truncate(MOST_HOLDERS);
+                now.truncate(MAX_HOLDERS);
                 content.holders = now;
             }
             Some(Kind::List(list)) => open.extend(&mut list.items),
@@ -146,9 +146,9 @@ pub(crate) fn call_from(call: v1::SharedCall) -> Result<SharedCall, Unfit> {
 pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
     let captured = delegation.captured.iter().filter_map(|(input, captured)| {
         let (scope, element, slot) = match input {
-            Input::Variable { node, slot } => (node.0, None, *slot),
-            Input::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
-            Input::Summary(_) => return None,
+            ScriptInput::Variable { node, slot } => (node.0, None, *slot),
+            ScriptInput::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
+            ScriptInput::Summary(_) => return None,
         };
         Some(v1::Captured { scope, element, slot, value: Some(value(captured)) })
     });
@@ -177,8 +177,8 @@ pub fn start_from(
     let captured = subtree.captured.into_iter().map(|captured| {
         let scope = NodeId(captured.scope);
         let input = match captured.element {
-            None => Input::Variable { node: scope, slot: captured.slot },
-            Some(element) => Input::Element { scope, element: NodeId(element), slot: captured.slot },
+            None => ScriptInput::Variable { node: scope, slot: captured.slot },
+            Some(element) => ScriptInput::Element { scope, element: NodeId(element), slot: captured.slot },
         };
         Ok((input, value_from(captured.value.unwrap_or_default())?))
     });

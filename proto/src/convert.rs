@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xavantes_model::digest::Digest;
 use xavantes_model::shared::{Method, methods};
-use xavantes_model::value::{Content, FileRef, MAX_VALUE_DEPTH, MOST_HOLDERS, SharedKind, SharedRef, Value};
+use xavantes_model::value::{Content, FileRef, MAX_HOLDERS, MAX_VALUE_DEPTH, SharedKind, SharedRef, Value};
 
 use crate::v1;
 
@@ -90,7 +90,7 @@ impl TryFrom<v1::FileReference> for FileRef {
                 digest: digest_from(&content.digest)?,
                 size: content.size,
                 executable: content.executable,
-                holders: content.holders.into_iter().take(MOST_HOLDERS).map(Arc::from).collect(),
+                holders: content.holders.into_iter().take(MAX_HOLDERS).map(Arc::from).collect(),
             })
         });
         Ok(Self { uri: file.uri.into(), directory: file.directory, content: content.transpose()? })

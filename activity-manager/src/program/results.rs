@@ -200,7 +200,7 @@ fn read(file: &Path) -> Result<serde_json::Map<String, serde_json::Value>, Faile
 
 #[cfg(test)]
 mod tests {
-    use xavantes_model::definition::Statuses;
+    use xavantes_model::definition::ExitStatuses;
 
     use super::*;
 
@@ -210,8 +210,11 @@ mod tests {
 
     #[test]
     fn exit_statuses_mean_what_the_type_says() {
-        let launch =
-            Launch { success: Statuses(vec![0..=0, 3..=3]), retry: Some(Statuses(vec![75..=75])), ..Launch::default() };
+        let launch = Launch {
+            success: ExitStatuses(vec![0..=0, 3..=3]),
+            retry: Some(ExitStatuses(vec![75..=75])),
+            ..Launch::default()
+        };
         assert!(judge(&launch, "it", &ended(0)).is_ok() && judge(&launch, "it", &ended(3 << 8)).is_ok());
         let failed = |launch: &Launch, status| judge(launch, "it", &ended(status)).expect_err("it failed");
         let again = failed(&launch, 75 << 8);

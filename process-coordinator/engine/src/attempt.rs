@@ -1,6 +1,6 @@
 //! Leaves: activities and delegated subtrees. An attempt is handed out, may call shared objects, and is answered once.
 
-use xavantes_model::definition::{Input as Captured, Kind, Node, NodeId, Script, Variable};
+use xavantes_model::definition::{Kind, Node, NodeId, Script, ScriptInput, Variable};
 use xavantes_model::shared::{Call, Method, methods};
 use xavantes_model::value::{Type, Value};
 
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// What a delegated subtree reads from the scopes around it. A called process type reads nothing.
-    fn captured(&self, id: ElementId, instance: &Instance) -> Vec<(Captured, Value)> {
+    fn captured(&self, id: ElementId, instance: &Instance) -> Vec<(ScriptInput, Value)> {
         let inputs = self.program.processes[instance.process as usize].captures(instance.node);
         inputs.into_iter().map(|input| (input, self.read(id, input).cloned().unwrap_or_default())).collect()
     }
@@ -78,12 +78,12 @@ impl Engine {
         };
         let nodes = &self.program.processes[process].nodes;
         let inside = root.index()..nodes[root.index()].end.index();
-        let given = |input: Captured| match input {
-            Captured::Variable { node, slot } if node == root => variables.get(slot as usize),
-            Captured::Variable { node: scope, .. } | Captured::Element { scope, .. } => {
+        let given = |input: ScriptInput| match input {
+            ScriptInput::Variable { node, slot } if node == root => variables.get(slot as usize),
+            ScriptInput::Variable { node: scope, .. } | ScriptInput::Element { scope, .. } => {
                 if inside.contains(&scope.index()) { None } else { self.read(parent, input) }
             }
-            Captured::Summary(_) => None,
+            ScriptInput::Summary(_) => None,
         };
         let calls = |script: &Script| script.inputs.iter().any(|input| given(*input).is_some_and(holds_object));
         nodes[inside.clone()].iter().all(|node| {

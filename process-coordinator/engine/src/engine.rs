@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xavantes_model::definition::{Input as Captured, NodeId, Program, Script};
+use xavantes_model::definition::{NodeId, Program, Script, ScriptInput};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 
@@ -68,7 +68,7 @@ pub struct Start {
     /// The variables of a delegated root.
     pub variables: Option<Vec<Value>>,
     /// What a delegated root reads from outside.
-    pub captured: Vec<(Captured, Value)>,
+    pub captured: Vec<(ScriptInput, Value)>,
     /// How deep in calls it is.
     pub call_depth: u32,
 }

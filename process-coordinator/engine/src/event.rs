@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{Input, NodeId};
+use xavantes_model::definition::{NodeId, ScriptInput};
 use xavantes_model::script::Effects;
 use xavantes_model::shared::Call;
 use xavantes_model::value::Value;
@@ -26,7 +26,7 @@ pub enum Event {
         /// The root's variables.
         variables: Vec<Value>,
         /// What a delegated root reads from the scopes around it.
-        captured: Vec<(Input, Value)>,
+        captured: Vec<(ScriptInput, Value)>,
         /// How deep in calls of process types the root is.
         call_depth: u32,
     },

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use xavantes_model::definition::{AxisValues, Bound, Delegate, Kind, Node, NodeId, Parallel, Script, Source};
+use xavantes_model::definition::{AxisValues, Bound, Delegate, Kind, LoopSource, Node, NodeId, Parallel, Script};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::{Type, Value};
 
@@ -132,12 +132,12 @@ impl Engine {
         sandbox: &mut Sandbox,
         id: ElementId,
         node: &Node,
-        source: &Source,
+        source: &LoopSource,
     ) -> Result<Range, Box<Failure>> {
         let bad = |message: String| Box::new(Failure::new(FailureKind::Parameter, message).at_line(node.line));
         match source {
-            Source::Each(script) => Ok(Range::List(self.list(sandbox, id, "EACH", script)?)),
-            Source::Grid(axes) => {
+            LoopSource::Each(script) => Ok(Range::List(self.list(sandbox, id, "EACH", script)?)),
+            LoopSource::Grid(axes) => {
                 let mut values = Vec::with_capacity(axes.len());
                 let mut total = 1u64;
                 for axis in axes {
@@ -157,7 +157,7 @@ impl Engine {
                 }
                 Ok(Range::Grid(values, total))
             }
-            Source::Count { from, to, step, inputs } => {
+            LoopSource::Count { from, to, step, inputs } => {
                 let given = |engine: &Engine, offset: u32| {
                     let instance = engine.state.instances.get(id)?;
                     instance.variables.get((inputs + offset) as usize).filter(|value| !value.is_null()).cloned()

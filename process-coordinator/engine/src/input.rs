@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_model::definition::{Input as Captured, NodeId};
+use xavantes_model::definition::{NodeId, ScriptInput};
 use xavantes_model::shared::Method;
 use xavantes_model::value::{SharedRef, Value};
 
@@ -176,7 +176,7 @@ pub struct Delegation {
     /// The root's variables.
     pub variables: Vec<Value>,
     /// What it reads from the scopes around it.
-    pub captured: Vec<(Captured, Value)>,
+    pub captured: Vec<(ScriptInput, Value)>,
     /// How deep in calls of process types it is.
     pub call_depth: u32,
 }

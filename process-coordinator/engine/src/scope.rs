@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_model::definition::{Input, Kind, Node, NodeId, Program, Script, Summary, Target, Variable};
+use xavantes_model::definition::{Kind, Node, NodeId, Program, Script, ScriptInput, ScriptTarget, Summary, Variable};
 use xavantes_model::script::{Argument, Code, Effects, Error, ErrorKind, Sandbox};
 use xavantes_model::value::Value;
 
@@ -176,26 +176,26 @@ impl Engine {
         Ok(Outputs { sets, effects })
     }
 
-    fn place<'a>(&self, program: &'a Program, id: ElementId, target: Target) -> Option<(Place, &'a Variable)> {
+    fn place<'a>(&self, program: &'a Program, id: ElementId, target: ScriptTarget) -> Option<(Place, &'a Variable)> {
         let process = self.state.instances.get(id)?.process as usize;
         match target {
-            Target::Variable { node, slot } => {
+            ScriptTarget::Variable { node, slot } => {
                 let owner = self.state.scope(id, node)?;
                 let variable = program.node(process, node).variables.get(slot as usize)?;
                 Some((Place::Variable { owner, slot }, variable))
             }
-            Target::Element { element, slot } => {
+            ScriptTarget::Element { element, slot } => {
                 let variable = program.signature(program.node(process, element)).get(slot as usize)?;
                 Some((Place::Parameter { owner: id, element, slot }, variable))
             }
         }
     }
 
-    fn target_name(&self, program: &Program, id: ElementId, target: Target) -> String {
+    fn target_name(&self, program: &Program, id: ElementId, target: ScriptTarget) -> String {
         let Some((_, variable)) = self.place(program, id, target) else { return String::new() };
         match target {
-            Target::Variable { .. } => variable.name.to_string(),
-            Target::Element { element, .. } => {
+            ScriptTarget::Variable { .. } => variable.name.to_string(),
+            ScriptTarget::Element { element, .. } => {
                 let process = self.state.instances.get(id).map_or(0, |instance| instance.process as usize);
                 format!("{}.{}", program.node(process, element).name, variable.name)
             }
@@ -240,7 +240,7 @@ impl Engine {
         sandbox: &mut Sandbox,
         id: ElementId,
         code: &Code,
-        inputs: &[Input],
+        inputs: &[ScriptInput],
     ) -> Result<(Vec<Value>, Effects), Box<Failure>> {
         let mut objects = std::mem::take(&mut self.state.objects);
         let numbers: Vec<Value> = inputs.iter().map(|input| self.number(id, *input)).collect();
@@ -251,8 +251,8 @@ impl Engine {
     }
 
     /// The value of a summary that is a number; others have none.
-    fn number(&self, id: ElementId, input: Input) -> Value {
-        let Input::Summary(summary) = input else { return Value::Null };
+    fn number(&self, id: ElementId, input: ScriptInput) -> Value {
+        let ScriptInput::Summary(summary) = input else { return Value::Null };
         let Some(instance) = self.state.instances.get(id) else { return Value::Null };
         let Some(join) = instance.body.join() else { return Value::Null };
         Value::Int(match summary {
@@ -268,9 +268,9 @@ impl Engine {
         })
     }
 
-    fn argument<'a>(&'a self, id: ElementId, input: Input, number: &'a Value) -> Argument<'a> {
+    fn argument<'a>(&'a self, id: ElementId, input: ScriptInput, number: &'a Value) -> Argument<'a> {
         static NOTHING: Value = Value::Null;
-        if let Input::Summary(summary) = input {
+        if let ScriptInput::Summary(summary) = input {
             let instance = self.state.instances.get(id);
             return match (summary, instance.and_then(|instance| Some((instance, instance.body.join()?)))) {
                 (Summary::Results, Some((instance, join))) => {
@@ -285,13 +285,13 @@ impl Engine {
     }
 
     /// What a script in `id` finds under a name.
-    pub(crate) fn read(&self, id: ElementId, input: Input) -> Option<&Value> {
+    pub(crate) fn read(&self, id: ElementId, input: ScriptInput) -> Option<&Value> {
         match input {
-            Input::Variable { node, slot } => match self.state.scope(id, node) {
+            ScriptInput::Variable { node, slot } => match self.state.scope(id, node) {
                 Some(owner) => self.state.instances.get(owner)?.variables.get(slot as usize),
                 None => self.state.captured.get(&input),
             },
-            Input::Element { scope, element, slot } => match self.state.scope(id, scope) {
+            ScriptInput::Element { scope, element, slot } => match self.state.scope(id, scope) {
                 Some(owner) => {
                     let owner = self.state.instances.get(owner)?;
                     let kept = owner.kept.get(&element).and_then(|values| values.get(slot as usize));
@@ -299,7 +299,7 @@ impl Engine {
                 }
                 None => self.state.captured.get(&input),
             },
-            Input::Summary(_) => None,
+            ScriptInput::Summary(_) => None,
         }
     }
 

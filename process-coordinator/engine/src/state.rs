@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{Input, Kind, Node, NodeId, Program};
+use xavantes_model::definition::{Kind, Node, NodeId, Program, ScriptInput};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
@@ -23,7 +23,7 @@ pub struct State {
     /// The root's variables at the start, for a new try.
     pub(crate) initial: Vec<Value>,
     /// What a delegated root reads from outside.
-    pub(crate) captured: BTreeMap<Input, Value>,
+    pub(crate) captured: BTreeMap<ScriptInput, Value>,
     pub(crate) objects: Objects,
     /// How the process ended, with its results by name.
     pub(crate) ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,

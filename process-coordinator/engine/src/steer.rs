@@ -348,7 +348,7 @@ impl Engine {
         if let Some(script) = self.conditions.get(&key) {
             return Ok(script.clone());
         }
-        let script = load::condition_override(&self.program, instance.process as usize, instance.node, text)?;
+        let script = load::compile_exit_condition(&self.program, instance.process as usize, instance.node, text)?;
         self.conditions.insert(key, script.clone());
         Ok(script)
     }

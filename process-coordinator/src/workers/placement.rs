@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_model::value::MOST_HOLDERS;
+use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
 use super::pool::Peer;
@@ -23,7 +23,7 @@ pub fn holdings(workers: &BTreeMap<Arc<str>, Worker>, name: &str, files: &[Need]
         let others = workers.iter().filter(|(other, _)| &***other != name).map(|(_, worker)| worker);
         let others = others.filter(|other| other.connected && other.holdings.has(&need.digest));
         let others = others.filter(|other| need.holders.iter().all(|holder| **holder != *other.address));
-        let addresses: Vec<String> = others.map(|other| other.address.clone()).take(MOST_HOLDERS).collect();
+        let addresses: Vec<String> = others.map(|other| other.address.clone()).take(MAX_HOLDERS).collect();
         if !addresses.is_empty() {
             found.push(v1::Holding { digest: need.digest.0.to_vec(), addresses });
         }

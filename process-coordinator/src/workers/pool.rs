@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_model::digest::Digest;
-use xavantes_model::value::MOST_HOLDERS;
+use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1::refusal_reason::Kind as Refused;
 use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
 
@@ -480,7 +480,7 @@ impl Pool {
     /// Addresses of workers that are connected and have an object, as far as is known.
     pub fn holders(&self, digest: &Digest) -> Vec<String> {
         let up = self.workers.values().filter(|worker| worker.connected && worker.holdings.has(digest));
-        up.map(|worker| worker.address.clone()).take(MOST_HOLDERS).collect()
+        up.map(|worker| worker.address.clone()).take(MAX_HOLDERS).collect()
     }
 
     /// Other coordinators that could fetch files.
