@@ -46,7 +46,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), &'static str> {
 }
 
 /// Splits `source://name/path` into the name of the data source and the path in it. Returns `None` for other texts.
-pub fn in_source(uri: &str) -> Option<(&str, &str)> {
+pub fn parse_source_uri(uri: &str) -> Option<(&str, &str)> {
     uri.strip_prefix("source://")?.split_once('/')
 }
 
@@ -74,7 +74,7 @@ mod tests {
         for bad in ["", "../*", "/*", "a**", "**b/c", "[ab", "[", "[]", "x[a]["] {
             assert!(check_pattern(bad).is_err(), "{bad}");
         }
-        assert_eq!(in_source("source://a/b/c"), Some(("a", "b/c")));
-        assert_eq!((in_source("source://a"), in_source("a/b")), (None, None));
+        assert_eq!(parse_source_uri("source://a/b/c"), Some(("a", "b/c")));
+        assert_eq!((parse_source_uri("source://a"), parse_source_uri("a/b")), (None, None));
     }
 }

@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use xavantes_model::definition::{Direction, Input, Kind, Node, NodeId, ProcessType, Program, Script, Source, Target};
+use xavantes_model::definition::{
+    Direction, Kind, LoopSource, Node, NodeId, ProcessType, Program, Script, ScriptInput, ScriptTarget,
+};
 use xavantes_model::diagnostic::{Diagnostic, Source as Text};
 use xavantes_model::load::load;
 use xavantes_model::xml;
@@ -55,7 +57,9 @@ fn check_process(program: &Program, process: &ProcessType) {
             bindings.script.iter().for_each(|script| check_script(program, process, script));
         }
         for input in process.captures(node.id) {
-            let (Input::Variable { node: from, .. } | Input::Element { scope: from, .. }) = input else { panic!() };
+            let (ScriptInput::Variable { node: from, .. } | ScriptInput::Element { scope: from, .. }) = input else {
+                panic!()
+            };
             assert!(from < node.id, "{index} captures from behind it");
         }
     }
@@ -72,9 +76,9 @@ fn check_kind(program: &Program, node: &Node) {
         Kind::For { source, .. } => {
             assert_eq!(node.elements.len(), 1);
             match source {
-                Source::Count { inputs, .. } => assert!(*inputs as usize + 4 <= node.variables.len()),
-                Source::Grid(axes) => assert!(!axes.is_empty()),
-                Source::Each(_) => {}
+                LoopSource::Count { inputs, .. } => assert!(*inputs as usize + 4 <= node.variables.len()),
+                LoopSource::Grid(axes) => assert!(!axes.is_empty()),
+                LoopSource::Each(_) => {}
             }
         }
         Kind::While { .. } => assert_eq!(node.elements.len(), 1),
@@ -91,18 +95,18 @@ fn check_script(program: &Program, process: &ProcessType, script: &Script) {
     let parameter = |element: NodeId, slot: u32| &program.signature(&process.nodes[element.index()])[slot as usize];
     for input in &script.inputs {
         match *input {
-            Input::Variable { node, slot } => drop(variable(node, slot)),
-            Input::Element { scope, element, slot } => {
+            ScriptInput::Variable { node, slot } => drop(variable(node, slot)),
+            ScriptInput::Element { scope, element, slot } => {
                 assert_eq!(process.nodes[element.index()].parent, Some(scope));
                 let _ = parameter(element, slot);
             }
-            Input::Summary(_) => {}
+            ScriptInput::Summary(_) => {}
         }
     }
     for output in &script.outputs {
         match *output {
-            Target::Variable { node, slot } => assert_ne!(variable(node, slot).direction, Direction::Local),
-            Target::Element { element, slot } => assert!(parameter(element, slot).direction.is_in()),
+            ScriptTarget::Variable { node, slot } => assert_ne!(variable(node, slot).direction, Direction::Local),
+            ScriptTarget::Element { element, slot } => assert!(parameter(element, slot).direction.is_in()),
         }
     }
     script.code.verify().unwrap_or_else(|error| panic!("accepted, but {error:?}"));

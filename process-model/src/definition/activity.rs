@@ -104,9 +104,9 @@ pub struct Launch {
     /// Declared environment variables.
     pub environment: Environment,
     /// Exit statuses that mean success.
-    pub success: Statuses,
+    pub success: ExitStatuses,
     /// Exit statuses after which a retry makes sense. `None`: every status that is not a success.
-    pub retry: Option<Statuses>,
+    pub retry: Option<ExitStatuses>,
     /// For each parameter in order: the source of its value, if that is not the file of results.
     pub captures: Vec<Option<Capture>>,
 }
@@ -135,15 +135,15 @@ pub enum Capture {
 
 /// A set of exit statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statuses(pub Vec<RangeInclusive<u8>>);
+pub struct ExitStatuses(pub Vec<RangeInclusive<u8>>);
 
-impl Default for Statuses {
+impl Default for ExitStatuses {
     fn default() -> Self {
         Self(vec![0..=0])
     }
 }
 
-impl Statuses {
+impl ExitStatuses {
     /// True if `status` belongs to the set.
     pub fn contains(&self, status: i32) -> bool {
         u8::try_from(status).is_ok_and(|status| self.0.iter().any(|range| range.contains(&status)))

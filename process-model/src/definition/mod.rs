@@ -22,12 +22,12 @@ mod script;
 mod variable;
 
 pub use activity::{
-    ActivityCode, ActivityFiles, ActivityType, Capture, Environment, FileText, InputFile, Launch, OutputFile, Requires,
-    Statuses,
+    ActivityCode, ActivityFiles, ActivityType, Capture, Environment, ExitStatuses, FileText, InputFile, Launch,
+    OutputFile, Requires,
 };
 pub use ids::NodeId;
-pub use node::{Axis, AxisValues, Bound, Kind, Node, Parallel, Source};
+pub use node::{Axis, AxisValues, Bound, Kind, LoopSource, Node, Parallel};
 pub use policy::{Delegate, OnFailure, Policy};
 pub use program::{ProcessType, Program};
-pub use script::{Bindings, Input, Script, Summary, Target};
+pub use script::{Bindings, Script, ScriptInput, ScriptTarget, Summary};
 pub use variable::{Direction, Variable};

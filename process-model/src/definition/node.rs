@@ -65,11 +65,11 @@ impl Node {
         match &self.kind {
             Kind::Switch { conditions, .. } => scripts.extend(conditions),
             Kind::For { source, .. } => match source {
-                Source::Count { from, to, step, .. } => {
+                LoopSource::Count { from, to, step, .. } => {
                     scripts.extend([from, to, step].into_iter().flatten().filter_map(Bound::script));
                 }
-                Source::Each(script) => scripts.push(script),
-                Source::Grid(axes) => scripts.extend(axes.iter().filter_map(|axis| match &axis.values {
+                LoopSource::Each(script) => scripts.push(script),
+                LoopSource::Grid(axes) => scripts.extend(axes.iter().filter_map(|axis| match &axis.values {
                     AxisValues::Code(script) => Some(script),
                     AxisValues::Literal(_) => None,
                 })),
@@ -117,7 +117,7 @@ pub enum Kind {
     /// `FOR` and `PARFOR`.
     For {
         /// Values that the loop goes through.
-        source: Source,
+        source: LoopSource,
         /// `COLLECT`, in the scope of the `ITERATE`.
         collect: Option<Script>,
         /// `PARFOR`.
@@ -187,7 +187,7 @@ pub struct Parallel {
 
 /// The values that a `FOR` or `PARFOR` goes through.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum LoopSource {
     /// `FROM`, `TO`, `STEP`. The implicit parameters `counterBegin`, `counterEnd` and `counterStep` stand in for absent
     /// ones; the implicit parameter `items` makes it a loop over a list.
     Count {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::activity::ActivityType;
 use super::ids::NodeId;
 use super::node::{Kind, Node};
-use super::script::Input;
+use super::script::ScriptInput;
 use super::variable::Variable;
 use crate::diagnostic::did_you_mean;
 
@@ -90,11 +90,11 @@ impl ProcessType {
     }
 
     /// Returns the inputs from outside a subtree that its scripts read, each once.
-    pub fn captures(&self, node: NodeId) -> Vec<Input> {
+    pub fn captures(&self, node: NodeId) -> Vec<ScriptInput> {
         let inside = node.0..self.nodes[node.index()].end.0;
-        let outside = |input: &&Input| match input {
-            Input::Variable { node, .. } | Input::Element { scope: node, .. } => !inside.contains(&node.0),
-            Input::Summary(_) => false,
+        let outside = |input: &&ScriptInput| match input {
+            ScriptInput::Variable { node, .. } | ScriptInput::Element { scope: node, .. } => !inside.contains(&node.0),
+            ScriptInput::Summary(_) => false,
         };
         let mut captured = Vec::new();
         for inner in &self.nodes[inside.start as usize..inside.end as usize] {

@@ -12,9 +12,9 @@ pub struct Script {
     /// Compiled form. It takes `inputs` and returns `outputs` (statements) or the values of its expressions.
     pub code: Code,
     /// Arguments, in order.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ScriptInput>,
     /// Assigned variables and parameters, in the order of the results; empty for expressions.
-    pub outputs: Vec<Target>,
+    pub outputs: Vec<ScriptTarget>,
     /// Line in the document.
     pub line: u32,
 }
@@ -32,7 +32,7 @@ pub struct Bindings {
 
 /// One argument of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Input {
+pub enum ScriptInput {
     /// A variable of the script's own scope or of one around it.
     Variable {
         /// Scope of the variable.
@@ -90,7 +90,7 @@ impl Summary {
 
 /// A variable or parameter that a script assigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Target {
+pub enum ScriptTarget {
     /// A variable of the script's own scope, or of the controller whose body the scope is.
     Variable {
         /// Scope of the variable.

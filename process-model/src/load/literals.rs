@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::identifiers::MAX_NAME;
-use crate::definition::Statuses;
+use crate::definition::ExitStatuses;
 use crate::xml::trim;
 
 /// Upper bound on the length of the name of a container image.
@@ -94,7 +94,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses exit statuses such as `0, 3` or `100-110`.
-pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
+pub(super) fn statuses(text: &str) -> Result<ExitStatuses, String> {
     let wrong = || format!("expected exit statuses from 0 to 255, such as 0,3 or 100-110, got {text:?}");
     let number = |text: &str| {
         let digits = trim(text);
@@ -108,7 +108,7 @@ pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
             (first, last) => Err(format!("{first}-{last} is an empty range: write the smaller status first")),
         },
     });
-    ranges.collect::<Result<_, _>>().map(Statuses)
+    ranges.collect::<Result<_, _>>().map(ExitStatuses)
 }
 
 /// Checks the name of a container image.

@@ -34,7 +34,7 @@ use crate::xml;
 use document::Document;
 use grammar::Tag;
 pub use literals::duration;
-pub use process::condition_override;
+pub use process::compile_exit_condition;
 use report::Report;
 use types::Types;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 
 /// Upper bound on the holders that a reference names, so that references stay small.
-pub const MOST_HOLDERS: usize = 4;
+pub const MAX_HOLDERS: usize = 4;
 
 /// The value of a `file` or `directory` parameter: where its bytes are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct Content {
     pub size: u64,
     /// True for a file that can be executed.
     pub executable: bool,
-    /// Addresses of nodes that held the content when the reference was made; at most [`MOST_HOLDERS`].
+    /// Addresses of nodes that held the content when the reference was made; at most [`MAX_HOLDERS`].
     pub holders: Vec<Arc<str>>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::data::{MAX_VALUE_DEPTH, Value};
-use super::file::{Content, FileRef, MOST_HOLDERS};
+use super::file::{Content, FileRef, MAX_HOLDERS};
 use super::types::Type;
 
 impl Value {
@@ -113,7 +113,7 @@ fn file_from(known: &serde_json::Map<String, Json>, directory: bool) -> Result<F
         digest: text("digest")?.parse()?,
         size: known.get("size").and_then(|member| member.as_u64()).ok_or("a file has no \"size\"")?,
         executable: known.get("executable").and_then(|member| member.as_bool()).unwrap_or_default(),
-        holders: holders.filter_map(|member| member.as_str()).take(MOST_HOLDERS).map(Arc::from).collect(),
+        holders: holders.filter_map(|member| member.as_str()).take(MAX_HOLDERS).map(Arc::from).collect(),
     };
     Ok(FileRef { uri: text("name")?.into(), directory, content: Some(content) })
 }

@@ -17,6 +17,6 @@ mod tests;
 mod types;
 
 pub use data::{EXACT_INTEGER, MAX_VALUE_DEPTH, Map, Value, is_exact};
-pub use file::{Content, FileRef, MOST_HOLDERS};
+pub use file::{Content, FileRef, MAX_HOLDERS};
 pub use shared_ref::{SharedKind, SharedRef};
 pub use types::Type;

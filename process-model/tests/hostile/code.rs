@@ -1,7 +1,7 @@
 //! Lua that nests too deep, breaks out of its wrapper, or confuses one of the two parsers.
 
 use xavantes_model::diagnostic::Source;
-use xavantes_model::load::{condition_override, load};
+use xavantes_model::load::{compile_exit_condition, load};
 use xavantes_model::script::{Form, check};
 
 use crate::support::{
@@ -189,7 +189,7 @@ fn code_has_no_control_characters() {
     }
     let program = load(&[Source::new("hostile.xml", body("<PAR NAME=\"p\"/>"))]).unwrap();
     let node = program.processes[0].nodes[1].id;
-    assert!(condition_override(&program, 0, node, "true --\0").is_err());
+    assert!(compile_exit_condition(&program, 0, node, "true --\0").is_err());
 }
 
 /// A missing token at the end is reported at the last character, which may be longer than a byte.

@@ -1,6 +1,6 @@
 //! Documents that are large, deep or wide, and numbers beyond all bounds.
 
-use xavantes_model::definition::{AxisValues, Kind, Source as Loop};
+use xavantes_model::definition::{AxisValues, Kind, LoopSource};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 
@@ -180,7 +180,9 @@ fn grids_are_not_expanded_by_the_loader() {
     let total_values = |text: String| {
         bounded("values of a grid", move || {
             let program = load(&[Source::new("hostile.xml", text)]).unwrap();
-            let Kind::For { source: Loop::Grid(axes), .. } = &program.processes[0].nodes[1].kind else { panic!() };
+            let Kind::For { source: LoopSource::Grid(axes), .. } = &program.processes[0].nodes[1].kind else {
+                panic!()
+            };
             let sizes = axes.iter().map(|axis| match &axis.values {
                 AxisValues::Literal(values) => values.len(),
                 AxisValues::Code(_) => 0,

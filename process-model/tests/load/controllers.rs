@@ -30,7 +30,7 @@ fn loops_have_sources_conditions_and_implicit_variables() {
          out cancelled!, out results!"
     );
     assert_eq!(count.summary, 5);
-    let Kind::For { source: Source::Count { from, to, step, inputs: 1 }, collect: Some(collect), parallel: None } =
+    let Kind::For { source: LoopSource::Count { from, to, step, inputs: 1 }, collect: Some(collect), parallel: None } =
         &count.kind
     else {
         panic!("{:?}", count.kind)
@@ -42,20 +42,22 @@ fn loops_have_sources_conditions_and_implicit_variables() {
     assert_eq!(collect.inputs, [variable(count.id.0, 0), variable(iterate.id.0, 0)]);
     assert_eq!((iterate.policy.retries, iterate.policy.on_failure), (2, OnFailure::Continue));
     let pre = iterate.pre_code.as_ref().unwrap();
-    assert_eq!(pre.outputs, [Target::Variable { node: count.id, slot: 0 }]);
+    assert_eq!(pre.outputs, [ScriptTarget::Variable { node: count.id, slot: 0 }]);
     assert!(count.kept && named(&program, "loop").kept && !named(&program, "each").kept);
 
     let each = named(&program, "each");
     assert_eq!(variables(each), "out completed!, out failed!, out cancelled!");
-    assert!(matches!(&each.kind, Kind::For { source: Source::Each(script), .. } if script.inputs == [variable(0, 1)]));
+    assert!(
+        matches!(&each.kind, Kind::For { source: LoopSource::Each(script), .. } if script.inputs == [variable(0, 1)])
+    );
     assert!(matches!(
         named(&program, "code").kind,
-        Kind::For { source: Source::Count { to: None, inputs: 0, .. }, .. }
+        Kind::For { source: LoopSource::Count { to: None, inputs: 0, .. }, .. }
     ));
     assert_eq!(named(&program, "bound").bindings.as_ref().unwrap().literals, [(1, Value::Int(5))]);
 
     let grid = named(&program, "grid");
-    let Kind::For { source: Source::Grid(axes), parallel: Some(parallel), .. } = &grid.kind else { panic!() };
+    let Kind::For { source: LoopSource::Grid(axes), parallel: Some(parallel), .. } = &grid.kind else { panic!() };
     assert!(matches!(parallel.max, Some(Bound::Literal(4))));
     let values: Vec<_> = axes.iter().map(|axis| (&*axis.name, axis.ty, &axis.values)).collect();
     assert!(
@@ -71,7 +73,7 @@ fn loops_have_sources_conditions_and_implicit_variables() {
     assert_eq!(run(&script.code, &["x".into(), Value::Float(0.5)]), ["x at 0.5".into()]);
 
     let Kind::While { condition, collect: Some(_), parallel: None } = &named(&program, "loop").kind else { panic!() };
-    let summary = Input::Summary;
+    let summary = ScriptInput::Summary;
     assert_eq!(condition.inputs, [summary(Summary::Counter), summary(Summary::Completed), variable(0, 0)]);
     assert_eq!(named(&program, "loop").post_code.as_ref().unwrap().inputs[0], summary(Summary::Results));
     let Kind::While { condition, collect: None, parallel: Some(parallel) } = &named(&program, "pw").kind else {
@@ -111,11 +113,11 @@ fn bindings_and_scripts_have_resolved_names() {
         <POST_CODE>out = b.q</POST_CODE>"#,
     );
     let pre = nodes(&program)[0].pre_code.as_ref().unwrap();
-    let element = Input::Element { scope: NodeId(0), element: NodeId(1), slot: 0 };
+    let element = ScriptInput::Element { scope: NodeId(0), element: NodeId(1), slot: 0 };
     assert_eq!(pre.inputs, [variable(0, 0), element, variable(0, 3)]);
     assert_eq!(
         pre.outputs,
-        [Target::Element { element: NodeId(1), slot: 0 }, Target::Variable { node: NodeId(0), slot: 3 }]
+        [ScriptTarget::Element { element: NodeId(1), slot: 0 }, ScriptTarget::Variable { node: NodeId(0), slot: 3 }]
     );
     assert_eq!(run(&pre.code, &[Value::Int(1), Value::Null, Value::Null]), ints(&[2, 5]));
     let fit = named(&program, "fit");
@@ -133,7 +135,7 @@ fn bindings_and_scripts_have_resolved_names() {
         [(1, " as it is ".into()), (0, Value::Int(4))]
     );
     let catch = &nodes(&program)[named(&program, "b").catch.unwrap().index()];
-    assert_eq!(catch.pre_code.as_ref().unwrap().outputs, [Target::Variable { node: NodeId(1), slot: 1 }]);
+    assert_eq!(catch.pre_code.as_ref().unwrap().outputs, [ScriptTarget::Variable { node: NodeId(1), slot: 1 }]);
     // The only value from outside that the subtree reads is `text`.
     assert_eq!(program.processes[0].captures(NodeId(1)), [variable(0, 2)]);
     assert_eq!(program.processes[0].parameters().len(), 4);
@@ -146,7 +148,7 @@ fn a_switch_sets_variables_of_its_own_in_its_cases() {
         <CASE CONDITION="x == n"><PRE_CODE>x = 1</PRE_CODE></CASE><DEFAULT><POST_CODE>x = 2</POST_CODE></DEFAULT>
         <FINALLY><PRE_CODE>x += 1</PRE_CODE></FINALLY></SWITCH>"#,
     );
-    let target = [Target::Variable { node: NodeId(1), slot: 0 }];
+    let target = [ScriptTarget::Variable { node: NodeId(1), slot: 0 }];
     for (name, post) in [("case1", false), ("default", true), ("finally", false)] {
         let node = named(&program, name);
         let script = if post { &node.post_code } else { &node.pre_code };

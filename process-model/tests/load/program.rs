@@ -2,7 +2,7 @@
 
 use xavantes_model::definition::*;
 use xavantes_model::diagnostic::Source as Text;
-use xavantes_model::load::{condition_override, load};
+use xavantes_model::load::{compile_exit_condition, load};
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
@@ -62,7 +62,7 @@ fn the_example_of_the_language_reference_is_loaded() {
     assert_eq!(variables(iterate), "local counter!, local item!");
     assert_eq!((parfor.summary, iterate.locals), (9, 0));
     let Kind::For {
-        source: Source::Count { from: None, to: None, step: None, inputs: 5 },
+        source: LoopSource::Count { from: None, to: None, step: None, inputs: 5 },
         parallel: Some(parallel),
         ..
     } = &parfor.kind
@@ -71,8 +71,8 @@ fn the_example_of_the_language_reference_is_loaded() {
     };
     assert_eq!(parallel.exit.as_ref().unwrap().inputs, [variable(1, 4), variable(1, 2)]);
     let pre = body.pre_code.as_ref().unwrap();
-    let element = |slot| Target::Element { element: NodeId(1), slot };
-    let primes = Target::Variable { node: NodeId(0), slot: 4 };
+    let element = |slot| ScriptTarget::Element { element: NodeId(1), slot };
+    let primes = ScriptTarget::Variable { node: NodeId(0), slot: 4 };
     assert_eq!(
         pre.outputs,
         [primes, element(0), element(1), element(2), element(3), element(4), element(5), element(6)]
@@ -188,20 +188,21 @@ fn another_exit_condition_for_a_running_controller() {
         <ITERATE/></PARFOR><PAR NAME="p"><BLOCK NAME="inner"><OUT_PARAMETER NAME="y" TYPE="int"/></BLOCK></PAR>"#,
     );
     let (parfor, par) = (named(&program, "f").id, named(&program, "p").id);
-    let script = condition_override(&program, 0, parfor, "#results > x and completed < n and fit.model ~= ''").unwrap();
+    let script =
+        compile_exit_condition(&program, 0, parfor, "#results > x and completed < n and fit.model ~= ''").unwrap();
     assert_eq!(
         script.inputs,
         [
-            Input::Summary(Summary::Results),
+            ScriptInput::Summary(Summary::Results),
             variable(parfor.0, 0),
-            Input::Summary(Summary::Completed),
+            ScriptInput::Summary(Summary::Completed),
             variable(0, 0),
-            Input::Element { scope: NodeId(0), element: NodeId(1), slot: 3 },
+            ScriptInput::Element { scope: NodeId(0), element: NodeId(1), slot: 3 },
         ]
     );
     let arguments = [Value::from(ints(&[1, 2])), Value::Int(1), Value::Int(1), Value::Int(2), "m".into()];
     assert_eq!(run(&script.code, &arguments), [Value::Bool(true)]);
-    assert!(condition_override(&program, 0, par, "inner.y == 1 or running == 0").is_ok());
+    assert!(compile_exit_condition(&program, 0, par, "inner.y == 1 or running == 0").is_ok());
     for (node, text, expected) in [
         (parfor, "complete > 1", "there is no \"complete\" here: did you mean"),
         (parfor, "fit.modle", "did you mean \"model\"?"),
@@ -213,8 +214,8 @@ fn another_exit_condition_for_a_running_controller() {
         (NodeId::BODY, "true", "parallel"),
         (NodeId(99), "true", "parallel"),
     ] {
-        let error = condition_override(&program, 0, node, text).unwrap_err();
+        let error = compile_exit_condition(&program, 0, node, text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
     }
-    assert!(condition_override(&program, 9, par, "true").is_err());
+    assert!(compile_exit_condition(&program, 9, par, "true").is_err());
 }

@@ -1,6 +1,6 @@
 //! Loads documents and shows parts of the definition.
 
-use xavantes_model::definition::{Input, Node, NodeId, Program};
+use xavantes_model::definition::{Node, NodeId, Program, ScriptInput};
 use xavantes_model::diagnostic::Source as Text;
 use xavantes_model::load::load;
 use xavantes_model::script::{Argument, Code, Limits, Sandbox};
@@ -52,8 +52,8 @@ pub fn variables(node: &Node) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-pub fn variable(node: u32, slot: u32) -> Input {
-    Input::Variable { node: NodeId(node), slot }
+pub fn variable(node: u32, slot: u32) -> ScriptInput {
+    ScriptInput::Variable { node: NodeId(node), slot }
 }
 
 pub fn run(code: &Code, arguments: &[Value]) -> Vec<Value> {

@@ -12,7 +12,7 @@ use crate::load::problem::report_unclosed;
 use crate::load::report::{MAX_CANDIDATES, Report};
 use crate::load::template::{self, Piece, join};
 use crate::load::types::TypeInfo;
-use crate::path::{check_path, check_pattern, in_source};
+use crate::path::{check_path, check_pattern, parse_source_uri};
 use crate::script::{Code, Form};
 use crate::value::Type;
 use crate::xml;
@@ -32,7 +32,7 @@ pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut Report) ->
             Tag::Output => {
                 let known: Vec<u32> = outputs.iter().map(|output| output.slot).collect();
                 let pattern = reader.text(node, "PATTERN", check_pattern);
-                let to = reader.text(node, "TO", |uri| match in_source(uri) {
+                let to = reader.text(node, "TO", |uri| match parse_source_uri(uri) {
                     Some((name, path)) if !name.is_empty() => check_path(path),
                     _ => Err("is not a location in a data source: expected source://name/path"),
                 });

@@ -8,7 +8,7 @@ use super::compile::AttributeValue;
 use super::linker::Linker;
 use super::nodes::{NodeDraft, Skeleton};
 use super::scope::{CodePosition, ScopeTable, readable_summaries};
-use crate::definition::{Axis, AxisValues, Bound, Kind, Node, NodeId, Parallel, Source, Target};
+use crate::definition::{Axis, AxisValues, Bound, Kind, LoopSource, Node, NodeId, Parallel, ScriptTarget};
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
@@ -71,7 +71,7 @@ impl<'a> Linker<'a> {
             None => drop(self.unclear.insert(id)),
         }
         for target in self.nodes[id.index()].pre_code.iter().flat_map(|script| &script.outputs) {
-            if let Target::Element { element, slot } = target {
+            if let ScriptTarget::Element { element, slot } = target {
                 self.assigned.insert((*element, *slot));
             }
         }
@@ -146,7 +146,7 @@ impl<'a> Linker<'a> {
         Parallel { exit, join, max }
     }
 
-    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Option<Source> {
+    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Option<LoopSource> {
         let document = self.document;
         let element = document.tree.element(xml);
         let grid = grammar::child(document, xml, Tag::ParamGrid);
@@ -163,13 +163,13 @@ impl<'a> Linker<'a> {
             });
         }
         if grid.is_some() {
-            return self.axes(id).map(Source::Grid);
+            return self.axes(id).map(LoopSource::Grid);
         }
         if let Some(attribute) = each {
             return match self.value(attribute)? {
                 AttributeValue::Code(range) => {
                     self.check_type(attribute, range.clone(), Type::List, false);
-                    self.expression(&attribute.value, range, id, &[]).map(Source::Each)
+                    self.expression(&attribute.value, range, id, &[]).map(LoopSource::Each)
                 }
                 AttributeValue::Literal(_) => {
                     let span = document.span(&attribute.value_span);
@@ -196,7 +196,7 @@ impl<'a> Linker<'a> {
                 ))
             });
         }
-        Some(Source::Count { from, to, step, inputs })
+        Some(LoopSource::Count { from, to, step, inputs })
     }
 
     /// True if something other than `TO` bounds the loop.
@@ -213,7 +213,7 @@ impl<'a> Linker<'a> {
             || self.unclear.contains(&id)
             // The engine evaluates bounds after the PRE_CODE of the loop, which can set them too.
             || node.pre_code.iter().flat_map(|script| &script.outputs).any(
-                |target| matches!(target, Target::Variable { node, slot } if *node == id && ends.contains(slot)),
+                |target| matches!(target, ScriptTarget::Variable { node, slot } if *node == id && ends.contains(slot)),
             )
     }
 

@@ -10,13 +10,13 @@
 //! | `resolver` | the meaning of each name of a script |
 //! | `scope` | the names in reach of a script |
 //! | `after` | order of the elements of a `PAR` |
-//! | `condition_override` | a new exit condition for a running process |
+//! | `exit_condition` | a new exit condition for a running process |
 
 mod after;
 mod bindings;
 mod compile;
-mod condition_override;
 mod controllers;
+mod exit_condition;
 mod linker;
 mod nodes;
 mod resolver;
@@ -27,7 +27,7 @@ use super::report::Report;
 use super::types::{TypeInfo, Types};
 use crate::definition::Node;
 use crate::xml;
-pub use condition_override::condition_override;
+pub use exit_condition::compile_exit_condition;
 
 /// Builds the nodes of the process type whose `BODY` is given.
 pub(super) fn build(

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::scope::{NameMeaning, Names};
-use crate::definition::{Direction, Input, NodeId, Script, Summary, Target, Variable};
+use crate::definition::{Direction, NodeId, Script, ScriptInput, ScriptTarget, Summary, Variable};
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::grammar::Tag;
@@ -24,9 +24,9 @@ pub(super) struct Resolver<'a, N> {
     scope: NodeId,
     form: Form,
     summaries: &'a [Summary],
-    inputs: Vec<Input>,
+    inputs: Vec<ScriptInput>,
     ports: Vec<Port>,
-    outputs: Vec<(Target, Port)>,
+    outputs: Vec<(ScriptTarget, Port)>,
     /// Positions of the ports.
     known: HashMap<(String, Option<String>), usize>,
     /// Ports that are outputs.
@@ -89,7 +89,7 @@ impl<'a, N: Names> Resolver<'a, N> {
                     || Some("declare a variable with another name".into()),
                 );
             }
-            self.port(name, None, Input::Summary(*summary));
+            self.port(name, None, ScriptInput::Summary(*summary));
             return Ok(());
         }
         match self.names.find(name) {
@@ -100,7 +100,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         }
     }
 
-    fn port(&mut self, name: &str, field: Option<&str>, input: Input) -> usize {
+    fn port(&mut self, name: &str, field: Option<&str>, input: ScriptInput) -> usize {
         let key = (name.to_owned(), field.map(str::to_owned));
         if let Some(known) = self.known.get(&key) {
             return *known;
@@ -112,7 +112,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         position
     }
 
-    fn output(&mut self, port: usize, target: Target) {
+    fn output(&mut self, port: usize, target: ScriptTarget) {
         if self.written.insert(port) {
             self.outputs.push((target, self.ports[port].clone()));
         }
@@ -131,9 +131,9 @@ impl<'a, N: Names> Resolver<'a, N> {
                 );
             }
         }
-        let port = self.port(&it.name, None, Input::Variable { node, slot });
+        let port = self.port(&it.name, None, ScriptInput::Variable { node, slot });
         if it.write {
-            self.output(port, Target::Variable { node, slot });
+            self.output(port, ScriptTarget::Variable { node, slot });
         }
         Ok(())
     }
@@ -217,9 +217,9 @@ impl<'a, N: Names> Resolver<'a, N> {
                 });
             }
         }
-        let port = self.port(name, Some(field), Input::Element { scope, element, slot });
+        let port = self.port(name, Some(field), ScriptInput::Element { scope, element, slot });
         if it.write {
-            self.output(port, Target::Element { element, slot });
+            self.output(port, ScriptTarget::Element { element, slot });
         }
         if it.read {
             self.read.push(element);
@@ -269,7 +269,7 @@ impl<'a, N: Names> Resolver<'a, N> {
     /// Compiles statements after their names are resolved.
     pub fn statements(self, text: &str, line: u32) -> Result<Script, CodeTooLarge> {
         check_count(self.ports.len(), self.count_locals(), self.outputs.len())?;
-        let (outputs, ports): (Vec<Target>, Vec<Port>) = self.outputs.into_iter().unzip();
+        let (outputs, ports): (Vec<ScriptTarget>, Vec<Port>) = self.outputs.into_iter().unzip();
         let code = Code::statements(text, line, &self.ports, &ports);
         check_code(&code)?;
         Ok(Script { code, inputs: self.inputs, outputs, line })
