@@ -70,13 +70,13 @@ impl PoolHandle {
     }
 
     /// Sends a question at once; the future waits for the answer.
-    fn ask<T, F>(&self, question: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
+    fn ask<T, F>(&self, message: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce(oneshot::Sender<T>) -> PoolMail,
     {
         let (sender, receiver) = oneshot::channel();
-        self.send(call_with_timeout(sender));
+        self.send(message(sender));
         async move { receiver.await.ok() }
     }
 
