@@ -5,15 +5,10 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use common::{Ended, Folder, command, run, xavantes};
+use common::{Ended, Folder, Running, command, run, until, xavantes};
 use serde_json::{Value as Json, json};
-
-/// Longer than anything here takes on a busy machine: whatever takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// It ended with this code, and each of these is in what it told.
 #[track_caller]
@@ -21,65 +16,6 @@ fn complains(ended: &Ended, code: i32, messages: &[&str]) {
     assert_eq!(ended.code, code, "{ended:?}");
     for message in messages {
         assert!(ended.stderr.contains(message), "{message:?} is not in:\n{}", ended.stderr);
-    }
-}
-
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A program that runs until this is dropped.
-struct Running {
-    child: Child,
-    address: String,
-}
-
-impl Running {
-    /// A node with all roles, when it serves.
-    fn node(arguments: &[&str]) -> Self {
-        let mut child = command(&["node", "--name", "test", "--listen", "127.0.0.1:0", "--drain-seconds", "1"])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program was built for these tests");
-        let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
-        let (sender, receiver) = channel();
-        // Reads on to the end, lest the node writes to a pipe that nobody reads.
-        std::thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok) {
-                if let Some((_, rest)) = line.split_once("address=") {
-                    let address = rest.split_whitespace().next().unwrap_or_default().to_owned();
-                    let _ = sender.send(address);
-                }
-            }
-        });
-        let mut running = Self { child, address: String::new() };
-        running.address = receiver.recv_timeout(PATIENCE).expect("the node starts");
-        running
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Ended {
-        xavantes(&[arguments, &["--coordinator", &self.address]].concat(), "")
-    }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -213,7 +149,7 @@ fn the_health_of_a_node_is_an_exit_code() {
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (0, "serving\n", ""));
     let ended = node.ask(&["health", "--output", "json"]);
     let printed: Json = serde_json::from_str(&ended.stdout).expect("it is JSON");
-    assert_eq!((ended.code, printed), (0, json!({"node": node.address, "state": "serving"})));
+    assert_eq!((ended.code, printed), (0, json!({"address": node.address, "state": "serving"})));
     node.kill();
     complains(&node.ask(&["health"]), 3, &[&node.address]);
     complains(&xavantes(&["health", "--coordinator", "nowhere"], ""), 2, &["\"nowhere\" is not an address"]);
@@ -340,7 +276,7 @@ fn there_must_be_something_to_go_on_with() {
 }
 
 #[test]
-fn every_setting_of_a_node_is_in_the_documentation() {
+fn every_setting_of_a_node_has_a_flag_a_variable_and_a_line_in_the_documentation() {
     let page = include_str!("../../docs/nodes.md");
     let help = xavantes(&["node", "--help"], "").stdout;
     let variable = |line: &str| Some(line.split_once("[env: XAVANTES_")?.1.split(['=', ']']).next()?.to_owned());
@@ -348,7 +284,8 @@ fn every_setting_of_a_node_is_in_the_documentation() {
     assert!(settings.len() > 15, "{help}");
     for setting in settings.iter().filter(|setting| *setting != "CONFIG") {
         let name = setting.to_lowercase().replace('_', "-");
-        assert!(page.contains(&format!("| `{name}` |")), "{name} is missing");
-        assert!(help.contains(&format!("--{name}")), "{name} is called otherwise as a flag");
+        assert!(page.contains(&format!("| `{name}` | `--{name}` | `XAVANTES_{setting}` |")), "{name} is missing");
+        assert!(help.contains(&format!("--{name}")), "{name} has another flag");
     }
+    assert!(!help.contains("XAVANTES_PRINT_CONFIG") && !help.contains("XAVANTES_HELP"), "{help}");
 }

@@ -2,12 +2,12 @@
 
 #![allow(dead_code)] // Each file of tests uses a part of it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a busy machine: whatever takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -97,5 +97,65 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Asks again and again until there is an answer.
+#[track_caller]
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A program that runs until this is dropped.
+pub struct Running {
+    pub child: Child,
+    pub address: String,
+}
+
+impl Running {
+    /// A node with all roles, when it serves.
+    pub fn node(arguments: &[&str]) -> Self {
+        let mut child = command(&["node", "--name", "test", "--listen", "127.0.0.1:0", "--drain-seconds", "1"])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built for these tests");
+        let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        let (sender, receiver) = channel();
+        // Reads on to the end, lest the node writes to a pipe that nobody reads.
+        std::thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                if let Some((_, rest)) = line.split_once("address=") {
+                    let address = rest.split_whitespace().next().unwrap_or_default().to_owned();
+                    let _ = sender.send(address);
+                }
+            }
+        });
+        let mut running = Self { child, address: String::new() };
+        running.address = receiver.recv_timeout(PATIENCE).expect("the node starts");
+        running
+    }
+
+    pub fn ask(&self, arguments: &[&str]) -> Ended {
+        xavantes(&[arguments, &["--coordinator", &self.address]].concat(), "")
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
