@@ -12,10 +12,11 @@ use xavantes_model::value::{Type, Value};
 use xavantes_proto::{MAX_MESSAGE, Message, v1, value};
 
 use crate::args::DefinitionArgs;
-use crate::commands::validate::{load_sources, read_files};
 use crate::connection::{Coordinator, ask};
+use crate::documents::{load_sources, read_files};
 use crate::exit::Exit;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::transfer;
 
 /// Upper bound on the names in an error message.

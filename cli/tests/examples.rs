@@ -1,4 +1,4 @@
-//! Every example does what it says it does.
+//! Every example ends as its file with the expected result says.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn expected(name: &str) -> Json {
 }
 
 #[test]
-fn every_example_says_what_to_expect() {
+fn every_example_has_an_expected_result() {
     assert!(!names(".xml").is_empty());
     assert_eq!(names(".xml"), names(EXPECTED));
     for name in names(EXPECTED) {
@@ -66,7 +66,7 @@ fn run_all(workers: &str) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
 
-/// Runs an example; tells what is different.
+/// Runs an example; returns the difference from the expected result.
 fn run(name: &str, workers: &str) -> Option<String> {
     let expected = expected(name);
     let folder = Folder::new();

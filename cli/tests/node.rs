@@ -1,4 +1,4 @@
-//! One node and the commands around it: settings, the data directory, health, and runs that go on after they were killed.
+//! One node and the commands around it: settings, the data directory, health, and runs that continue after a kill.
 
 mod common;
 
@@ -10,16 +10,16 @@ use std::process::Stdio;
 use common::{Ended, Folder, Running, command, run, until, xavantes};
 use serde_json::{Value as Json, json};
 
-/// It ended with this code, and each of these is in what it told.
+/// Asserts that a command ended with this code and wrote each of these messages to standard error.
 #[track_caller]
-fn complains(ended: &Ended, code: i32, messages: &[&str]) {
+fn assert_ended(ended: &Ended, code: i32, messages: &[&str]) {
     assert_eq!(ended.code, code, "{ended:?}");
     for message in messages {
         assert!(ended.stderr.contains(message), "{message:?} is not in:\n{}", ended.stderr);
     }
 }
 
-/// The settings that result.
+/// The settings that `node --print-config` prints.
 #[track_caller]
 fn settings(environment: &[(&str, &str)], arguments: &[&str]) -> toml::Table {
     let ended = run(command(&[&["node", "--print-config"], arguments].concat()).envs(environment.iter().copied()), "");
@@ -64,7 +64,7 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
 }
 
 #[test]
-fn a_node_keeps_data_in_the_users_state_directory_unless_it_is_told_otherwise() {
+fn a_node_keeps_data_in_the_users_state_directory_by_default() {
     let at = |environment: &[(&str, &str)], arguments: &[&str]| {
         let arguments = [&["--name", "a", "--group", "g"], arguments].concat();
         settings(environment, &arguments).get("data-dir").and_then(|it| it.as_str()).map(str::to_owned)
@@ -80,11 +80,11 @@ fn a_node_keeps_data_in_the_users_state_directory_unless_it_is_told_otherwise() 
     assert_eq!(overruled.as_deref(), Some("/state/xavantes/g/a"));
     let nowhere = [("XDG_STATE_HOME", ""), ("HOME", "")];
     let ended = run(command(&["node", "--listen", "127.0.0.1:0"]).envs(nowhere), "");
-    complains(&ended, 2, &["no home directory", "--data-dir", "--in-memory"]);
+    assert_ended(&ended, 2, &["no home directory", "--data-dir", "--in-memory"]);
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_told() {
+fn invalid_settings_are_reported() {
     let folder = Folder::new();
     for (flags, message) in [
         (&["--name", "a b"][..], "name cannot be \"a b\""),
@@ -99,7 +99,7 @@ fn settings_that_cannot_be_used_are_told() {
         (&["--data-dir", "/dev/null/here"], "cannot keep data in /dev/null/here"),
     ] {
         let ended = xavantes(&[&["node", "--listen", "127.0.0.1:0"], flags].concat(), "");
-        complains(&ended, 2, &[message]);
+        assert_ended(&ended, 2, &[message]);
     }
     for (content, message) in [
         ("group = 'a/b'", "group cannot be \"a/b\""),
@@ -108,14 +108,14 @@ fn settings_that_cannot_be_used_are_told() {
         ("data_dir = '/x'", "data_dir"),
     ] {
         let file = folder.write("node.toml", content);
-        complains(&xavantes(&["node", "--config", &file, "--listen", "127.0.0.1:0"], ""), 2, &[message]);
+        assert_ended(&xavantes(&["node", "--config", &file, "--listen", "127.0.0.1:0"], ""), 2, &[message]);
     }
     for arguments in [&["node", "--listen", "127.0.0.1:0"][..], &["repository", "migrate"]] {
         let ended = xavantes(&[arguments, &["--repository", "mysql://me:secret@there/db"]].concat(), "");
-        complains(&ended, 2, &["postgres://"]);
+        assert_ended(&ended, 2, &["postgres://"]);
         assert!(!ended.stderr.contains("secret"), "{ended:?}");
     }
-    complains(&xavantes(&["repository", "migrate"], ""), 2, &["--repository"]);
+    assert_ended(&xavantes(&["repository", "migrate"], ""), 2, &["--repository"]);
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn a_data_directory_belongs_to_one_node_at_a_time() {
     let mode = |path: &str| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!((mode(&folder.path("deep")), mode(&data)), (0o700, 0o700));
     let second = xavantes(&["node", "--listen", "127.0.0.1:0", "--data-dir", &data], "");
-    complains(&second, 2, &[&data, "is in use", "--data-dir"]);
+    assert_ended(&second, 2, &[&data, "is in use", "--data-dir"]);
     let file = folder.write("p.xml", endless());
-    complains(&xavantes(&["run", &file, "--data-dir", &data], ""), 2, &["is in use"]);
+    assert_ended(&xavantes(&["run", &file, "--data-dir", &data], ""), 2, &["is in use"]);
     // Nothing has to be removed after a node was killed.
     node.kill();
     drop(Running::node(&["--data-dir", &data]));
@@ -139,7 +139,7 @@ fn an_address_belongs_to_one_node_at_a_time() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
     let address = taken.local_addr().expect("it has an address").to_string();
     let ended = xavantes(&["node", "--in-memory", "--listen", &address], "");
-    complains(&ended, 2, &[&format!("cannot listen on {address}: the address is in use"), "--listen"]);
+    assert_ended(&ended, 2, &[&format!("cannot listen on {address}: the address is in use"), "--listen"]);
 }
 
 #[test]
@@ -151,12 +151,12 @@ fn the_health_of_a_node_is_an_exit_code() {
     let printed: Json = serde_json::from_str(&ended.stdout).expect("it is JSON");
     assert_eq!((ended.code, printed), (0, json!({"address": node.address, "state": "serving"})));
     node.kill();
-    complains(&node.ask(&["health"]), 3, &[&node.address]);
-    complains(&xavantes(&["health", "--coordinator", "nowhere"], ""), 2, &["\"nowhere\" is not an address"]);
+    assert_ended(&node.ask(&["health"]), 3, &[&node.address]);
+    assert_ended(&xavantes(&["health", "--coordinator", "nowhere"], ""), 2, &["\"nowhere\" is not an address"]);
 }
 
 #[test]
-fn ended_processes_are_forgotten_when_that_is_asked_for() {
+fn forget_removes_ended_processes() {
     let folder = Folder::new();
     let node = Running::node(&["--in-memory"]);
     let file = folder.write("answer.xml", ANSWER);
@@ -166,8 +166,8 @@ fn ended_processes_are_forgotten_when_that_is_asked_for() {
     assert_eq!(node.ask(&["forget", &one]).code, 0);
     until("one is gone", || (!node.ask(&["list"]).stdout.contains(&one)).then_some(()));
     assert!(node.ask(&["list"]).stdout.contains(&other));
-    complains(&node.ask(&["results", &one]), 2, &[&one]);
-    complains(&xavantes(&["forget"], ""), 2, &["forget"]);
+    assert_ended(&node.ask(&["results", &one]), 2, &[&one]);
+    assert_ended(&xavantes(&["forget"], ""), 2, &["forget"]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn sources_are_added_listed_and_removed_and_outlive_the_node() {
     });
     assert_eq!(node.ask(&["sources", "add", "maps", "file:///maps"]).code, 0);
     assert_eq!(node.ask(&["sources", "remove", "maps"]).code, 0);
-    complains(&node.ask(&["sources", "add", "No Name", "file:///x"]), 2, &["error: "]);
+    assert_ended(&node.ask(&["sources", "add", "No Name", "file:///x"]), 2, &["error: "]);
     let list = |node: &Running| node.ask(&["sources"]).stdout;
     assert!(list(&node).contains("file:///genes") && !list(&node).contains("maps"), "{}", list(&node));
     node.kill();
@@ -191,7 +191,7 @@ fn sources_are_added_listed_and_removed_and_outlive_the_node() {
 #[test]
 fn a_retry_elsewhere_goes_to_the_coordinator() {
     let node = Running::node(&["--in-memory"]);
-    complains(&node.ask(&["retry", "Nobody-1/work", "--elsewhere"]), 2, &["Nobody-1"]);
+    assert_ended(&node.ask(&["retry", "Nobody-1/work", "--elsewhere"]), 2, &["Nobody-1"]);
 }
 
 const ANSWER: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Answer"><OUT_PARAMETER NAME="out" TYPE="int"/>
@@ -228,12 +228,12 @@ fn the_results_of_a_run_stay_in_its_data_directory() {
     assert_eq!(xavantes(&["run", &other, "--data-dir", &data], "").stdout, "out = 43\n");
     assert_eq!(resumed().stdout, "out = 43\n");
     let failed = folder.write("failed.xml", ANSWER.replace("out = 42", "error('no luck')"));
-    complains(&xavantes(&["run", &failed, "--data-dir", &data], ""), 1, &["no luck"]);
-    complains(&resumed(), 1, &["no luck"]);
+    assert_ended(&xavantes(&["run", &failed, "--data-dir", &data], ""), 1, &["no luck"]);
+    assert_ended(&resumed(), 1, &["no luck"]);
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on() {
+fn a_killed_run_continues_with_resume() {
     let folder = Folder::new();
     let (data, sign) = (folder.path("data"), folder.path("sign"));
     let file = folder.write("waiting.xml", waiting(&sign));
@@ -250,7 +250,7 @@ fn a_run_that_was_killed_goes_on() {
     child.wait().expect("it was killed");
 
     let again = xavantes(&arguments, "");
-    complains(&again, 2, &[&process, "has not ended", "--resume"]);
+    assert_ended(&again, 2, &[&process, "has not ended", "--resume"]);
     std::fs::write(&sign, "").expect("tests can write here");
     let ended = xavantes(&["run", "--resume", "--data-dir", &data, "--output", "json"], "");
     let printed: Json = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
@@ -259,20 +259,20 @@ fn a_run_that_was_killed_goes_on() {
 }
 
 #[test]
-fn there_must_be_something_to_go_on_with() {
+fn resume_needs_a_process_to_continue() {
     let folder = Folder::new();
     let (file, data) = (folder.write("answer.xml", ANSWER), folder.path("data"));
-    complains(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with", &data]);
+    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with", &data]);
     assert!(!std::path::Path::new(&data).exists(), "nothing is made");
-    complains(&xavantes(&["run", "--resume"], ""), 2, &["--data-dir"]);
-    complains(&xavantes(&["run"], ""), 2, &["FILES"]);
+    assert_ended(&xavantes(&["run", "--resume"], ""), 2, &["--data-dir"]);
+    assert_ended(&xavantes(&["run"], ""), 2, &["FILES"]);
     for more in [&[file.as_str()][..], &["-p", "a=1"], &["--params", "x"], &["--process", "X"]] {
         let ended = xavantes(&[&["run", "--resume", "--data-dir", &data], more].concat(), "");
-        complains(&ended, 2, &["--resume"]);
+        assert_ended(&ended, 2, &["--resume"]);
     }
     // A directory in which nothing was begun.
     drop(Running::node(&["--data-dir", &data]));
-    complains(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with"]);
+    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use boon::{Compiler, SchemaIndex, Schemas};
+use common::schema::Schema;
 use common::{Ended, Folder, Running, until, xavantes};
 use serde_json::{Value as Json, json};
 
@@ -30,37 +30,23 @@ const WAITS: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Waits"><BODY>
 <ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="klingon">1</CODE></ACTIVITY_TYPE></XAVANTES>"#;
 
 /// The types of the schema.
-struct Schema {
-    schemas: Schemas,
-    compiler: Compiler,
-}
+struct Documents(Schema);
 
-impl Schema {
+impl Documents {
     fn new() -> Self {
-        let mut compiler = Compiler::new();
         let text = std::fs::read_to_string(SCHEMA).expect("the schema is there");
-        let document = serde_json::from_str(&text).expect("the schema is JSON");
-        compiler.add_resource("output.json", document).expect("the schema has a name");
-        Self { schemas: Schemas::new(), compiler }
-    }
-
-    fn of(&mut self, name: &str) -> SchemaIndex {
-        let place = format!("output.json#/$defs/{name}");
-        self.compiler.compile(&place, &mut self.schemas).unwrap_or_else(|error| panic!("{name}: {error:#}"))
+        Self(Schema(serde_json::from_str(&text).expect("the schema is JSON")))
     }
 
     /// Checks that a document is valid by the type of this name.
     #[track_caller]
-    fn check(&mut self, name: &str, document: &Json) {
-        let index = self.of(name);
-        if let Err(error) = self.schemas.validate(document, index) {
-            panic!("{name}: {error:#}\n{document:#}");
-        }
+    fn check(&self, name: &str, document: &Json) {
+        assert_eq!(self.0.problem(name, document), None, "{document:#}");
     }
 
     /// Checks the one document that a command printed, and returns it.
     #[track_caller]
-    fn printed(&mut self, name: &str, code: i32, ended: &Ended) -> Json {
+    fn printed(&self, name: &str, code: i32, ended: &Ended) -> Json {
         assert_eq!((ended.code, ended.stdout.lines().count()), (code, 1), "{ended:?}");
         let document = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
         self.check(name, &document);
@@ -79,19 +65,23 @@ fn ask(node: &Running, arguments: &[&str]) -> Ended {
 
 #[test]
 fn a_wrong_document_is_not_valid() {
-    let mut schema = Schema::new();
-    let process = schema.of("Submitted");
-    assert!(schema.schemas.validate(&json!({"process": "P-1"}), process).is_ok());
-    assert!(schema.schemas.validate(&json!({"process": 1}), process).is_err());
-    assert!(schema.schemas.validate(&json!({"id": "P-1"}), process).is_err());
-    let reason = schema.of("WaitReason");
-    assert!(schema.schemas.validate(&json!({"kind": "unmet", "interpreter": "R"}), reason).is_ok());
-    assert!(schema.schemas.validate(&json!({"kind": "tired"}), reason).is_err());
+    let schema = Documents::new().0;
+    let is_valid = |name, document| schema.problem(name, &document).is_none();
+    assert!(is_valid("Submitted", json!({"process": "P-1"})));
+    assert!(!is_valid("Submitted", json!({"process": 1})));
+    assert!(!is_valid("Submitted", json!({"id": "P-1"})));
+    assert!(!is_valid("Submitted", json!("P-1")));
+    assert!(is_valid("WaitReason", json!({"kind": "unmet", "interpreter": "R"})));
+    assert!(!is_valid("WaitReason", json!({"kind": "unmet", "interpreter": 7})));
+    assert!(!is_valid("WaitReason", json!({"kind": "tired"})));
+    assert!(!is_valid("SourceList", json!({"sources": {"a": 1}})));
+    assert!(!is_valid("ProcessList", json!({"processes": [{"process": "P-1"}]})));
+    assert!(!is_valid("NoSuchType", json!({})));
 }
 
 #[test]
 fn commands_without_a_grid_print_valid_documents() {
-    let (mut schema, folder) = (Schema::new(), Folder::new());
+    let (schema, folder) = (Documents::new(), Folder::new());
     let (completes, fails) = (folder.write("completes.xml", COMPLETES), folder.write("fails.xml", FAILS));
     let json_of = |arguments: &[&str]| xavantes(&[arguments, &["--output", "json", "--quiet"]].concat(), "");
     schema.printed("Outcome", 0, &json_of(&["run", &completes]));
@@ -109,7 +99,7 @@ fn commands_without_a_grid_print_valid_documents() {
 
 #[test]
 fn the_same_fact_has_the_same_name_in_every_command() {
-    let (mut schema, folder) = (Schema::new(), Folder::new());
+    let (schema, folder) = (Documents::new(), Folder::new());
     let file = folder.write("completes.xml", COMPLETES);
     let node = Running::node(&["--in-memory"]);
     let ran = schema.printed("Outcome", 0, &xavantes(&["run", &file, "--output", "json"], ""));
@@ -134,17 +124,17 @@ fn the_same_fact_has_the_same_name_in_every_command() {
 
 #[test]
 fn commands_about_processes_print_valid_documents() {
-    let (mut schema, folder) = (Schema::new(), Folder::new());
+    let (schema, folder) = (Documents::new(), Folder::new());
     let data = folder.path("data");
     let node = Running::node(&["--data-dir", &data]);
     let files = [("completes.xml", COMPLETES), ("fails.xml", FAILS), ("waits.xml", WAITS)];
     let [completes, fails, waits] = files.map(|(name, text)| folder.write(name, text));
-    let submit = |schema: &mut Schema, file: &str| {
+    let submit = |file: &str| {
         let submitted = schema.printed("Submitted", 0, &ask(&node, &["submit", file]));
         submitted["process"].as_str().expect("it has an id").to_owned()
     };
 
-    let process = submit(&mut schema, &completes);
+    let process = submit(&completes);
     schema.printed("ProcessList", 0, &ask(&node, &["wait", &process]));
     let tree = schema.printed("Element", 0, &ask(&node, &["tree", &process]));
     assert!(tree["children"].as_array().is_some_and(|children| children.len() == 2), "{tree}");
@@ -163,14 +153,14 @@ fn commands_about_processes_print_valid_documents() {
     assert!(!outputs.is_empty(), "{again:?}");
     outputs.iter().for_each(|output| schema.check("ElementOutput", output));
 
-    let process = submit(&mut schema, &fails);
+    let process = submit(&fails);
     let ended = schema.printed("ProcessList", 1, &ask(&node, &["wait", &process]));
     assert_eq!(ended["processes"][0]["failure"]["path"], format!("{process}/work"));
     schema.printed("Element", 0, &ask(&node, &["show", &process]));
     schema.printed("Forgotten", 0, &ask(&node, &["forget", &process]));
     schema.printed("Forgotten", 0, &ask(&node, &["forget", "--reusable"]));
 
-    let process = submit(&mut schema, &waits);
+    let process = submit(&waits);
     let odd = format!("{process}/odd");
     let waiting = until("the activity waits", || {
         let shown = schema.printed("Element", 0, &ask(&node, &["show", &odd]));
@@ -192,7 +182,7 @@ fn commands_about_processes_print_valid_documents() {
 
 #[test]
 fn commands_about_the_grid_print_valid_documents() {
-    let (mut schema, folder) = (Schema::new(), Folder::new());
+    let (schema, folder) = (Documents::new(), Folder::new());
     let node = Running::node(&["--in-memory"]);
     schema.printed("Outcome", 0, &ask(&node, &["submit", &folder.write("completes.xml", COMPLETES), "--wait"]));
     let nodes = until("the node is known", || {

@@ -1,4 +1,4 @@
-//! Results are used again from one run to the next, if both keep what they do in the same directory.
+//! Runs with the same data directory reuse results of each other.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn run(folder: &Folder, temperatures: &str, flags: &[&str]) -> (Json, Ended) {
 }
 
 #[test]
-fn a_second_run_does_only_what_is_new() {
+fn a_second_run_executes_only_new_activities() {
     let folder = Folder::new();
     let (first, _) = run(&folder, "[280,290]", &[]);
     assert_eq!(first["activities"], json!({"completed": 2, "failed": 0, "attempts": 2, "reused": 0}));

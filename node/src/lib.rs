@@ -5,6 +5,7 @@
 //! | `settings` | what can be set, where it comes from, and which values are valid |
 //! | `node` | a node from its start to its end |
 //! | `roles` | one builder for each role |
+//! | `foundation` | what the roles have in common |
 //! | `services` | the gRPC server of a node |
 //! | `membership` | heartbeats to the group manager, and the roster in return |
 //! | `data_dir`, `file_store`, `repositories` | what a node keeps on disk |
@@ -13,6 +14,7 @@
 mod data_dir;
 mod error;
 mod file_store;
+mod foundation;
 mod membership;
 mod node;
 mod repositories;

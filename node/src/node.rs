@@ -11,8 +11,9 @@ use xavantes_process_coordinator::Printed;
 use xavantes_proto::v1;
 
 use crate::error::Error;
+use crate::foundation::Foundation;
 use crate::membership;
-use crate::roles::{Foundation, activity_manager, group_manager, process_coordinator};
+use crate::roles::{activity_manager, group_manager, process_coordinator};
 use crate::services::Services;
 use crate::settings::{Role, Settings};
 

@@ -8,7 +8,7 @@ use super::show::fetch_element;
 use crate::args::GridArgs;
 use crate::connection::{coordinator, refused};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::printer::Output;
 use crate::report::element::{Element, Explanation};
 use crate::report::reuse::Reuse;
 

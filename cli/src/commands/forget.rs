@@ -6,7 +6,7 @@ use xavantes_proto::v1;
 use crate::args::GridArgs;
 use crate::connection::{ask, coordinator};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::printer::Output;
 use crate::report::action::Forgotten;
 
 #[derive(Args)]

@@ -9,7 +9,7 @@ use xavantes_proto::v1;
 use crate::args::GridArgs;
 use crate::connection::{ask, channel, manager};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::printer::Output;
 use crate::report::action::Drained;
 use crate::report::grid::{Group, GroupList, Health, Node, NodeList};
 

@@ -7,7 +7,7 @@ use super::watch::{Snapshot, print_or_watch};
 use crate::args::GridArgs;
 use crate::connection::coordinator;
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::printer::Output;
 use crate::report::process::ProcessList;
 
 #[derive(Args)]

@@ -8,7 +8,7 @@ use xavantes_proto::{question, v1};
 use crate::args::GridArgs;
 use crate::connection::{Coordinator, coordinator, refused};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::printer::Output;
 
 /// An activity between two attempts is asked for the next one this often.
 const NEXT_ATTEMPT_INTERVAL: Duration = Duration::from_millis(500);

@@ -9,7 +9,8 @@ use tracing::info;
 use xavantes_node::{Node, SettingOverrides, Settings};
 
 use crate::exit::Exit;
-use crate::output::{Output, Report, terminal};
+use crate::output::printer::{Output, Report};
+use crate::output::terminal;
 
 /// Settings come from the file, then from the environment, then from flags.
 #[derive(Args)]

@@ -5,7 +5,8 @@ use xavantes_node::{InvalidSetting, is_database_url};
 
 use super::node::not_started;
 use crate::exit::Exit;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::report::action::Migrated;
 
 #[derive(Subcommand)]

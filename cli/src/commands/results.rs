@@ -10,7 +10,8 @@ use super::stream::stream;
 use crate::args::GridArgs;
 use crate::connection::coordinator;
 use crate::exit::Exit;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::transfer::DownloadDir;
 
 #[derive(Args)]

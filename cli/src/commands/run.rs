@@ -16,7 +16,8 @@ use crate::args::DefinitionArgs;
 use crate::connection::{Coordinator, ask, coordinator, refused};
 use crate::exit::Exit;
 use crate::output::live::LiveDisplay;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::report::process::{Outcome, exit_of};
 use crate::{definition, transfer};
 

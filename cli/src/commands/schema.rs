@@ -1,9 +1,8 @@
 //! `xavantes schema` and `xavantes completions`: files for editors and shells, printed as they are.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::exit::Exit;
 use crate::output::terminal;
 
@@ -17,8 +16,9 @@ pub(crate) fn schema() -> Exit {
     terminal::print(xavantes_model::SCHEMA)
 }
 
-pub(crate) fn completions(arguments: &CompletionsArgs) -> Exit {
+/// `command` is the command line to complete.
+pub(crate) fn completions(arguments: &CompletionsArgs, command: &mut Command) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "xavantes", &mut script);
+    clap_complete::generate(arguments.shell, command, "xavantes", &mut script);
     terminal::print(&String::from_utf8_lossy(&script))
 }

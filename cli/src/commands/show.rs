@@ -8,7 +8,7 @@ use super::watch::{Snapshot, print_or_watch};
 use crate::args::GridArgs;
 use crate::connection::{Coordinator, coordinator};
 use crate::exit::Exit;
-use crate::output::{Output, Report};
+use crate::output::printer::{Output, Report};
 use crate::report::element::{Element, Shown, Tree};
 
 #[derive(Args)]

@@ -7,7 +7,7 @@ use xavantes_proto::v1::steer_request::Action;
 use crate::args::{GridArgs, key_value};
 use crate::connection::{ask, coordinator};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::printer::Output;
 use crate::report::action::Steered;
 
 #[derive(Args)]

@@ -4,7 +4,8 @@ use xavantes_proto::{Assembler, MAX_WHOLE, v1};
 
 use crate::connection::{Coordinator, ask, refused};
 use crate::exit::Exit;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::report::process::ElementOutput;
 use crate::transfer::{self, DownloadDir};
 

@@ -11,7 +11,8 @@ use crate::args::{DefinitionArgs, GridArgs};
 use crate::connection::{ask, coordinator};
 use crate::definition;
 use crate::exit::Exit;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::report::process::Submitted;
 use crate::transfer::{self, DownloadDir};
 

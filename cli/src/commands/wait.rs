@@ -6,7 +6,8 @@ use super::ending::await_end;
 use crate::args::GridArgs;
 use crate::connection::coordinator;
 use crate::exit::Exit;
-use crate::output::{Output, terminal};
+use crate::output::printer::Output;
+use crate::output::terminal;
 use crate::report::process::{Ended, Process, ProcessList, exit_of};
 
 #[derive(Args)]

@@ -7,7 +7,8 @@ use tonic::{Code, Status};
 
 use crate::connection::refused;
 use crate::exit::Exit;
-use crate::output::{Output, Report, terminal};
+use crate::output::printer::{Output, Report};
+use crate::output::terminal;
 
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";

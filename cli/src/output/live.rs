@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use console::Term;
 use xavantes_proto::v1;
 
-use crate::output::Output;
+use crate::output::printer::Output;
 use crate::output::progress::Progress;
 use crate::output::terminal::{clear_footer, set_footer};
 

@@ -1,6 +1,8 @@
-//! Runs the real program, in folders that go away.
+//! Runs the real program, in folders that are removed with the test.
 
 #![allow(dead_code)] // Each file of tests uses a part of it.
+
+pub mod schema;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a busy machine: whatever takes longer hangs.
+/// A command that takes longer than this hangs, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the program ended and what it wrote.
@@ -25,7 +27,7 @@ pub fn xavantes(arguments: &[&str], stdin: &str) -> Ended {
     run(&mut command(arguments), stdin)
 }
 
-/// `xavantes` with these arguments, and nothing in the environment that was set for the user's own grid.
+/// `xavantes` with these arguments, without the variables that the user set for a grid.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xavantes"));
     for (name, _) in std::env::vars_os() {
@@ -88,7 +90,7 @@ impl Folder {
         path.to_str().expect("the path is UTF-8").to_owned()
     }
 
-    /// The path of something in it, which need not be there.
+    /// A path in the folder; the file need not exist.
     pub fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().expect("the path is UTF-8").to_owned()
     }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tracing::info;
-use xavantes_activity_manager::{LogRules, Options, Service, program};
+use xavantes_activity_manager::program;
+use xavantes_activity_manager::{Options, Service};
 use xavantes_files::Sources;
 
-use super::{DAY, Foundation, MIB};
 use crate::data_dir::DataDir;
 use crate::error::Error;
+use crate::foundation::{DAY, Foundation, MIB};
 use crate::settings::{Cgroups, ContainerEngine, Role};
 
 /// The service, if the node has this role.
@@ -54,7 +55,7 @@ fn program_options(foundation: &Foundation) -> Result<program::Options, Error> {
         keep_failed: settings.keep_failed,
         memory: settings.memory_mib.map(|mib| mib.saturating_mul(MIB)),
         gpus: settings.gpus,
-        logs: LogRules {
+        logs: xavantes_activity_manager::LogRules {
             limit: settings.log_mib.saturating_mul(MIB),
             total: settings.logs_mib.saturating_mul(MIB),
             age: DAY.saturating_mul(settings.logs_days),

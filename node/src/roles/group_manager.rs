@@ -2,8 +2,8 @@
 
 use xavantes_group_manager::{Options, Service};
 
-use super::Foundation;
 use crate::error::Error;
+use crate::foundation::Foundation;
 
 /// The service, if the node has this role.
 pub(crate) async fn open(foundation: &Foundation) -> Result<Option<Service>, Error> {

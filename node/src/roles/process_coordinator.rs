@@ -2,8 +2,8 @@
 
 use xavantes_process_coordinator::{Options, Printed, Service};
 
-use super::{DAY, Foundation, MIB};
 use crate::error::Error;
+use crate::foundation::{DAY, Foundation, MIB};
 
 /// Upper bound on ended processes of a coordinator that keeps them in memory: memory is scarcer than disk.
 const MAX_RETENTION_BYTES_IN_MEMORY: u64 = 256 * MIB;

@@ -1,7 +1,7 @@
 //! Elements: `show` prints one fact per line, `tree` one element per line.
 
 use super::units::{mib, seconds, timestamp};
-use crate::output::Report;
+use crate::output::printer::Report;
 use crate::report::element::{AttemptRecord, Element, Event, Explanation, Shown, Tree, TypeUsage};
 
 impl Report for Shown {

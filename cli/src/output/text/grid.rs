@@ -1,7 +1,7 @@
 //! The grid, and commands that change something: those print nothing.
 
 use super::table::table;
-use crate::output::Report;
+use crate::output::printer::Report;
 use crate::report::action::{Drained, Forgotten, Migrated, SourceChange, Steered};
 use crate::report::grid::{ACTIVITY_MANAGER, GroupList, Health, NodeList, SourceList, TypeList};
 

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::table::table;
-use crate::output::Report;
+use crate::output::printer::Report;
 use crate::report::process::{ElementOutput, Ended, Outcome, ProcessList, Submitted};
 
 impl Report for Submitted {

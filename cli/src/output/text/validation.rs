@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::output::{Report, Stream};
+use crate::output::printer::{Report, Stream};
 use crate::report::validation::Validation;
 
 impl Report for Validation {
