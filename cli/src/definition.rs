@@ -22,8 +22,8 @@ use crate::transfer;
 /// Upper bound on the names in an error message.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// The request that starts the process. All problems are printed. A `grid`, if there is one, is asked for types that the
-/// documents use and do not define.
+/// The request that starts the process. All problems are printed. A `grid`, if there is one, is asked for types that
+/// the documents use and do not define.
 pub(crate) async fn request(
     arguments: &DefinitionArgs,
     grid: Option<&mut Coordinator>,

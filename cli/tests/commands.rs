@@ -49,7 +49,7 @@ error("no luck")</CODE></ACTIVITY_TYPE>
     )
 }
 
-/// Asserts that a command ended with this code and wrote nothing to standard output and each of these to standard error.
+/// Asserts that a command ended with this code, wrote nothing to standard output, and each of these to standard error.
 #[track_caller]
 fn assert_ended(ended: &Ended, code: i32, messages: &[&str]) {
     assert_eq!((ended.code, ended.stdout.as_str()), (code, ""), "{ended:?}");

@@ -21,8 +21,8 @@ const COMPLETES: &str = r#"<XAVANTES VERSION="1">
 
 const FAILS: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Fails"><BODY>
 <ACTIVITY NAME="work" TYPE="Broken"/></BODY></PROCESS_TYPE>
-<ACTIVITY_TYPE NAME="Broken"><CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>echo no luck >&amp;2; exit 3</ARG></CODE>
-</ACTIVITY_TYPE></XAVANTES>"#;
+<ACTIVITY_TYPE NAME="Broken">
+<CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>echo no luck >&amp;2; exit 3</ARG></CODE></ACTIVITY_TYPE></XAVANTES>"#;
 
 /// Waits for a worker with an interpreter that there is not.
 const WAITS: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Waits"><BODY>

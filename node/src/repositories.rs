@@ -1,4 +1,4 @@
-//! The repositories of a node's roles: embedded in the data directory, in memory, or a database that coordinators share.
+//! The repositories of a node's roles: in the data directory, in memory, or in a database that coordinators share.
 
 use std::sync::Arc;
 

@@ -125,7 +125,8 @@ async fn check_data_dir(settings: &Settings, data_dir: &Path, resume: bool) -> R
         ))),
         [] | [_] => Ok(()),
         several => Err(terminal::error(&format!(
-            "several processes in {shown} have not ended ({}): `xavantes node --data-dir {shown}` goes on with all of them",
+            "several processes in {shown} have not ended ({}): `xavantes node --data-dir {shown}` goes on with all of \
+             them",
             several.join(", ")
         ))),
     }

@@ -10,7 +10,8 @@ use serde::Serialize;
 pub(crate) struct Steered {
     /// Path of the element
     pub path: String,
-    /// `cancel`, `pause`, `resume`, `retry` or `set`
+    /// The command
+    #[cfg_attr(test, schemars(extend("enum" = ["cancel", "pause", "resume", "retry", "set"])))]
     pub action: &'static str,
 }
 

@@ -24,8 +24,11 @@ pub(crate) struct Element {
     /// Activity or process type
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
-    /// `absent`, `ready`, `running`, `paused` (a process), `stopping`, `waiting`, `held`, `completed`, `failed`,
-    /// `cancelled`, `reused`, `ended` or `unknown`
+    /// State of the element; `paused` only of a process, `ended` of several elements that ended in different ways
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "absent", "ready", "running", "paused", "stopping", "waiting", "held", "completed", "failed", "cancelled",
+        "reused", "ended", "unknown"
+    ])))]
     pub state: &'static str,
     /// Whether nothing new starts in it
     pub paused: bool,
@@ -178,7 +181,8 @@ fn waits(element: &v1::Element) -> Option<String> {
 pub(crate) struct AttemptRecord {
     /// Number of the attempt, from 1
     pub attempt: u32,
-    /// `running`, `completed`, `failed`, `cancelled` or `unknown`
+    /// State of the attempt
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "completed", "failed", "cancelled", "unknown"])))]
     pub state: &'static str,
     /// When it began, in milliseconds since 1970
     pub began_ms: u64,

@@ -144,7 +144,8 @@ pub(crate) struct TypeList {
 pub(crate) struct RegisteredType {
     /// Name of the type
     pub name: String,
-    /// `process` or `activity`
+    /// Kind of the type
+    #[cfg_attr(test, schemars(extend("enum" = ["process", "activity", "unknown"])))]
     pub kind: &'static str,
     /// Digest of the definition
     pub digest: String,
@@ -172,6 +173,7 @@ pub(crate) struct SourceList {
 pub(crate) struct Health {
     /// Address of the node
     pub address: String,
-    /// `serving` or `not serving`
+    /// Whether it serves
+    #[cfg_attr(test, schemars(extend("enum" = ["serving", "not serving"])))]
     pub state: &'static str,
 }

@@ -24,7 +24,8 @@ pub(crate) struct Submitted {
 pub(crate) struct Outcome {
     /// Id of the process
     pub process: String,
-    /// `completed`, `failed` or `cancelled`
+    /// State of the process
+    #[cfg_attr(test, schemars(extend("enum" = ["completed", "failed", "cancelled"])))]
     pub state: &'static str,
     /// Values of the OUT parameters by name; with `--download` a file is its local path
     #[serde(serialize_with = "as_object")]
@@ -69,7 +70,8 @@ pub(crate) struct Process {
     pub path: String,
     /// Process type
     pub r#type: String,
-    /// `running`, `paused`, `completed`, `failed` or `cancelled`
+    /// State of the process
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "completed", "failed", "cancelled", "unknown"])))]
     pub state: &'static str,
     /// Whether nothing new starts in it
     pub paused: bool,

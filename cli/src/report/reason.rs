@@ -11,7 +11,10 @@ use xavantes_proto::v1;
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Failure {
-    /// `code`, `exit`, `timeout`, `cancelled`, `parameter`, `limit`, `worker` or `unknown`
+    /// What failed: an error in code, the exit status of a program, a time-out, …
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "code", "exit", "timeout", "cancelled", "parameter", "limit", "worker", "unknown"
+    ])))]
     pub kind: &'static str,
     /// The error message
     pub message: String,

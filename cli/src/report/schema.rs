@@ -65,8 +65,11 @@ fn type_name(schema: &Json) -> String {
     }
 }
 
+/// The text of a member or type, and its values if they are known.
 fn description(schema: &Json) -> String {
-    schema["description"].as_str().unwrap_or_default().replace('\n', " ")
+    let text = schema["description"].as_str().unwrap_or_default().replace('\n', " ");
+    let values: Vec<&str> = schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    if values.is_empty() { text } else { format!("{text}: `{}`", values.join("`, `")) }
 }
 
 fn members(schema: &Json) -> Map<String, Json> {
