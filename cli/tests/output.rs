@@ -24,9 +24,10 @@ const FAILS: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Fails"><BODY>
 <ACTIVITY_TYPE NAME="Broken">
 <CODE LANGUAGE="command"><ARG>sh</ARG><ARG>-c</ARG><ARG>echo no luck >&amp;2; exit 3</ARG></CODE></ACTIVITY_TYPE></XAVANTES>"#;
 
-/// Waits for a worker with an interpreter that there is not.
+/// Completes one activity, and waits for a worker with an interpreter that does not exist.
 const WAITS: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Waits"><BODY>
-<ACTIVITY NAME="odd" TYPE="Odd"/></BODY></PROCESS_TYPE>
+<ACTIVITY NAME="quick" TYPE="Quick"/><ACTIVITY NAME="odd" TYPE="Odd"/></BODY></PROCESS_TYPE>
+<ACTIVITY_TYPE NAME="Quick" CACHE="true"><CODE LANGUAGE="lua">local x = 1</CODE></ACTIVITY_TYPE>
 <ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="klingon">1</CODE></ACTIVITY_TYPE></XAVANTES>"#;
 
 /// The types of the schema.
@@ -168,6 +169,10 @@ fn commands_about_processes_print_valid_documents() {
     });
     assert_eq!(waiting["wait_reason"], json!({"kind": "unmet", "interpreter": "klingon"}));
     assert_eq!(waiting["waits"], "no connected worker has an interpreter for \"klingon\"");
+    let explained = schema.printed("Element", 0, &ask(&node, &["explain", &format!("{process}/quick")]));
+    assert_eq!((&explained["type"], &explained["reuse"]["reason"]), (&json!("Quick"), &json!("first")), "{explained}");
+    let text = node.ask(&["explain", &format!("{process}/quick")]).stdout;
+    assert!(text.ends_with("why        no earlier activity of the type Quick is known\n"), "{text}");
     let paused = schema.printed("Steered", 0, &ask(&node, &["pause", &process]));
     assert_eq!(paused, json!({"path": process, "action": "pause"}));
     let shown = until("the process is paused", || {

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::output::printer::Output;
 use crate::report::element::{Element, Explanation};
 use crate::report::reuse::Reuse;
+use crate::report::some_text;
 
 #[derive(Args)]
 pub(crate) struct ExplainArgs {
@@ -32,7 +33,9 @@ pub(crate) async fn explain(arguments: &ExplainArgs, output: Output) -> Result<E
     };
     let is_known = shown.is_some();
     let activity_type = decision.as_ref().map_or("", |decision| &decision.r#type);
-    let mut element = shown.unwrap_or_else(|| Element::forgotten(path, activity_type));
+    let mut element = shown.unwrap_or_else(|| Element::forgotten(path));
+    // An activity that has ended in a process that runs is shown without its type.
+    element.r#type = element.r#type.or_else(|| some_text(activity_type));
     element.reuse = decision.as_ref().map(Reuse::from);
     Ok(output.report(&Explanation { element, is_known }))
 }

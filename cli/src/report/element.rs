@@ -153,13 +153,8 @@ impl Element {
     }
 
     /// An activity of which nothing but the decision about its reuse is known.
-    pub(crate) fn forgotten(path: &str, activity_type: &str) -> Self {
-        let element = v1::Element {
-            path: path.to_owned(),
-            tag: "ACTIVITY".into(),
-            r#type: activity_type.to_owned(),
-            ..v1::Element::default()
-        };
+    pub(crate) fn forgotten(path: &str) -> Self {
+        let element = v1::Element { path: path.to_owned(), tag: "ACTIVITY".into(), ..v1::Element::default() };
         Self::asked_for(&element, None)
     }
 }

@@ -25,7 +25,7 @@ mod schema;
 pub(crate) mod validation;
 
 /// A text of the wire that may be absent.
-fn some_text(text: &str) -> Option<String> {
+pub(crate) fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
