@@ -45,7 +45,7 @@ pub(crate) fn is_broken(status: &Status) -> bool {
 /// Prints why a request failed. Returns the exit code.
 pub(crate) fn refused(status: &Status) -> Exit {
     if is_broken(status) {
-        terminal::error("the connection to the grid broke; what runs there goes on");
+        terminal::error("the connection to the grid broke; processes there continue");
         return Exit::Unreachable;
     }
     for line in status.message().lines() {

@@ -80,12 +80,13 @@ pub(crate) async fn upload(request: &mut v1::SubmitRequest, address: &str, quiet
     for reference in found {
         let Some(path) = local(&reference.uri).map(PathBuf::from) else { continue };
         let (directory, shown) = (reference.directory, path.display().to_string());
-        let looked = tokio::task::spawn_blocking(move || Local::look(&path, directory)).await;
-        let looked = looked.map_err(|_| Exit::Failed)?.map_err(|error| terminal::error(&error.to_string()))?;
-        let (sent, size) = (sender.sent(), looked.size());
+        let content = tokio::task::spawn_blocking(move || Local::look(&path, directory)).await;
+        let content = content.map_err(|_| Exit::Failed)?.map_err(|error| terminal::error(&error.to_string()))?;
+        let (sent, size) = (sender.sent(), content.size());
         sent.store(0, Ordering::Relaxed);
         let progress = || progress_line("uploading", &shown, sent.load(Ordering::Relaxed), size);
-        let uploaded = with_progress(sender.send(&looked), progress, quiet).await.map_err(|status| refused(&status))?;
+        let uploaded =
+            with_progress(sender.send(&content), progress, quiet).await.map_err(|status| refused(&status))?;
         *reference = (&uploaded).into();
     }
     Ok(())

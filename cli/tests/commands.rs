@@ -224,7 +224,7 @@ fn readers_that_go_away_are_no_error() {
         (&["validate", &wrong], 2),
         (&["validate", &wrong, "--output", "json"], 2),
     ] {
-        // Both streams go to a pipe that nobody reads, as in `2>&1 | head -0`.
+        // Both streams go to a pipe without a reader, as in `2>&1 | head -0`.
         let (reader, writer) = std::io::pipe().expect("pipes can be made");
         drop(reader);
         let status = Command::new(env!("CARGO_BIN_EXE_xavantes"))

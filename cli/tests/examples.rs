@@ -85,11 +85,12 @@ fn run(name: &str, workers: &str) -> Option<String> {
         other => panic!("{name}{EXPECTED}: an example cannot end {other:?}"),
     };
     let same = ended.code == code && printed["state"] == expected["state"] && printed["results"] == expected["results"];
-    let told = match expected.get("error").and_then(Json::as_str) {
+    let has_error = match expected.get("error").and_then(Json::as_str) {
         Some(error) => {
-            printed["error"].as_str().is_some_and(|told| told.contains(error)) && ended.stderr.contains(error)
+            printed["error"].as_str().is_some_and(|message| message.contains(error)) && ended.stderr.contains(error)
         }
         None => printed.get("error").is_none(),
     };
-    (!same || !told).then(|| format!("{name}: expected {expected:#}\nbut it ended with {}: {printed:#}", ended.code))
+    (!same || !has_error)
+        .then(|| format!("{name}: expected {expected:#}\nbut it ended with {}: {printed:#}", ended.code))
 }

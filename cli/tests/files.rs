@@ -38,7 +38,7 @@ fn document(outputs: &str, shell: &str) -> String {
     )
 }
 
-/// What is declared must be made.
+/// A program must make every output that is declared.
 fn optional(outputs: &str, name: &str) -> &'static str {
     if outputs.contains(&format!("\"{name}\"")) { "" } else { r#"OPTIONAL="true""# }
 }
@@ -104,7 +104,7 @@ line'";
 
 #[test]
 fn wrong_outputs_are_reported_and_nothing_leaks() {
-    for (outputs, shell, told) in [
+    for (outputs, shell, messages) in [
         (ONE, "touch other", vec!["output \"one\": the program did not make \"out\"", "\"other\""]),
         (ONE, "ln -s /etc/passwd out", vec!["leads out of the directory through a symbolic link"]),
         (ONE, "ln -s ../../../../../../../etc/passwd out", vec!["leads out of the directory"]),
@@ -121,7 +121,7 @@ fn wrong_outputs_are_reported_and_nothing_leaks() {
         (r#"<INPUT PARAMETER="data" PATH="${'/'}etc"/>"#, "true", vec!["\"/etc\" is absolute"]),
     ] {
         let error = error(outputs, shell);
-        for part in told {
+        for part in messages {
             assert!(error.contains(part), "{shell}: {part}: {error}");
         }
     }
@@ -141,13 +141,13 @@ fn a_program_may_report_which_file_it_made() {
 fn local_files_are_checked_before_anything_runs() {
     let folder = Folder::new();
     let here = folder.path("");
-    for (parameter, told) in [
+    for (parameter, message) in [
         (format!("data=@{here}/absent"), "parameter \"data\": cannot read"),
         (format!("data=@{here}"), "is a directory, not a file"),
         (format!("folder=@{here}/once.xml"), "is a file, not a directory"),
     ] {
         let ended = run(&folder, "", "true", &["-p", &parameter]);
         assert_eq!(ended.code, 2, "{ended:?}");
-        assert!(ended.stderr.contains(told), "{told}: {ended:?}");
+        assert!(ended.stderr.contains(message), "{message}: {ended:?}");
     }
 }

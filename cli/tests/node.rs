@@ -58,7 +58,7 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
     let flags = ["--data-dir=/flag", "--repository=postgres://flag/db", "--retention-days=7", "--retention-mib=8"];
     let from_flags = settings(&environment, &[&flags[..], &["--queue=9"]].concat());
     assert_eq!(get(&from_flags), ["/flag", "postgres://flag/db", "7", "8", "9"]);
-    // What is printed can be read again.
+    // The printed settings are a valid settings file.
     let printed = folder.write("printed.toml", toml::to_string(&from_flags).expect("it was TOML"));
     assert_eq!(settings(&[], &["--config", &printed]), from_flags);
 }
@@ -201,7 +201,7 @@ fn endless() -> String {
     waiting("/dev/null/never")
 }
 
-/// A process that completes an activity, tells so, and then waits for a file.
+/// A process that completes an activity, prints a line, and then waits for a file.
 fn waiting(file: &str) -> String {
     format!(
         r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Main"><OUT_PARAMETER NAME="out" TYPE="int"/><BODY>
@@ -239,11 +239,11 @@ fn a_killed_run_continues_with_resume() {
     let file = folder.write("waiting.xml", waiting(&sign));
     let arguments = ["run", &file, "--data-dir", &data];
     let mut killed = command(&arguments);
-    // What is killed cannot remove the folders of its activities.
+    // A killed program cannot remove the folders of its activities.
     killed.env("TMPDIR", folder.path("")).stderr(Stdio::piped()).stdout(Stdio::null());
     let mut child = killed.spawn().expect("it runs");
-    let mut told = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
-    let first = told.next().expect("it tells something").expect("it is text");
+    let mut printed = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
+    let first = printed.next().expect("it prints something").expect("it is text");
     assert!(first.ends_with("first: first is done"), "{first}");
     let process = first.split('/').next().expect("a path begins with the process").to_owned();
     child.kill().expect("it runs");
@@ -262,7 +262,7 @@ fn a_killed_run_continues_with_resume() {
 fn resume_needs_a_process_to_continue() {
     let folder = Folder::new();
     let (file, data) = (folder.write("answer.xml", ANSWER), folder.path("data"));
-    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with", &data]);
+    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to resume", &data]);
     assert!(!std::path::Path::new(&data).exists(), "nothing is made");
     assert_ended(&xavantes(&["run", "--resume"], ""), 2, &["--data-dir"]);
     assert_ended(&xavantes(&["run"], ""), 2, &["FILES"]);
@@ -272,7 +272,7 @@ fn resume_needs_a_process_to_continue() {
     }
     // A directory in which nothing was begun.
     drop(Running::node(&["--data-dir", &data]));
-    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with"]);
+    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to resume"]);
 }
 
 #[test]

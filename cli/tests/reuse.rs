@@ -20,13 +20,13 @@ fn a_second_run_executes_only_new_activities() {
     let folder = Folder::new();
     let (first, _) = run(&folder, "[280,290]", &[]);
     assert_eq!(first["activities"], json!({"completed": 2, "failed": 0, "attempts": 2, "reused": 0}));
-    let (second, told) = run(&folder, "[290,300,280]", &[]);
+    let (second, ended) = run(&folder, "[290,300,280]", &[]);
     assert_eq!(second["results"], json!({"rates": [84, 90, 78]}));
     assert_eq!(second["activities"], json!({"completed": 3, "failed": 0, "attempts": 1, "reused": 2}));
-    assert_eq!(told.stderr, "2 of 3 activities used results again\n");
-    let (third, told) = run(&folder, "[290,300,280]", &["--no-reuse"]);
+    assert_eq!(ended.stderr, "2 of 3 activities used results again\n");
+    let (third, ended) = run(&folder, "[290,300,280]", &["--no-reuse"]);
     assert_eq!(third["activities"], json!({"completed": 3, "failed": 0, "attempts": 3, "reused": 0}));
-    assert_eq!(told.stderr, "");
-    let (_, told) = run(&folder, "[300]", &["--quiet"]);
-    assert_eq!(told.stderr, "");
+    assert_eq!(ended.stderr, "");
+    let (_, ended) = run(&folder, "[300]", &["--quiet"]);
+    assert_eq!(ended.stderr, "");
 }

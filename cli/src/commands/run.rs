@@ -111,22 +111,19 @@ async fn check_data_dir(settings: &Settings, data_dir: &Path, resume: bool) -> R
     let shown = data_dir.display();
     if !data_dir.join("repository").exists() {
         return match resume {
-            true => {
-                Err(terminal::error(&format!("there is nothing to go on with in {shown}: no process was kept there")))
-            }
+            true => Err(terminal::error(&format!("there is nothing to resume in {shown}: no process was kept there"))),
             false => Ok(()),
         };
     }
     let unfinished = unfinished_processes(settings).await.map_err(|error| not_started(&error))?;
     match &unfinished[..] {
         [process] if !resume => Err(terminal::error(&format!(
-            "{process} in {shown} has not ended: go on with it, `xavantes run --resume --data-dir {shown}`, or choose \
+            "{process} in {shown} has not ended: continue it with `xavantes run --resume --data-dir {shown}`, or choose \
              another directory"
         ))),
         [] | [_] => Ok(()),
         several => Err(terminal::error(&format!(
-            "several processes in {shown} have not ended ({}): `xavantes node --data-dir {shown}` goes on with all of \
-             them",
+            "several processes in {shown} have not ended ({}): `xavantes node --data-dir {shown}` continues all of them",
             several.join(", ")
         ))),
     }
@@ -137,7 +134,7 @@ async fn process_to_resume(client: &mut Coordinator) -> Result<String, Exit> {
     let processes = ask(client.list(v1::ListRequest {})).await?.processes;
     let is_running = |it: &v1::ProcessStatus| it.state() == v1::ProcessState::Running;
     let last = processes.iter().max_by_key(|it| (is_running(it), it.ended_ms));
-    let nothing = || terminal::error("there is nothing to go on with: no process was kept there");
+    let nothing = || terminal::error("there is nothing to resume: no process was kept in the data directory");
     last.map(|it| it.process.clone()).ok_or_else(nothing)
 }
 

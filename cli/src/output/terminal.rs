@@ -53,7 +53,7 @@ pub(crate) fn error(message: &str) -> Exit {
     Exit::Usage
 }
 
-/// Writes to standard error. If that has no reader, as in `xavantes validate 2>&1 | head`, the command goes on.
+/// Writes to standard error. If that has no reader, as in `xavantes validate 2>&1 | head`, the command continues.
 pub(crate) fn note(text: &str) {
     note_bytes(text.as_bytes());
 }

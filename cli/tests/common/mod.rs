@@ -102,7 +102,7 @@ impl Drop for Folder {
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats a question until there is an answer.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -132,7 +132,7 @@ impl Running {
             .expect("the program was built for these tests");
         let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
         let (sender, receiver) = channel();
-        // Reads on to the end, lest the node writes to a pipe that nobody reads.
+        // Reads to the end, so that the pipe never fills up.
         std::thread::spawn(move || {
             for line in log.lines().map_while(Result::ok) {
                 if let Some((_, rest)) = line.split_once("address=") {
