@@ -1,5 +1,5 @@
-//! What a user wants to run: documents, a process type in them, and its parameters, checked before anything is asked of a
-//! grid.
+//! The process that a user wants to start: documents, a process type in them, and its parameters, checked before the
+//! grid is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,32 +9,36 @@ use xavantes_model::definition::ProcessType;
 use xavantes_model::diagnostic::{Source, did_you_mean};
 use xavantes_model::load::load;
 use xavantes_model::value::{Type, Value};
-use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1, value};
+use xavantes_proto::{MAX_MESSAGE, Message, v1, value};
 
-use crate::Exit;
-use crate::args::{Format, WhatArgs};
-use crate::files;
-use crate::grid::{Coordinator, ask};
-use crate::report::{complain, tell};
-use crate::validate::{load_sources, read_files};
+use crate::args::DefinitionArgs;
+use crate::connection::{Coordinator, ask};
+use crate::documents::{load_sources, read_files};
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::output::terminal;
+use crate::transfer;
 
-/// The request that starts it; on failure everything that is wrong has been told. Types that the documents use and do not
-/// define are asked of `grid`, if there is one.
+/// Upper bound on the names in an error message.
+const MAX_LISTED_NAMES: usize = 20;
+
+/// The request that starts the process. All problems are printed. A `grid`, if there is one, is asked for types that
+/// the documents use and do not define.
 pub(crate) async fn request(
-    what: &WhatArgs,
+    arguments: &DefinitionArgs,
     grid: Option<&mut Coordinator>,
-    format: Format,
+    output: Output,
 ) -> Result<v1::SubmitRequest, Exit> {
-    let mut sources = read_files(&what.files)?;
+    let mut sources = read_files(&arguments.files)?;
     if let Some(grid) = grid {
         sources.extend(submitted_before(&sources, grid).await?);
     }
-    let program = load_sources(&sources, format)?;
-    let process = program.entry(what.process.as_deref()).map_err(|message| complain(&message))?;
+    let program = load_sources(&sources, output)?;
+    let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
     let process = &program.processes[process];
-    let parameters = parameters(process, what).map_err(|problems| {
+    let parameters = parameters(process, arguments).map_err(|problems| {
         for problem in problems {
-            complain(&problem);
+            terminal::error(&problem);
         }
         Exit::Usage
     })?;
@@ -49,20 +53,20 @@ pub(crate) async fn request(
             .map(|(name, given)| v1::Parameter { name, value: Some(value(&given)) })
             .collect(),
         request_id: request_id(),
-        no_reuse: what.no_reuse,
+        no_reuse: arguments.no_reuse,
     };
     match request.encoded_len() {
-        0..=MAX_MESSAGE_BYTES => Ok(request),
+        0..=MAX_MESSAGE => Ok(request),
         size => {
-            let (size, most) = (size as f64 / f64::from(1 << 20), MAX_MESSAGE_BYTES >> 20);
-            Err(complain(&format!(
-                "documents and parameters are too large together: {size:.1} MiB, at most {most} MiB"
+            let (size, limit) = (size as f64 / f64::from(1 << 20), MAX_MESSAGE >> 20);
+            Err(terminal::error(&format!(
+                "documents and parameters are too large together: {size:.1} MiB, at most {limit} MiB"
             )))
         }
     }
 }
 
-/// Documents of the grid that define what these use and do not define.
+/// Documents of the grid that define types which these documents use and do not define.
 async fn submitted_before(sources: &[Source], grid: &mut Coordinator) -> Result<Vec<Source>, Exit> {
     let problems = load(sources).err().unwrap_or_default();
     let unknown = problems.iter().filter(|problem| problem.code == "unknown-type");
@@ -78,18 +82,18 @@ async fn submitted_before(sources: &[Source], grid: &mut Coordinator) -> Result<
     Ok(found.into_iter().map(|document| Source::new(document.name, document.text)).collect())
 }
 
-/// Another one each time: a repeated request is one that the network repeated.
+/// A different id each time. The coordinator takes a second request with the same id for a repetition by the network.
 fn request_id() -> String {
     use std::hash::{BuildHasher, RandomState};
     format!("{:016x}{:016x}", RandomState::new().hash_one(1), RandomState::new().hash_one(2))
 }
 
 fn list<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    format!("{what}: {}", names.take(20).collect::<Vec<_>>().join(", "))
+    format!("{what}: {}", names.take(MAX_LISTED_NAMES).collect::<Vec<_>>().join(", "))
 }
 
-/// Parameters from the file, then from the command line, which wins; or everything that is wrong with them.
-fn parameters(process: &ProcessType, arguments: &WhatArgs) -> Result<Vec<(String, Value)>, Vec<String>> {
+/// Parameters from the file, then from the command line, which overrides the file; or all problems with them.
+fn parameters(process: &ProcessType, arguments: &DefinitionArgs) -> Result<Vec<(String, Value)>, Vec<String>> {
     let mut problems = Vec::new();
     let mut given: BTreeMap<String, Value> = BTreeMap::new();
     let inputs = || process.parameters().iter().filter(|variable| variable.direction.is_in());
@@ -132,14 +136,14 @@ fn parameters(process: &ProcessType, arguments: &WhatArgs) -> Result<Vec<(String
     }
     for (key, value) in &given {
         value.each_file(&mut |file| {
-            if let Some(path) = files::local(&file.uri).filter(|_| file.content.is_none())
-                && let Err(problem) = files::check_local(path, file.directory)
+            if let Some(path) = transfer::local(&file.uri).filter(|_| file.content.is_none())
+                && let Err(problem) = transfer::check_local(path, file.directory)
             {
                 problems.push(format!("parameter {key:?}: {problem}"));
             }
-            if files::is_forgotten(file) {
-                tell(&format!(
-                    "note: {key}={0} is handed on as it is; to bring the file along: {key}=@{0}\n",
+            if transfer::looks_local(file) {
+                terminal::note(&format!(
+                    "note: {key}={0} is passed on as a text; to upload the file: {key}=@{0}\n",
                     file.uri
                 ));
             }

@@ -1,72 +1,42 @@
 //! The `xavantes` command.
+//!
+//! | module | has |
+//! |---|---|
+//! | `cli` | the command line, and which function executes a command |
+//! | `commands` | one file for each command, or for a few that belong together |
+//! | `args` | arguments that several commands have |
+//! | `report` | what commands answer, typed |
+//! | `output` | reports as text or JSON, progress, messages |
+//! | `documents` | the files of definitions |
+//! | `definition` | documents and parameters of a process to start |
+//! | `transfer` | uploads and downloads of files |
+//! | `connection` | connections to a grid |
+//! | `exit` | exit codes |
 
 mod args;
-mod client;
+mod cli;
+mod commands;
+mod connection;
 mod definition;
-mod explain;
-mod files;
-mod grid;
-mod node;
-mod progress;
+mod documents;
+mod exit;
+mod output;
 mod report;
-mod run;
-mod show;
-mod stream;
-mod validate;
+mod transfer;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
-use args::{Cli, Command, RepositoryCommand};
-
-/// How a command ends, as scripts see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    Success = 0,
-    Failed = 1,
-    Usage = 2,
-    Unreachable = 3,
-    Cancelled = 4,
-    TimedOut = 124,
-}
+use cli::{Cli, Command};
+use output::logging;
+use output::printer::Output;
 
 fn main() -> ExitCode {
-    // clap ends with 2 on bad usage, which is our code for it too.
+    // On wrong usage clap ends the program with 2, which is Exit::Usage.
     let cli = Cli::parse();
     let is_node = matches!(cli.command, Command::Node(_));
-    report::start_log(is_node, cli.quiet, cli.verbose);
-    let exit = match cli.command {
-        Command::Validate(arguments) => validate::validate(&arguments, cli.output),
-        Command::Schema => report::print(xavantes_model::SCHEMA),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "xavantes", &mut script);
-            report::print(&String::from_utf8_lossy(&script))
-        }
-        Command::Guard { root, temporary } => {
-            xavantes_node::run_watchdog(&root, temporary.as_deref());
-            Exit::Success
-        }
-        Command::Run(arguments) => block_on(run::run(arguments, cli.output, cli.quiet)),
-        Command::Node(arguments) => block_on(node::node(arguments)),
-        Command::Repository(RepositoryCommand::Migrate(it)) => block_on(node::migrate(it, cli.output)),
-        command => block_on(client::command(command, cli.output, cli.quiet)),
-    };
+    logging::start(is_node, cli.quiet, cli.verbose);
+    let exit = cli::execute(cli.command, Output::new(cli.output, cli.quiet));
     ExitCode::from(exit as u8)
-}
-
-fn block_on(command: impl Future<Output = Exit>) -> Exit {
-    match tokio::runtime::Runtime::new() {
-        Ok(runtime) => {
-            let exit = runtime.block_on(command);
-            // Activities that still run, in threads of their own, do not hold up the end.
-            runtime.shutdown_background();
-            exit
-        }
-        Err(error) => {
-            report::complain(&format!("cannot start threads: {error}"));
-            Exit::Failed
-        }
-    }
 }

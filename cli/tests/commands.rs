@@ -1,4 +1,4 @@
-//! What the program tells people and scripts: exit codes, messages, and where they are written.
+//! Exit codes, messages, and the streams they are written to.
 
 mod common;
 
@@ -49,9 +49,9 @@ error("no luck")</CODE></ACTIVITY_TYPE>
     )
 }
 
-/// It ended with this code, wrote nothing to standard output, and each of these to standard error.
+/// Asserts that a command ended with this code, wrote nothing to standard output, and each of these to standard error.
 #[track_caller]
-fn complains(ended: &Ended, code: i32, messages: &[&str]) {
+fn assert_ended(ended: &Ended, code: i32, messages: &[&str]) {
     assert_eq!((ended.code, ended.stdout.as_str()), (code, ""), "{ended:?}");
     for message in messages {
         assert!(ended.stderr.contains(message), "{message:?} is not in:\n{}", ended.stderr);
@@ -66,19 +66,19 @@ fn json(ended: &Ended) -> Json {
 fn a_valid_file_ends_with_0_and_silence() {
     let folder = Folder::new();
     let file = folder.write("answer.xml", ANSWER);
-    complains(&xavantes(&["validate", &file], ""), 0, &[]);
+    assert_ended(&xavantes(&["validate", &file], ""), 0, &[]);
     assert_eq!(xavantes(&["validate", &file], "").stderr, "");
     let ended = xavantes(&["validate", &file, "--output", "json"], "");
     assert_eq!((ended.code, json(&ended)), (0, json!({"valid": true, "problems": []})));
 }
 
 #[test]
-fn all_problems_of_a_file_are_told_with_place_source_line_and_marker() {
+fn all_problems_of_a_file_are_printed_with_place_source_line_and_marker() {
     let folder = Folder::new();
     let file = folder.write("wrong.xml", WRONG);
     let ended = xavantes(&["validate", &file], "");
-    complains(&ended, 2, &["error[bad-value]", "error[unknown-element]", "error[unknown-name]"]);
-    complains(&ended, 2, &["did you mean \"ACTIVITY\"?", "\n3 problems\n"]);
+    assert_ended(&ended, 2, &["error[bad-value]", "error[unknown-element]", "error[unknown-name]"]);
+    assert_ended(&ended, 2, &["did you mean \"ACTIVITY\"?", "\n3 problems\n"]);
     assert!(!ended.stderr.contains('\x1b'), "no colours in a pipe: {}", ended.stderr);
     let lines: Vec<&str> = ended.stderr.lines().collect();
     let place = lines.iter().position(|line| line.ends_with(&format!("{file}:3:37"))).expect("file:line:column");
@@ -88,7 +88,7 @@ fn all_problems_of_a_file_are_told_with_place_source_line_and_marker() {
 }
 
 #[test]
-fn problems_are_told_as_json_with_stable_names() {
+fn problems_are_printed_as_json_with_stable_names() {
     let folder = Folder::new();
     let file = folder.write("wrong.xml", WRONG);
     let ended = xavantes(&["validate", "--output", "json", &file], "");
@@ -117,7 +117,7 @@ fn columns_count_characters_in_text_and_in_json() {
     let line = process(body).lines().nth(1).expect("there is a second line").to_owned();
     let column = line[..line.find("b = 1").expect("it is there")].chars().count() + 1;
     assert_eq!(*start, json!({"line": 2, "column": column}), "{printed}");
-    complains(&xavantes(&["validate", &file], ""), 2, &[&format!("{file}:2:{column}\n")]);
+    assert_ended(&xavantes(&["validate", &file], ""), 2, &[&format!("{file}:2:{column}\n")]);
 }
 
 #[test]
@@ -129,23 +129,23 @@ fn files_given_together_use_each_others_types() {
     let main = folder.write("main.xml", main);
     let types = r#"<XAVANTES VERSION="1"><ACTIVITY_TYPE NAME="Work"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE></XAVANTES>"#;
     let types = folder.write("types.xml", types);
-    complains(&xavantes(&["validate", &main, &types], ""), 0, &[]);
-    complains(&xavantes(&["validate", &types, &main], ""), 0, &[]);
-    complains(&xavantes(&["validate", &main], ""), 2, &["there is no activity type \"Work\"", "1 problem\n"]);
+    assert_ended(&xavantes(&["validate", &main, &types], ""), 0, &[]);
+    assert_ended(&xavantes(&["validate", &types, &main], ""), 0, &[]);
+    assert_ended(&xavantes(&["validate", &main], ""), 2, &["there is no activity type \"Work\"", "1 problem\n"]);
     let twice = xavantes(&["validate", &types, &types], "");
-    complains(&twice, 2, &["duplicate-name"]);
+    assert_ended(&twice, 2, &["duplicate-name"]);
 }
 
 #[test]
 fn a_minus_is_standard_input() {
-    complains(&xavantes(&["validate", "-"], ANSWER), 0, &[]);
-    complains(&xavantes(&["validate", "-"], WRONG), 2, &["<stdin>:3:37"]);
+    assert_ended(&xavantes(&["validate", "-"], ANSWER), 0, &[]);
+    assert_ended(&xavantes(&["validate", "-"], WRONG), 2, &["<stdin>:3:37"]);
     let ended = xavantes(&["run", "-", "-p", "count=2", "-p", "scale=1.5"], ANSWER);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "answer = \"none2\"\nproduct = 3.0\n"));
 }
 
 #[test]
-fn files_that_cannot_be_read_are_told() {
+fn files_that_cannot_be_read_are_reported() {
     let folder = Folder::new();
     let missing = folder.write("there.xml", "").replace("there", "missing");
     let directory = env!("CARGO_MANIFEST_DIR");
@@ -154,15 +154,15 @@ fn files_that_cannot_be_read_are_told() {
     let large = folder.write("large.xml", vec![b' '; 17 << 20]);
     for command in ["validate", "run"] {
         let ended = xavantes(&[command, &missing], "");
-        complains(&ended, 2, &[&format!("error: cannot read {missing}: ")]);
-        complains(&xavantes(&[command, directory], ""), 2, &[&format!("error: cannot read {directory}: ")]);
-        complains(&xavantes(&[command, &latin], ""), 2, &[&latin, "UTF-8", "27"]);
-        complains(&xavantes(&[command, &wide], ""), 2, &[&wide, "UTF-16"]);
-        complains(&xavantes(&[command, &large], ""), 2, &[&format!("error: {large} is larger than 16 MiB")]);
-        complains(&xavantes(&[command, &folder.write("empty.xml", "")], ""), 2, &["no root element"]);
+        assert_ended(&ended, 2, &[&format!("error: cannot read {missing}: ")]);
+        assert_ended(&xavantes(&[command, directory], ""), 2, &[&format!("error: cannot read {directory}: ")]);
+        assert_ended(&xavantes(&[command, &latin], ""), 2, &[&latin, "UTF-8", "27"]);
+        assert_ended(&xavantes(&[command, &wide], ""), 2, &[&wide, "UTF-16"]);
+        assert_ended(&xavantes(&[command, &large], ""), 2, &[&format!("error: {large} is larger than 16 MiB")]);
+        assert_ended(&xavantes(&[command, &folder.write("empty.xml", "")], ""), 2, &["no root element"]);
     }
     let ended = xavantes(&["validate", &missing, &latin, &large], "");
-    complains(&ended, 2, &[&missing, &latin, &large]);
+    assert_ended(&ended, 2, &[&missing, &latin, &large]);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn completions_are_printed_for_the_usual_shells() {
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{shell}");
         assert!(ended.stdout.contains(sign) && ended.stdout.contains("validate"), "{shell}: {}", ended.stdout);
     }
-    complains(&xavantes(&["completions", "dos"], ""), 2, &["dos"]);
+    assert_ended(&xavantes(&["completions", "dos"], ""), 2, &["dos"]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn bad_usage_ends_with_2() {
         assert_eq!(xavantes(arguments, "").code, 2, "{arguments:?}");
     }
     for option in [["--workers", "0"], ["--timeout", "5"], ["-p", "count"], ["--output", "xml"]] {
-        complains(&xavantes(&["run", "x.xml", option[0], option[1]], ""), 2, &[option[0]]);
+        assert_ended(&xavantes(&["run", "x.xml", option[0], option[1]], ""), 2, &[option[0]]);
     }
     assert_eq!(xavantes(&["--version"], "").code, 0);
     assert_eq!(xavantes(&["--help"], "").code, 0);
@@ -224,7 +224,7 @@ fn readers_that_go_away_are_no_error() {
         (&["validate", &wrong], 2),
         (&["validate", &wrong, "--output", "json"], 2),
     ] {
-        // Both streams go to a pipe that nobody reads, as in `2>&1 | head -0`.
+        // Both streams go to a pipe without a reader, as in `2>&1 | head -0`.
         let (reader, writer) = std::io::pipe().expect("pipes can be made");
         drop(reader);
         let status = Command::new(env!("CARGO_BIN_EXE_xavantes"))
@@ -253,13 +253,13 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn an_unknown_process_type_is_told_with_what_was_meant() {
+fn an_unknown_process_type_is_reported_with_a_suggestion() {
     let folder = Folder::new();
     let file = folder.write("answer.xml", ANSWER);
     let ended = xavantes(&["run", &file, "--process", "Anwser"], "");
-    complains(&ended, 2, &["there is no process type \"Anwser\"", "did you mean \"Answer\"?"]);
+    assert_ended(&ended, 2, &["there is no process type \"Anwser\"", "did you mean \"Answer\"?"]);
     let ended = xavantes(&["run", &file, "--process", "Something"], "");
-    complains(&ended, 2, &["there is no process type \"Something\"", "Answer"]);
+    assert_ended(&ended, 2, &["there is no process type \"Something\"", "Answer"]);
 }
 
 #[test]
@@ -269,32 +269,32 @@ fn the_process_type_to_run_must_be_clear() {
     let one = r#"<PROCESS_TYPE NAME="One"><BODY/></PROCESS_TYPE>"#;
     let other = r#"<PROCESS_TYPE NAME="Two"><BODY/></PROCESS_TYPE>"#;
     let ended = xavantes(&["run", &file(&format!("{one}{other}"))], "");
-    complains(&ended, 2, &["--process", "One, Two"]);
+    assert_ended(&ended, 2, &["--process", "One, Two"]);
     assert_eq!(xavantes(&["run", &file(&format!("{one}{other}")), "--process", "Two"], "").code, 0);
     // The only one that no other calls is meant.
     let caller = r#"<PROCESS_TYPE NAME="Two"><BODY><PROCESS NAME="p" TYPE="One"/></BODY></PROCESS_TYPE>"#;
     assert_eq!(xavantes(&["run", &file(&format!("{one}{caller}"))], "").code, 0);
-    complains(&xavantes(&["run", &file("")], ""), 2, &["no process type"]);
+    assert_ended(&xavantes(&["run", &file("")], ""), 2, &["no process type"]);
 }
 
 #[test]
-fn everything_that_is_wrong_with_parameters_is_told_at_once() {
+fn all_problems_with_parameters_are_reported_at_once() {
     let folder = Folder::new();
     let file = folder.write("answer.xml", ANSWER);
-    complains(&xavantes(&["run", &file], ""), 2, &["\"count\" is missing", "\"scale\" is missing"]);
+    assert_ended(&xavantes(&["run", &file], ""), 2, &["\"count\" is missing", "\"scale\" is missing"]);
     let ended = xavantes(&["run", &file, "-p", "count=many", "-p", "lable=x", "-p", "answer=x", "-p", "items=[1"], "");
-    complains(&ended, 2, &["parameter \"count\": expected int, got \"many\"", "no IN parameter \"lable\""]);
-    complains(&ended, 2, &["did you mean \"label\"?", "no IN parameter \"answer\"", "parameter \"items\": "]);
-    complains(&ended, 2, &["parameter \"scale\" is missing"]);
+    assert_ended(&ended, 2, &["parameter \"count\": expected int, got \"many\"", "no IN parameter \"lable\""]);
+    assert_ended(&ended, 2, &["did you mean \"label\"?", "no IN parameter \"answer\"", "parameter \"items\": "]);
+    assert_ended(&ended, 2, &["parameter \"scale\" is missing"]);
     assert_eq!(ended.stderr.lines().count(), 5, "{}", ended.stderr);
     assert!(ended.stderr.lines().all(|line| line.starts_with("error: ")), "{}", ended.stderr);
 
     let parameters = json!({"count": 1.5, "lable": "x", "items": {}, "label": 5});
     let parameters = folder.write("parameters.json", parameters.to_string());
     let ended = xavantes(&["run", &file, "--params", &parameters, "-p", "count=x"], "");
-    complains(&ended, 2, &["\"count\": expected int, got 1.5", "\"count\": expected int, got \"x\"", "\"lable\""]);
-    complains(&ended, 2, &["did you mean \"label\"?", "\"items\": expected list", "\"label\": expected string"]);
-    complains(&ended, 2, &["\"scale\" is missing"]);
+    assert_ended(&ended, 2, &["\"count\": expected int, got 1.5", "\"count\": expected int, got \"x\"", "\"lable\""]);
+    assert_ended(&ended, 2, &["did you mean \"label\"?", "\"items\": expected list", "\"label\": expected string"]);
+    assert_ended(&ended, 2, &["\"scale\" is missing"]);
 }
 
 #[test]
@@ -319,29 +319,29 @@ fn a_file_of_parameters_must_be_one_object() {
     ] {
         let parameters = folder.write("parameters.json", content);
         let ended = xavantes(&["run", &file, "--params", &parameters, "-p", "scale=1"], "");
-        complains(&ended, 2, &[message]);
+        assert_ended(&ended, 2, &[message]);
         if !message.contains("count") {
-            complains(&ended, 2, &[&parameters]);
+            assert_ended(&ended, 2, &[&parameters]);
         }
     }
-    complains(&xavantes(&["run", &file, "--params", "/nowhere.json"], ""), 2, &["cannot read /nowhere.json"]);
+    assert_ended(&xavantes(&["run", &file, "--params", "/nowhere.json"], ""), 2, &["cannot read /nowhere.json"]);
 }
 
 #[test]
 fn a_definition_with_problems_does_not_run() {
     let folder = Folder::new();
     let file = folder.write("wrong.xml", WRONG);
-    complains(&xavantes(&["run", &file], ""), 2, &["3 problems"]);
+    assert_ended(&xavantes(&["run", &file], ""), 2, &["3 problems"]);
     let ended = xavantes(&["run", &file, "--output", "json"], "");
     assert_eq!((ended.code, &json(&ended)["valid"]), (2, &json!(false)));
 }
 
 #[test]
-fn a_process_that_fails_ends_with_1_and_tells_path_and_line() {
+fn a_process_that_fails_ends_with_1_and_reports_path_and_line() {
     let folder = Folder::new();
     let body = r#"<BLOCK NAME="outer"><ACTIVITY NAME="work" TYPE="Broken"/></BLOCK>"#;
     let file = folder.write("fails.xml", process(body));
-    complains(&xavantes(&["run", &file], ""), 1, &["error: Main-", "/outer/work (line 7): no luck, on local\n"]);
+    assert_ended(&xavantes(&["run", &file], ""), 1, &["error: Main-", "/outer/work (line 7): no luck, on local\n"]);
     let ended = xavantes(&["run", &file, "--output", "json"], "");
     let printed = json(&ended);
     assert_eq!((ended.code, &printed["state"], &printed["results"]), (1, &json!("failed"), &json!({})));
@@ -351,11 +351,11 @@ fn a_process_that_fails_ends_with_1_and_tells_path_and_line() {
     );
     assert!(ended.stderr.contains("/outer/work (line 7): no luck"), "{ended:?}");
     let file = folder.write("code.xml", process("<PRE_CODE>\n\nerror('bad start')</PRE_CODE>"));
-    complains(&xavantes(&["run", &file], ""), 1, &["error: Main-", " (line 4): bad start\n"]);
+    assert_ended(&xavantes(&["run", &file], ""), 1, &["error: Main-", " (line 4): bad start\n"]);
 }
 
 #[test]
-fn a_time_out_ends_what_would_never_end() {
+fn a_time_out_ends_an_endless_process() {
     let folder = Folder::new();
     let endless = r#"<ACTIVITY NAME="work" TYPE="Endless"/>"#;
     for (what, body) in [
@@ -367,7 +367,7 @@ fn a_time_out_ends_what_would_never_end() {
         let file = folder.write("endless.xml", process(&body));
         let began = Instant::now();
         let ended = xavantes(&["run", &file, "--timeout", "200ms", "--workers", "2"], "");
-        complains(&ended, 124, &["error: time is out"]);
+        assert_ended(&ended, 124, &["error: time is out"]);
         // Far more than it needs, but much less than any other limit.
         assert!(began.elapsed() < Duration::from_secs(20), "{what} took {:?}", began.elapsed());
         assert!(began.elapsed() >= Duration::from_millis(200), "{what} took {:?}", began.elapsed());
@@ -416,17 +416,17 @@ fn quiet_leaves_only_results_and_errors() {
         assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (0, "out = 7\n", ""));
     }
     let file = folder.write("fails.xml", process(r#"<ACTIVITY NAME="work" TYPE="Broken"/>"#));
-    complains(&xavantes(&["-q", "run", &file], ""), 1, &["no luck"]);
-    complains(&xavantes(&["-q", "validate", "-"], WRONG), 2, &["3 problems"]);
+    assert_ended(&xavantes(&["-q", "run", &file], ""), 1, &["no luck"]);
+    assert_ended(&xavantes(&["-q", "validate", "-"], WRONG), 2, &["3 problems"]);
 }
 
 #[test]
-fn what_can_never_run_here_is_told_instead_of_waited_for() {
+fn a_process_that_can_never_run_here_fails_instead_of_waiting() {
     let folder = Folder::new();
     let text = process(r#"<ACTIVITY NAME="a" TYPE="Odd"/>"#).replace(
         "</XAVANTES>",
         r#"<ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="pyhton">1</CODE></ACTIVITY_TYPE></XAVANTES>"#,
     );
     let ended = xavantes(&["run", &folder.write("odd.xml", &text)], "");
-    complains(&ended, 1, &["a: no connected worker has an interpreter for \"pyhton\"", "no other workers"]);
+    assert_ended(&ended, 1, &["a: no connected worker has an interpreter for \"pyhton\"", "no other workers"]);
 }

@@ -1,4 +1,4 @@
-//! Every document in the documentation can be run as it stands, with the results that are told below it.
+//! Every document in the documentation runs as it is, with the results shown below it.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// What is wrong with the documents on a page, and how many there are.
+/// The number of documents on a page, and the mistakes in them.
 fn check(page: &str, text: &str) -> (usize, Vec<String>) {
     let folder = Folder::new();
     let blocks = blocks(text);
@@ -84,7 +84,7 @@ fn check(page: &str, text: &str) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn every_document_of_the_documentation_runs_and_gives_the_results_told() {
+fn every_document_of_the_documentation_runs_with_the_results_shown() {
     let mut wrong = Vec::new();
     for (page, least) in [("docs/language.md", 10), ("docs/programs-and-files.md", 3), ("README.md", 0)] {
         let text = match std::fs::read_to_string(Path::new(ROOT).join(page)) {
@@ -99,7 +99,7 @@ fn every_document_of_the_documentation_runs_and_gives_the_results_told() {
 }
 
 #[test]
-fn wrong_pages_are_found_out() {
+fn mistakes_in_pages_are_found() {
     let body = |code: &str| {
         format!(
             "<XAVANTES VERSION=\"1\"><PROCESS_TYPE NAME=\"A\"><OUT_PARAMETER NAME=\"x\" TYPE=\"int\"/>\n\

@@ -1,4 +1,4 @@
-//! Every example does what it says it does.
+//! Every example ends as its file with the expected result says.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn expected(name: &str) -> Json {
 }
 
 #[test]
-fn every_example_says_what_to_expect() {
+fn every_example_has_an_expected_result() {
     assert!(!names(".xml").is_empty());
     assert_eq!(names(".xml"), names(EXPECTED));
     for name in names(EXPECTED) {
@@ -66,7 +66,7 @@ fn run_all(workers: &str) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
 
-/// Runs an example; tells what is different.
+/// Runs an example; returns the difference from the expected result.
 fn run(name: &str, workers: &str) -> Option<String> {
     let expected = expected(name);
     let folder = Folder::new();
@@ -85,11 +85,12 @@ fn run(name: &str, workers: &str) -> Option<String> {
         other => panic!("{name}{EXPECTED}: an example cannot end {other:?}"),
     };
     let same = ended.code == code && printed["state"] == expected["state"] && printed["results"] == expected["results"];
-    let told = match expected.get("error").and_then(Json::as_str) {
+    let has_error = match expected.get("error").and_then(Json::as_str) {
         Some(error) => {
-            printed["error"].as_str().is_some_and(|told| told.contains(error)) && ended.stderr.contains(error)
+            printed["error"].as_str().is_some_and(|message| message.contains(error)) && ended.stderr.contains(error)
         }
         None => printed.get("error").is_none(),
     };
-    (!same || !told).then(|| format!("{name}: expected {expected:#}\nbut it ended with {}: {printed:#}", ended.code))
+    (!same || !has_error)
+        .then(|| format!("{name}: expected {expected:#}\nbut it ended with {}: {printed:#}", ended.code))
 }

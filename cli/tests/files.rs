@@ -1,4 +1,4 @@
-//! Programs with files: what they are given, what is taken from them, and what is told when something is wrong with it.
+//! Programs with files: inputs, outputs, and the errors when one of them is wrong.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn document(outputs: &str, shell: &str) -> String {
     )
 }
 
-/// What is declared must be made.
+/// A program must make every output that is declared.
 fn optional(outputs: &str, name: &str) -> &'static str {
     if outputs.contains(&format!("\"{name}\"")) { "" } else { r#"OPTIONAL="true""# }
 }
@@ -53,7 +53,10 @@ fn error(outputs: &str, shell: &str) -> String {
     let data = folder.write("data.txt", "given\n");
     let ended = run(&folder, outputs, shell, &["-p", &format!("data=@{data}")]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    serde_json::from_str::<Json>(&ended.stdout).expect("it is JSON")["error"].as_str().expect("it is told").to_owned()
+    serde_json::from_str::<Json>(&ended.stdout).expect("it is JSON")["error"]
+        .as_str()
+        .expect("there is an error")
+        .to_owned()
 }
 
 const ONE: &str = r#"<OUTPUT PARAMETER="one" PATTERN="out"/>"#;
@@ -100,8 +103,8 @@ line'";
 }
 
 #[test]
-fn outputs_that_are_wrong_are_told_and_nothing_leaks() {
-    for (outputs, shell, told) in [
+fn wrong_outputs_are_reported_and_nothing_leaks() {
+    for (outputs, shell, messages) in [
         (ONE, "touch other", vec!["output \"one\": the program did not make \"out\"", "\"other\""]),
         (ONE, "ln -s /etc/passwd out", vec!["leads out of the directory through a symbolic link"]),
         (ONE, "ln -s ../../../../../../../etc/passwd out", vec!["leads out of the directory"]),
@@ -118,14 +121,14 @@ fn outputs_that_are_wrong_are_told_and_nothing_leaks() {
         (r#"<INPUT PARAMETER="data" PATH="${'/'}etc"/>"#, "true", vec!["\"/etc\" is absolute"]),
     ] {
         let error = error(outputs, shell);
-        for part in told {
+        for part in messages {
             assert!(error.contains(part), "{shell}: {part}: {error}");
         }
     }
 }
 
 #[test]
-fn a_program_may_tell_which_file_it_made() {
+fn a_program_may_report_which_file_it_made() {
     let folder = Folder::new();
     let out = folder.path("out");
     let shell = "echo told > 'a*b'; printf '{\"one\": \"%s/a*b\"}' \"$PWD\" > $XAVANTES_RESULTS";
@@ -135,16 +138,16 @@ fn a_program_may_tell_which_file_it_made() {
 }
 
 #[test]
-fn local_files_are_looked_at_before_anything_runs() {
+fn local_files_are_checked_before_anything_runs() {
     let folder = Folder::new();
     let here = folder.path("");
-    for (parameter, told) in [
+    for (parameter, message) in [
         (format!("data=@{here}/absent"), "parameter \"data\": cannot read"),
         (format!("data=@{here}"), "is a directory, not a file"),
         (format!("folder=@{here}/once.xml"), "is a file, not a directory"),
     ] {
         let ended = run(&folder, "", "true", &["-p", &parameter]);
         assert_eq!(ended.code, 2, "{ended:?}");
-        assert!(ended.stderr.contains(told), "{told}: {ended:?}");
+        assert!(ended.stderr.contains(message), "{message}: {ended:?}");
     }
 }

@@ -1,89 +1,25 @@
-//! One node and the commands around it: settings, the data directory, health, and runs that go on after they were killed.
+//! One node and the commands around it: settings, the data directory, health, and runs that continue after a kill.
 
 mod common;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use common::{Ended, Folder, command, run, xavantes};
+use common::{Ended, Folder, Running, command, run, until, xavantes};
 use serde_json::{Value as Json, json};
 
-/// Longer than anything here takes on a busy machine: whatever takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// It ended with this code, and each of these is in what it told.
+/// Asserts that a command ended with this code and wrote each of these messages to standard error.
 #[track_caller]
-fn complains(ended: &Ended, code: i32, messages: &[&str]) {
+fn assert_ended(ended: &Ended, code: i32, messages: &[&str]) {
     assert_eq!(ended.code, code, "{ended:?}");
     for message in messages {
         assert!(ended.stderr.contains(message), "{message:?} is not in:\n{}", ended.stderr);
     }
 }
 
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A program that runs until this is dropped.
-struct Running {
-    child: Child,
-    address: String,
-}
-
-impl Running {
-    /// A node with all roles, when it serves.
-    fn node(arguments: &[&str]) -> Self {
-        let mut child = command(&["node", "--name", "test", "--listen", "127.0.0.1:0", "--drain-seconds", "1"])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program was built for these tests");
-        let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
-        let (sender, receiver) = channel();
-        // Reads on to the end, lest the node writes to a pipe that nobody reads.
-        std::thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok) {
-                if let Some((_, rest)) = line.split_once("address=") {
-                    let address = rest.split_whitespace().next().unwrap_or_default().to_owned();
-                    let _ = sender.send(address);
-                }
-            }
-        });
-        let mut running = Self { child, address: String::new() };
-        running.address = receiver.recv_timeout(PATIENCE).expect("the node starts");
-        running
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Ended {
-        xavantes(&[arguments, &["--coordinator", &self.address]].concat(), "")
-    }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// The settings that result.
+/// The settings that `node --print-config` prints.
 #[track_caller]
 fn settings(environment: &[(&str, &str)], arguments: &[&str]) -> toml::Table {
     let ended = run(command(&[&["node", "--print-config"], arguments].concat()).envs(environment.iter().copied()), "");
@@ -122,13 +58,13 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
     let flags = ["--data-dir=/flag", "--repository=postgres://flag/db", "--retention-days=7", "--retention-mib=8"];
     let from_flags = settings(&environment, &[&flags[..], &["--queue=9"]].concat());
     assert_eq!(get(&from_flags), ["/flag", "postgres://flag/db", "7", "8", "9"]);
-    // What is printed can be read again.
+    // The printed settings are a valid settings file.
     let printed = folder.write("printed.toml", toml::to_string(&from_flags).expect("it was TOML"));
     assert_eq!(settings(&[], &["--config", &printed]), from_flags);
 }
 
 #[test]
-fn a_node_keeps_data_in_the_users_state_directory_unless_it_is_told_otherwise() {
+fn a_node_keeps_data_in_the_users_state_directory_by_default() {
     let at = |environment: &[(&str, &str)], arguments: &[&str]| {
         let arguments = [&["--name", "a", "--group", "g"], arguments].concat();
         settings(environment, &arguments).get("data-dir").and_then(|it| it.as_str()).map(str::to_owned)
@@ -144,11 +80,11 @@ fn a_node_keeps_data_in_the_users_state_directory_unless_it_is_told_otherwise() 
     assert_eq!(overruled.as_deref(), Some("/state/xavantes/g/a"));
     let nowhere = [("XDG_STATE_HOME", ""), ("HOME", "")];
     let ended = run(command(&["node", "--listen", "127.0.0.1:0"]).envs(nowhere), "");
-    complains(&ended, 2, &["no home directory", "--data-dir", "--in-memory"]);
+    assert_ended(&ended, 2, &["no home directory", "--data-dir", "--in-memory"]);
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_told() {
+fn invalid_settings_are_reported() {
     let folder = Folder::new();
     for (flags, message) in [
         (&["--name", "a b"][..], "name cannot be \"a b\""),
@@ -163,7 +99,7 @@ fn settings_that_cannot_be_used_are_told() {
         (&["--data-dir", "/dev/null/here"], "cannot keep data in /dev/null/here"),
     ] {
         let ended = xavantes(&[&["node", "--listen", "127.0.0.1:0"], flags].concat(), "");
-        complains(&ended, 2, &[message]);
+        assert_ended(&ended, 2, &[message]);
     }
     for (content, message) in [
         ("group = 'a/b'", "group cannot be \"a/b\""),
@@ -172,14 +108,14 @@ fn settings_that_cannot_be_used_are_told() {
         ("data_dir = '/x'", "data_dir"),
     ] {
         let file = folder.write("node.toml", content);
-        complains(&xavantes(&["node", "--config", &file, "--listen", "127.0.0.1:0"], ""), 2, &[message]);
+        assert_ended(&xavantes(&["node", "--config", &file, "--listen", "127.0.0.1:0"], ""), 2, &[message]);
     }
     for arguments in [&["node", "--listen", "127.0.0.1:0"][..], &["repository", "migrate"]] {
         let ended = xavantes(&[arguments, &["--repository", "mysql://me:secret@there/db"]].concat(), "");
-        complains(&ended, 2, &["postgres://"]);
+        assert_ended(&ended, 2, &["postgres://"]);
         assert!(!ended.stderr.contains("secret"), "{ended:?}");
     }
-    complains(&xavantes(&["repository", "migrate"], ""), 2, &["--repository"]);
+    assert_ended(&xavantes(&["repository", "migrate"], ""), 2, &["--repository"]);
 }
 
 #[test]
@@ -190,9 +126,9 @@ fn a_data_directory_belongs_to_one_node_at_a_time() {
     let mode = |path: &str| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!((mode(&folder.path("deep")), mode(&data)), (0o700, 0o700));
     let second = xavantes(&["node", "--listen", "127.0.0.1:0", "--data-dir", &data], "");
-    complains(&second, 2, &[&data, "is in use", "--data-dir"]);
+    assert_ended(&second, 2, &[&data, "is in use", "--data-dir"]);
     let file = folder.write("p.xml", endless());
-    complains(&xavantes(&["run", &file, "--data-dir", &data], ""), 2, &["is in use"]);
+    assert_ended(&xavantes(&["run", &file, "--data-dir", &data], ""), 2, &["is in use"]);
     // Nothing has to be removed after a node was killed.
     node.kill();
     drop(Running::node(&["--data-dir", &data]));
@@ -203,7 +139,7 @@ fn an_address_belongs_to_one_node_at_a_time() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
     let address = taken.local_addr().expect("it has an address").to_string();
     let ended = xavantes(&["node", "--in-memory", "--listen", &address], "");
-    complains(&ended, 2, &[&format!("cannot listen on {address}: the address is in use"), "--listen"]);
+    assert_ended(&ended, 2, &[&format!("cannot listen on {address}: the address is in use"), "--listen"]);
 }
 
 #[test]
@@ -213,14 +149,14 @@ fn the_health_of_a_node_is_an_exit_code() {
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (0, "serving\n", ""));
     let ended = node.ask(&["health", "--output", "json"]);
     let printed: Json = serde_json::from_str(&ended.stdout).expect("it is JSON");
-    assert_eq!((ended.code, printed), (0, json!({"node": node.address, "state": "serving"})));
+    assert_eq!((ended.code, printed), (0, json!({"address": node.address, "state": "serving"})));
     node.kill();
-    complains(&node.ask(&["health"]), 3, &[&node.address]);
-    complains(&xavantes(&["health", "--coordinator", "nowhere"], ""), 2, &["\"nowhere\" is not an address"]);
+    assert_ended(&node.ask(&["health"]), 3, &[&node.address]);
+    assert_ended(&xavantes(&["health", "--coordinator", "nowhere"], ""), 2, &["\"nowhere\" is not an address"]);
 }
 
 #[test]
-fn ended_processes_are_forgotten_when_that_is_asked_for() {
+fn forget_removes_ended_processes() {
     let folder = Folder::new();
     let node = Running::node(&["--in-memory"]);
     let file = folder.write("answer.xml", ANSWER);
@@ -230,8 +166,8 @@ fn ended_processes_are_forgotten_when_that_is_asked_for() {
     assert_eq!(node.ask(&["forget", &one]).code, 0);
     until("one is gone", || (!node.ask(&["list"]).stdout.contains(&one)).then_some(()));
     assert!(node.ask(&["list"]).stdout.contains(&other));
-    complains(&node.ask(&["results", &one]), 2, &[&one]);
-    complains(&xavantes(&["forget"], ""), 2, &["forget"]);
+    assert_ended(&node.ask(&["results", &one]), 2, &[&one]);
+    assert_ended(&xavantes(&["forget"], ""), 2, &["forget"]);
 }
 
 #[test]
@@ -244,7 +180,7 @@ fn sources_are_added_listed_and_removed_and_outlive_the_node() {
     });
     assert_eq!(node.ask(&["sources", "add", "maps", "file:///maps"]).code, 0);
     assert_eq!(node.ask(&["sources", "remove", "maps"]).code, 0);
-    complains(&node.ask(&["sources", "add", "No Name", "file:///x"]), 2, &["error: "]);
+    assert_ended(&node.ask(&["sources", "add", "No Name", "file:///x"]), 2, &["error: "]);
     let list = |node: &Running| node.ask(&["sources"]).stdout;
     assert!(list(&node).contains("file:///genes") && !list(&node).contains("maps"), "{}", list(&node));
     node.kill();
@@ -255,7 +191,7 @@ fn sources_are_added_listed_and_removed_and_outlive_the_node() {
 #[test]
 fn a_retry_elsewhere_goes_to_the_coordinator() {
     let node = Running::node(&["--in-memory"]);
-    complains(&node.ask(&["retry", "Nobody-1/work", "--elsewhere"]), 2, &["Nobody-1"]);
+    assert_ended(&node.ask(&["retry", "Nobody-1/work", "--elsewhere"]), 2, &["Nobody-1"]);
 }
 
 const ANSWER: &str = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Answer"><OUT_PARAMETER NAME="out" TYPE="int"/>
@@ -265,7 +201,7 @@ fn endless() -> String {
     waiting("/dev/null/never")
 }
 
-/// A process that completes an activity, tells so, and then waits for a file.
+/// A process that completes an activity, prints a line, and then waits for a file.
 fn waiting(file: &str) -> String {
     format!(
         r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Main"><OUT_PARAMETER NAME="out" TYPE="int"/><BODY>
@@ -292,29 +228,29 @@ fn the_results_of_a_run_stay_in_its_data_directory() {
     assert_eq!(xavantes(&["run", &other, "--data-dir", &data], "").stdout, "out = 43\n");
     assert_eq!(resumed().stdout, "out = 43\n");
     let failed = folder.write("failed.xml", ANSWER.replace("out = 42", "error('no luck')"));
-    complains(&xavantes(&["run", &failed, "--data-dir", &data], ""), 1, &["no luck"]);
-    complains(&resumed(), 1, &["no luck"]);
+    assert_ended(&xavantes(&["run", &failed, "--data-dir", &data], ""), 1, &["no luck"]);
+    assert_ended(&resumed(), 1, &["no luck"]);
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on() {
+fn a_killed_run_continues_with_resume() {
     let folder = Folder::new();
     let (data, sign) = (folder.path("data"), folder.path("sign"));
     let file = folder.write("waiting.xml", waiting(&sign));
     let arguments = ["run", &file, "--data-dir", &data];
     let mut killed = command(&arguments);
-    // What is killed cannot remove the folders of its activities.
+    // A killed program cannot remove the folders of its activities.
     killed.env("TMPDIR", folder.path("")).stderr(Stdio::piped()).stdout(Stdio::null());
     let mut child = killed.spawn().expect("it runs");
-    let mut told = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
-    let first = told.next().expect("it tells something").expect("it is text");
+    let mut printed = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
+    let first = printed.next().expect("it prints something").expect("it is text");
     assert!(first.ends_with("first: first is done"), "{first}");
     let process = first.split('/').next().expect("a path begins with the process").to_owned();
     child.kill().expect("it runs");
     child.wait().expect("it was killed");
 
     let again = xavantes(&arguments, "");
-    complains(&again, 2, &[&process, "has not ended", "--resume"]);
+    assert_ended(&again, 2, &[&process, "has not ended", "--resume"]);
     std::fs::write(&sign, "").expect("tests can write here");
     let ended = xavantes(&["run", "--resume", "--data-dir", &data, "--output", "json"], "");
     let printed: Json = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
@@ -323,24 +259,24 @@ fn a_run_that_was_killed_goes_on() {
 }
 
 #[test]
-fn there_must_be_something_to_go_on_with() {
+fn resume_needs_a_process_to_continue() {
     let folder = Folder::new();
     let (file, data) = (folder.write("answer.xml", ANSWER), folder.path("data"));
-    complains(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with", &data]);
+    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to resume", &data]);
     assert!(!std::path::Path::new(&data).exists(), "nothing is made");
-    complains(&xavantes(&["run", "--resume"], ""), 2, &["--data-dir"]);
-    complains(&xavantes(&["run"], ""), 2, &["FILES"]);
+    assert_ended(&xavantes(&["run", "--resume"], ""), 2, &["--data-dir"]);
+    assert_ended(&xavantes(&["run"], ""), 2, &["FILES"]);
     for more in [&[file.as_str()][..], &["-p", "a=1"], &["--params", "x"], &["--process", "X"]] {
         let ended = xavantes(&[&["run", "--resume", "--data-dir", &data], more].concat(), "");
-        complains(&ended, 2, &["--resume"]);
+        assert_ended(&ended, 2, &["--resume"]);
     }
     // A directory in which nothing was begun.
     drop(Running::node(&["--data-dir", &data]));
-    complains(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to go on with"]);
+    assert_ended(&xavantes(&["run", "--resume", "--data-dir", &data], ""), 2, &["nothing to resume"]);
 }
 
 #[test]
-fn every_setting_of_a_node_is_in_the_documentation() {
+fn every_setting_of_a_node_has_a_flag_a_variable_and_a_line_in_the_documentation() {
     let page = include_str!("../../docs/nodes.md");
     let help = xavantes(&["node", "--help"], "").stdout;
     let variable = |line: &str| Some(line.split_once("[env: XAVANTES_")?.1.split(['=', ']']).next()?.to_owned());
@@ -348,7 +284,8 @@ fn every_setting_of_a_node_is_in_the_documentation() {
     assert!(settings.len() > 15, "{help}");
     for setting in settings.iter().filter(|setting| *setting != "CONFIG") {
         let name = setting.to_lowercase().replace('_', "-");
-        assert!(page.contains(&format!("| `{name}` |")), "{name} is missing");
-        assert!(help.contains(&format!("--{name}")), "{name} is called otherwise as a flag");
+        assert!(page.contains(&format!("| `{name}` | `--{name}` | `XAVANTES_{setting}` |")), "{name} is missing");
+        assert!(help.contains(&format!("--{name}")), "{name} has another flag");
     }
+    assert!(!help.contains("XAVANTES_PRINT_CONFIG") && !help.contains("XAVANTES_HELP"), "{help}");
 }

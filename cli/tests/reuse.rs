@@ -1,4 +1,4 @@
-//! Results are used again from one run to the next, if both keep what they do in the same directory.
+//! Runs with the same data directory reuse results of each other.
 
 mod common;
 
@@ -16,17 +16,17 @@ fn run(folder: &Folder, temperatures: &str, flags: &[&str]) -> (Json, Ended) {
 }
 
 #[test]
-fn a_second_run_does_only_what_is_new() {
+fn a_second_run_executes_only_new_activities() {
     let folder = Folder::new();
     let (first, _) = run(&folder, "[280,290]", &[]);
     assert_eq!(first["activities"], json!({"completed": 2, "failed": 0, "attempts": 2, "reused": 0}));
-    let (second, told) = run(&folder, "[290,300,280]", &[]);
+    let (second, ended) = run(&folder, "[290,300,280]", &[]);
     assert_eq!(second["results"], json!({"rates": [84, 90, 78]}));
     assert_eq!(second["activities"], json!({"completed": 3, "failed": 0, "attempts": 1, "reused": 2}));
-    assert_eq!(told.stderr, "2 of 3 activities used results again\n");
-    let (third, told) = run(&folder, "[290,300,280]", &["--no-reuse"]);
+    assert_eq!(ended.stderr, "2 of 3 activities used results again\n");
+    let (third, ended) = run(&folder, "[290,300,280]", &["--no-reuse"]);
     assert_eq!(third["activities"], json!({"completed": 3, "failed": 0, "attempts": 3, "reused": 0}));
-    assert_eq!(told.stderr, "");
-    let (_, told) = run(&folder, "[300]", &["--quiet"]);
-    assert_eq!(told.stderr, "");
+    assert_eq!(ended.stderr, "");
+    let (_, ended) = run(&folder, "[300]", &["--quiet"]);
+    assert_eq!(ended.stderr, "");
 }

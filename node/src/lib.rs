@@ -1,12 +1,33 @@
-//! One machine of a grid: any combination of the three services behind one address, and its membership in a group.
+//! One machine of a grid: any combination of the three roles behind one address, and its membership in a group.
+//!
+//! | module | has |
+//! |---|---|
+//! | `settings` | what can be set, where it comes from, and which values are valid |
+//! | `node` | a node from its start to its end |
+//! | `roles` | one builder for each role |
+//! | `foundation` | what the roles have in common |
+//! | `services` | the gRPC server of a node |
+//! | `membership` | heartbeats to the group manager, and the roster in return |
+//! | `data_dir`, `file_store`, `repositories` | what a node keeps on disk |
+//! | `error` | why a node does not start |
 
-mod config;
+mod data_dir;
+mod error;
+mod file_store;
+mod foundation;
 mod membership;
-mod server;
-mod store;
+mod node;
+mod repositories;
+mod roles;
+mod services;
+mod settings;
 
-pub use config::{Cgroups, Config, Role, Unusable, check_address, is_database};
-pub use server::{Error, Node};
-pub use store::unfinished;
-pub use xavantes_activity_manager::run_watchdog;
+pub use error::Error;
+pub use node::Node;
+pub use repositories::unfinished_processes;
+pub use settings::{
+    Cgroups, ContainerEngine, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
+    is_database_url,
+};
+pub use xavantes_activity_manager::program::guard;
 pub use xavantes_process_coordinator::Printed;

@@ -1,4 +1,4 @@
-//! A node's place in its group: it beats, and hears of the group.
+//! The membership of a node in its group: it sends heartbeats to the manager that leads and receives the roster.
 
 use std::time::Duration;
 
@@ -6,106 +6,105 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, info, warn};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::{question, v1};
 
-const BEAT: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(500);
-/// Managers tell something every second. One that does not for so long is not there.
-const SILENCE: Duration = Duration::from_secs(5);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// Managers send a roster every second. A manager that sends none for this long is gone.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a node is not, or no longer, in its group through a manager.
+/// Why the membership through one manager ended, or did not begin.
 #[derive(Debug)]
-enum Apart {
-    /// The manager let go.
+enum Departure {
+    /// The manager closed the stream.
     Closed,
-    /// It leads in an epoch that is over, as far as this node knows.
+    /// The manager leads in an earlier epoch than this node has seen.
     Outdated,
-    /// It cannot be reached, does not lead, or is silent.
+    /// The manager cannot be reached, does not lead, or is silent.
     Failed(String),
 }
 
-/// Joins the group through the manager that leads, again and again. `beat` tells how the node is; `roster` takes what it
-/// hears.
+/// Joins the group through the manager that leads, again and again. `heartbeat` reports the state of the node;
+/// `on_roster` handles each roster.
 pub(crate) async fn run(
     managers: Vec<String>,
-    beat: impl Fn() -> v1::Heartbeat + Clone + Send + 'static,
-    roster: impl Fn(v1::Roster),
+    heartbeat: impl Fn() -> v1::Heartbeat + Clone + Send + 'static,
+    on_roster: impl Fn(v1::Roster),
 ) {
     let mut warned = false;
-    // The epoch that was heard last.
+    // Epoch of the last roster.
     let mut epoch = 0;
     loop {
         let mut outdated = None;
-        // Always from the first: whoever comes earlier leads when it is there.
+        // Always from the first: a manager leads when all those before it are gone.
         for manager in &managers {
-            let least = epoch;
-            match join(manager, beat.clone(), &roster, least, &mut epoch).await {
-                Apart::Closed => {
+            let minimum = epoch;
+            match join(manager, heartbeat.clone(), &on_roster, minimum, &mut epoch).await {
+                Departure::Closed => {
                     warn!(%manager, "the group manager closed the connection");
                     warned = false;
                     outdated = None;
                     break;
                 }
-                Apart::Outdated => outdated = Some(manager),
-                Apart::Failed(error) if !warned && managers.len() == 1 => {
-                    warn!(%manager, error, "cannot join the group; trying on");
+                Departure::Outdated => outdated = Some(manager),
+                Departure::Failed(error) if !warned && managers.len() == 1 => {
+                    warn!(%manager, error, "cannot join the group; trying again");
                     warned = true;
                 }
-                Apart::Failed(error) => debug!(%manager, error, "cannot join the group here"),
+                Departure::Failed(error) => debug!(%manager, error, "cannot join the group through this manager"),
             }
         }
         if let Some(manager) = outdated {
-            // Nobody leads in a newer one: the managers have begun anew.
+            // No manager leads in a newer epoch: the managers lost their state and count anew.
             epoch = 0;
-            join(manager, beat.clone(), &roster, 0, &mut epoch).await;
+            join(manager, heartbeat.clone(), &on_roster, 0, &mut epoch).await;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
-/// Is in the group as long as the manager is there and leads, in an epoch that is not before `least`.
+/// Stays in the group while the manager is there and leads, in the epoch `minimum` or later.
 async fn join(
     manager: &str,
-    beat: impl Fn() -> v1::Heartbeat + Send + 'static,
-    roster: &impl Fn(v1::Roster),
-    least: u64,
+    heartbeat: impl Fn() -> v1::Heartbeat + Send + 'static,
+    on_roster: &impl Fn(v1::Roster),
+    minimum: u64,
     epoch: &mut u64,
-) -> Apart {
+) -> Departure {
     let channel = match xavantes_proto::connect(manager).await {
         Ok(channel) => channel,
-        Err(error) => return Apart::Failed(error.to_string()),
+        Err(error) => return Departure::Failed(error.to_string()),
     };
     let (sender, receiver) = mpsc::channel(1);
-    let beating = tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(BEAT);
+    let heartbeats = tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(HEARTBEAT_INTERVAL);
         loop {
             ticks.tick().await;
-            if sender.send(beat()).await.is_err() {
+            if sender.send(heartbeat()).await.is_err() {
                 return;
             }
         }
     });
-    let apart = async {
-        let mut news =
-            match call_with_timeout(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
-                Ok(news) => news,
-                Err(status) => return Apart::Failed(status.to_string()),
-            };
+    let departure = async {
+        let mut rosters = match question(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
+            Ok(rosters) => rosters,
+            Err(status) => return Departure::Failed(status.to_string()),
+        };
         info!(%manager, "joined the group");
         loop {
-            match tokio::time::timeout(SILENCE, news.message()).await {
-                Ok(Ok(Some(heard))) if heard.epoch < least => return Apart::Outdated,
-                Ok(Ok(Some(heard))) => {
-                    *epoch = heard.epoch;
-                    roster(heard);
+            match tokio::time::timeout(SILENCE_TIMEOUT, rosters.message()).await {
+                Ok(Ok(Some(roster))) if roster.epoch < minimum => return Departure::Outdated,
+                Ok(Ok(Some(roster))) => {
+                    *epoch = roster.epoch;
+                    on_roster(roster);
                 }
-                Ok(Ok(None)) => return Apart::Closed,
-                Ok(Err(status)) => return Apart::Failed(status.to_string()),
-                Err(_) => return Apart::Failed("it is silent".into()),
+                Ok(Ok(None)) => return Departure::Closed,
+                Ok(Err(status)) => return Departure::Failed(status.to_string()),
+                Err(_) => return Departure::Failed("the manager is silent".into()),
             }
         }
     }
     .await;
-    beating.abort();
-    apart
+    heartbeats.abort();
+    departure
 }

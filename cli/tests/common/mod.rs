@@ -1,15 +1,17 @@
-//! Runs the real program, in folders that go away.
+//! Runs the real program, in folders that are removed with the test.
 
 #![allow(dead_code)] // Each file of tests uses a part of it.
 
-use std::io::{Read, Write};
+pub mod schema;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a busy machine: whatever takes longer hangs.
+/// A command that takes longer than this hangs, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the program ended and what it wrote.
@@ -25,7 +27,7 @@ pub fn xavantes(arguments: &[&str], stdin: &str) -> Ended {
     run(&mut command(arguments), stdin)
 }
 
-/// `xavantes` with these arguments, and nothing in the environment that was set for the user's own grid.
+/// `xavantes` with these arguments, without the variables that the user set for a grid.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xavantes"));
     for (name, _) in std::env::vars_os() {
@@ -88,7 +90,7 @@ impl Folder {
         path.to_str().expect("the path is UTF-8").to_owned()
     }
 
-    /// The path of something in it, which need not be there.
+    /// A path in the folder; the file need not exist.
     pub fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().expect("the path is UTF-8").to_owned()
     }
@@ -97,5 +99,65 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Repeats a question until there is an answer.
+#[track_caller]
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A program that runs until this is dropped.
+pub struct Running {
+    pub child: Child,
+    pub address: String,
+}
+
+impl Running {
+    /// A node with all roles, when it serves.
+    pub fn node(arguments: &[&str]) -> Self {
+        let mut child = command(&["node", "--name", "test", "--listen", "127.0.0.1:0", "--drain-seconds", "1"])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built for these tests");
+        let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        let (sender, receiver) = channel();
+        // Reads to the end, so that the pipe never fills up.
+        std::thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                if let Some((_, rest)) = line.split_once("address=") {
+                    let address = rest.split_whitespace().next().unwrap_or_default().to_owned();
+                    let _ = sender.send(address);
+                }
+            }
+        });
+        let mut running = Self { child, address: String::new() };
+        running.address = receiver.recv_timeout(PATIENCE).expect("the node starts");
+        running
+    }
+
+    pub fn ask(&self, arguments: &[&str]) -> Ended {
+        xavantes(&[arguments, &["--coordinator", &self.address]].concat(), "")
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
     }
 }

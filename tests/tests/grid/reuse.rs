@@ -128,11 +128,11 @@ fn results_are_reused_by_later_processes_and_after_a_kill() {
     // The text for people.
     let path = format!("{last}/all/[2]/square");
     let text = xavantes_tests::xavantes(&["explain", &path, "--coordinator", &address]).ok().stdout;
-    assert!(text.contains("reused     no\nwhy        nothing of the type Square is known"), "{text}");
+    assert!(text.contains("reused     no\nwhy        no earlier activity of the type Square is known"), "{text}");
     let wrong = grid.cli(&address, &["explain", "Nobody-1/a"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("there is no process"), "{wrong:?}");
     let controller = grid.cli(&address, &["explain", &format!("{last}/all")]).ok().json();
-    assert_eq!((&controller["element"]["state"], &controller["reuse"]), (&"completed".into(), &json!(null)));
+    assert_eq!((&controller["state"], &controller["reuse"]), (&"completed".into(), &json!(null)));
     let wrong = grid.cli(&address, &["explain", &format!("{last}/none")]);
     assert!(wrong.code == 2 && wrong.stderr.contains("is no activity"), "{wrong:?}");
 }

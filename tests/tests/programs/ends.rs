@@ -104,7 +104,7 @@ fn a_worker_that_is_asked_twice_to_stop_ends_all_programs_at_once() {
     )));
     let (main, helper) = (pid(&place.wait_for(&ready)), pid(&place.wait_for(&helper)));
     place.grid.terminate("a/w");
-    until("the worker drains", 60, || place.grid.log("a/w").contains("told to stop").then_some(()));
+    until("the worker drains", 60, || place.grid.log("a/w").contains("stopping on SIGTERM").then_some(()));
     assert!(runs(main) && runs(helper));
     place.grid.terminate("a/w");
     until("the worker has stopped", 60, || place.grid.ended("a/w"));

@@ -23,8 +23,8 @@ fn output_is_stored_for_each_attempt() {
     let first = logs(&["--attempt", "1", "--stderr"]).ok().json();
     assert_eq!(first, json!({"path": path, "attempt": 1, "node": "w", "stderr": "err 1\n"}));
     let shown = place.grid.cli(&place.address, &["show", &path]).ok().json();
-    assert_eq!(shown["records"][0]["reason"], "the sh code failed, exit status 1", "{shown}");
-    assert_eq!(shown["records"][1].get("reason"), None, "{shown}");
+    assert_eq!(shown["records"][0]["error"], "the sh code failed, exit status 1", "{shown}");
+    assert_eq!(shown["records"][1].get("error"), None, "{shown}");
     let none = logs(&["--attempt", "3"]);
     assert_eq!(none.code, 2, "{none:?}");
     assert_tells(&none.stderr, &["nothing is known of what attempt 3 of", "/work wrote"]);

@@ -1,0 +1,136 @@
+//! The command line: all commands, and the functions that execute them.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::args::{Format, GridArgs};
+use crate::commands::{
+    explain, forget, grid, list, logs, node, repository, results, run, schema, show, sources, steer, submit, types,
+    validate, wait,
+};
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::output::terminal;
+
+/// Runs long, structured, parallel computations described as XML processes.
+#[derive(Parser)]
+#[command(name = "xavantes", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    /// Text for people, or JSON for scripts: one document on standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    pub output: Format,
+    /// Print only results and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Print more log messages; twice: all of them
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+#[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // The program has one value of it.
+pub(crate) enum Command {
+    /// Run a process to its end on a grid inside this program and print its results
+    #[command(mut_arg("files", |files| files.required(false).required_unless_present("resume")))]
+    Run(run::RunArgs),
+    /// Find all problems in definitions before they run
+    Validate(validate::ValidateArgs),
+    /// Run one node of a grid, with any combination of roles
+    Node(node::NodeArgs),
+    /// End the programs of a node that was killed; nodes start this command themselves
+    #[command(hide = true)]
+    Guard(node::GuardArgs),
+    /// Start a process on a grid and print its id
+    Submit(submit::SubmitArgs),
+    /// List the processes that run and ran
+    List(list::ListArgs),
+    /// Show a process, or an element of it, with everything in it
+    Tree(show::ShowArgs),
+    /// Show one element
+    Show(show::ShowArgs),
+    /// Print the standard output and error of an activity
+    Logs(logs::LogsArgs),
+    /// Print the results of a process
+    Results(results::ResultsArgs),
+    /// Wait until processes end; the exit code is that of the first one that did not complete
+    Wait(wait::WaitArgs),
+    /// Remove ended processes and their results
+    Forget(forget::ForgetArgs),
+    /// Explain why an element waits or failed, and why the result of an activity was reused or not
+    Explain(explain::ExplainArgs),
+    /// Cancel an element; a second time: without waiting for its FINALLY
+    Cancel(steer::PathArgs),
+    /// Start nothing new in an element
+    Pause(steer::PathArgs),
+    /// Continue a paused element
+    Resume(steer::PathArgs),
+    /// Try an element again that waits, is held, or runs
+    Retry(steer::RetryArgs),
+    /// Change a bound of a running controller, or a parameter of an element that has not begun
+    Set(steer::SetArgs),
+    /// List the nodes of a group
+    Nodes(GridArgs),
+    /// List the groups that the group manager knows, adjacent and beyond
+    Groups(GridArgs),
+    /// List the process and activity types of a coordinator
+    Types(GridArgs),
+    /// List, add and remove external data that processes use by name
+    Sources(sources::SourcesArgs),
+    /// Let a node finish its work, accept no more, and end
+    Drain(grid::DrainArgs),
+    /// Check whether a node serves: the exit code is 0 if it does, 3 if not
+    Health(GridArgs),
+    /// Manage the database that the coordinators of a group share
+    #[command(subcommand)]
+    Repository(repository::RepositoryCommand),
+    /// Print the XML schema of definitions, for editors
+    Schema,
+    /// Print a completion script for a shell
+    Completions(schema::CompletionsArgs),
+}
+
+/// Executes a command. An `Err` is an exit code, too: that of a command whose error message is already printed.
+pub(crate) fn execute(command: Command, output: Output) -> Exit {
+    let done = match command {
+        Command::Run(arguments) => block_on(run::run(arguments, output)),
+        Command::Validate(arguments) => validate::validate(&arguments, output),
+        Command::Node(arguments) => block_on(node::node(arguments, output)),
+        Command::Guard(arguments) => Ok(node::guard(&arguments)),
+        Command::Submit(arguments) => block_on(submit::submit(arguments, output)),
+        Command::List(arguments) => block_on(list::list(&arguments, output)),
+        Command::Tree(arguments) => block_on(show::tree(&arguments, output)),
+        Command::Show(arguments) => block_on(show::show(&arguments, output)),
+        Command::Logs(arguments) => block_on(logs::logs(&arguments, output)),
+        Command::Results(arguments) => block_on(results::results(&arguments, output)),
+        Command::Wait(arguments) => block_on(wait::wait(arguments, output)),
+        Command::Forget(arguments) => block_on(forget::forget(arguments, output)),
+        Command::Explain(arguments) => block_on(explain::explain(&arguments, output)),
+        Command::Cancel(arguments) => block_on(steer::cancel(arguments, output)),
+        Command::Pause(arguments) => block_on(steer::pause(arguments, output)),
+        Command::Resume(arguments) => block_on(steer::resume(arguments, output)),
+        Command::Retry(arguments) => block_on(steer::retry(arguments, output)),
+        Command::Set(arguments) => block_on(steer::set(arguments, output)),
+        Command::Nodes(grid) => block_on(grid::nodes(&grid, output)),
+        Command::Groups(grid) => block_on(grid::groups(&grid, output)),
+        Command::Types(grid) => block_on(types::types(&grid, output)),
+        Command::Sources(arguments) => block_on(sources::sources(arguments, output)),
+        Command::Drain(arguments) => block_on(grid::drain(arguments, output)),
+        Command::Health(grid) => block_on(grid::health(&grid, output)),
+        Command::Repository(command) => block_on(repository::execute(command, output)),
+        Command::Schema => Ok(schema::schema()),
+        Command::Completions(arguments) => Ok(schema::completions(&arguments, &mut Cli::command())),
+    };
+    done.unwrap_or_else(|exit| exit)
+}
+
+fn block_on(command: impl Future<Output = Result<Exit, Exit>>) -> Result<Exit, Exit> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| {
+        terminal::error(&format!("cannot start threads: {error}"));
+        Exit::Failed
+    })?;
+    let done = runtime.block_on(command);
+    // Activities that still run, in threads of their own, do not delay the end.
+    runtime.shutdown_background();
+    done
+}

@@ -1,0 +1,29 @@
+//! `xavantes forget`: removes ended processes, or the results in the cache.
+
+use clap::Args;
+use xavantes_proto::v1;
+
+use crate::args::GridArgs;
+use crate::connection::{ask, coordinator};
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::report::action::Forgotten;
+
+#[derive(Args)]
+pub(crate) struct ForgetArgs {
+    /// Ids of processes
+    #[arg(required_unless_present = "reusable")]
+    pub processes: Vec<String>,
+    /// All results in the cache (CACHE="true")
+    #[arg(long)]
+    pub reusable: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn forget(arguments: ForgetArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = coordinator(&arguments.grid.coordinator).await?;
+    let ForgetArgs { processes, reusable, .. } = arguments;
+    ask(client.forget(v1::ForgetRequest { processes: processes.clone(), reusable })).await?;
+    Ok(output.report(&Forgotten { forgotten: processes, reusable }))
+}

@@ -1,0 +1,52 @@
+//! `xavantes nodes`, `groups`, `drain` and `health`: the machines of the grid.
+
+use clap::Args;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use xavantes_proto::v1;
+
+use crate::args::GridArgs;
+use crate::connection::{ask, channel, manager};
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::report::action::Drained;
+use crate::report::grid::{Group, GroupList, Health, Node, NodeList};
+
+#[derive(Args)]
+pub(crate) struct DrainArgs {
+    /// Name of a node
+    pub node: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn nodes(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = manager(&grid.coordinator).await?;
+    let answer = ask(client.list_nodes(v1::ListNodesRequest {})).await?;
+    let nodes = answer.nodes.iter().map(Node::from).collect();
+    Ok(output.report(&NodeList { group: answer.group, nodes }))
+}
+
+pub(crate) async fn groups(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = manager(&grid.coordinator).await?;
+    let groups = ask(client.list_groups(v1::ListGroupsRequest {})).await?.groups;
+    Ok(output.report(&GroupList { groups: groups.iter().map(Group::from).collect() }))
+}
+
+pub(crate) async fn drain(arguments: DrainArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = manager(&arguments.grid.coordinator).await?;
+    let node = arguments.node;
+    ask(client.drain(v1::DrainRequest { node: node.clone() })).await?;
+    Ok(output.report(&Drained { node, draining: true }))
+}
+
+pub(crate) async fn health(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = HealthClient::new(channel(&grid.coordinator).await?);
+    let status = ask(client.check(HealthCheckRequest::default())).await?.status();
+    let (state, exit) = match status {
+        ServingStatus::Serving => ("serving", Exit::Success),
+        _ => ("not serving", Exit::Unreachable),
+    };
+    Ok(exit.or(output.report(&Health { address: grid.coordinator.clone(), state })))
+}

@@ -1,0 +1,29 @@
+//! `xavantes list`: the processes that run and ran.
+
+use clap::Args;
+use xavantes_proto::{question, v1};
+
+use super::watch::{Snapshot, print_or_watch};
+use crate::args::GridArgs;
+use crate::connection::coordinator;
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::report::process::ProcessList;
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Print the list again whenever it changed, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn list(arguments: &ListArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = coordinator(&arguments.grid.coordinator).await?;
+    print_or_watch(arguments.watch, output, async || {
+        let processes = question(client.list(v1::ListRequest {})).await?.processes;
+        Ok(Snapshot { report: ProcessList::new(&processes), is_final: false })
+    })
+    .await
+}

@@ -1,0 +1,80 @@
+//! `xavantes logs`: the standard output and error of an activity.
+
+use std::time::Duration;
+
+use clap::Args;
+use xavantes_proto::{question, v1};
+
+use crate::args::GridArgs;
+use crate::connection::{Coordinator, coordinator, refused};
+use crate::exit::Exit;
+use crate::output::printer::Output;
+
+/// An activity between two attempts is asked for the next one this often.
+const NEXT_ATTEMPT_INTERVAL: Duration = Duration::from_millis(500);
+
+#[derive(Args)]
+pub(crate) struct LogsArgs {
+    /// Path of an activity, e.g. FindPrimes-7f3a/search/[3]/part
+    pub path: String,
+    /// Continue with what the activity writes until it ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Number of the attempt [default: the last]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: Option<u32>,
+    /// Only the standard output
+    #[arg(long, conflicts_with = "stderr")]
+    pub stdout: bool,
+    /// Only the standard error
+    #[arg(long)]
+    pub stderr: bool,
+    /// Only the last N lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tail: Option<u32>,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = coordinator(&arguments.grid.coordinator).await?;
+    let (stdout, stderr) = (!arguments.stderr, !arguments.stdout);
+    let request = v1::LogsRequest {
+        path: arguments.path.clone(),
+        attempt: arguments.attempt.unwrap_or(0),
+        stdout,
+        stderr,
+        tail: arguments.tail.unwrap_or(0),
+        follow: arguments.follow,
+        ..v1::LogsRequest::default()
+    };
+    let mut sink = output.logs(&arguments.path);
+    let mut next = Some(request.clone());
+    while let Some(wanted) = next {
+        // Without a timeout: an activity that has not begun sends no piece for a while.
+        let mut pieces = client.logs(wanted).await.map_err(|status| refused(&status))?.into_inner();
+        let mut attempt = 0;
+        while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+            attempt = piece.attempt;
+            sink.add(piece)?;
+        }
+        let follows_all = request.follow && request.attempt == 0;
+        let has_next = follows_all && has_next_attempt(&mut client, &arguments.path, attempt).await;
+        next = has_next.then(|| v1::LogsRequest { attempt: attempt + 1, ..request.clone() });
+    }
+    Ok(sink.finish(stdout, stderr))
+}
+
+/// Whether there is, or will be, an attempt of an activity after this one.
+async fn has_next_attempt(client: &mut Coordinator, path: &str, attempt: u32) -> bool {
+    loop {
+        let shown = question(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
+        let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };
+        match element.condition() {
+            _ if element.attempts > attempt => return true,
+            // The end of the attempt may not be recorded yet.
+            condition if condition.is_alive() => tokio::time::sleep(NEXT_ATTEMPT_INTERVAL).await,
+            _ => return false,
+        }
+    }
+}

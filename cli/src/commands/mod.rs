@@ -1,0 +1,33 @@
+//! The commands. Each one ends with one report, which `output` prints as text or JSON.
+//!
+//! | module | commands |
+//! |---|---|
+//! | `run` | `run`: a process on a grid inside this program |
+//! | `submit`, `wait`, `results` | start a process, wait for its end, print its results |
+//! | `list`, `show`, `logs`, `explain` | `list`, `show` and `tree`, `logs`, `explain` |
+//! | `steer`, `forget` | `cancel`, `pause`, `resume`, `retry`, `set`; `forget` |
+//! | `grid`, `types`, `sources` | `nodes`, `groups`, `drain`, `health`; `types`; `sources` |
+//! | `node`, `repository` | `node`; `repository migrate` |
+//! | `validate`, `schema` | `validate`; `schema` and `completions` |
+//! | `ending`, `stream`, `watch` | parts of several commands: the end of a process, `--stream`, `--watch` |
+
+mod ending;
+pub(crate) mod explain;
+pub(crate) mod forget;
+pub(crate) mod grid;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod node;
+pub(crate) mod repository;
+pub(crate) mod results;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod show;
+pub(crate) mod sources;
+pub(crate) mod steer;
+mod stream;
+pub(crate) mod submit;
+pub(crate) mod types;
+pub(crate) mod validate;
+pub(crate) mod wait;
+mod watch;

@@ -1,0 +1,88 @@
+//! `xavantes node`: one node of a grid until it is asked to stop.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+use xavantes_node::{Node, SettingOverrides, Settings};
+
+use crate::exit::Exit;
+use crate::output::printer::{Output, Report};
+use crate::output::terminal;
+
+/// Settings come from the file, then from the environment, then from flags.
+#[derive(Args)]
+pub(crate) struct NodeArgs {
+    /// TOML file with any of these settings
+    #[arg(long, env = "XAVANTES_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: SettingOverrides,
+    /// Print the settings that result, and stop
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct GuardArgs {
+    /// Directory of the attempts
+    pub root: PathBuf,
+    /// Directory to remove
+    pub temporary: Option<PathBuf>,
+}
+
+/// The settings of a node: as text a TOML file that `--config` reads.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct ResultingSettings(Settings);
+
+impl Report for ResultingSettings {
+    fn text(&self) -> String {
+        toml::to_string(&self.0).unwrap_or_else(|error| format!("# {error}\n"))
+    }
+}
+
+pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Exit> {
+    let loaded = Settings::load(arguments.config.as_deref(), arguments.settings);
+    let mut settings = loaded.map_err(|error| terminal::error(&error.to_string()))?;
+    if arguments.print_config {
+        settings.data_dir = settings.data_dir_path().ok().flatten();
+        return Ok(output.report(&ResultingSettings(settings)));
+    }
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        terminal::error("cannot listen for signals");
+        return Err(Exit::Failed);
+    };
+    let node = Node::start(settings, None).await.map_err(|error| not_started(&error))?;
+    tokio::select! {
+        _ = terminate.recv() => info!("stopping on SIGTERM"),
+        _ = interrupt.recv() => info!("stopping on SIGINT"),
+        () = node.drain_requested() => info!("draining on request of an administrator"),
+    }
+    let emergency_stop = node.emergency_stop();
+    tokio::select! {
+        () = node.shut_down() => {}
+        // A second signal ends everything at once.
+        _ = terminate.recv() => emergency_stop(),
+        _ = interrupt.recv() => emergency_stop(),
+    }
+    Ok(Exit::Success)
+}
+
+/// Prints why a node did not start. Returns the exit code.
+pub(crate) fn not_started(error: &xavantes_node::Error) -> Exit {
+    terminal::error(&error.to_string());
+    match error {
+        xavantes_node::Error::Repository(xavantes_repository::Error::Unavailable(_)) => Exit::Unreachable,
+        _ => Exit::Usage,
+    }
+}
+
+/// `xavantes guard`: ends the programs of a node when the node is gone.
+pub(crate) fn guard(arguments: &GuardArgs) -> Exit {
+    xavantes_node::guard(&arguments.root, arguments.temporary.as_deref());
+    Exit::Success
+}

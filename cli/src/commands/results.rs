@@ -1,0 +1,46 @@
+//! `xavantes results`: the results of a process that has ended.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use xavantes_proto::v1;
+
+use super::ending::{fetch_outcome, fetch_results};
+use super::stream::stream;
+use crate::args::GridArgs;
+use crate::connection::coordinator;
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::output::terminal;
+use crate::transfer::DownloadDir;
+
+#[derive(Args)]
+pub(crate) struct ResultsArgs {
+    /// Id of a process
+    pub process: String,
+    /// Download the files among the results into this directory, and print their paths
+    #[arg(long, value_name = "DIR")]
+    pub download: Option<PathBuf>,
+    /// While the process runs, print what activities, subprocesses and iterations return when they complete, one line
+    /// each
+    #[arg(long)]
+    pub stream: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn results(arguments: &ResultsArgs, output: Output) -> Result<Exit, Exit> {
+    let (address, process) = (arguments.grid.coordinator.as_str(), arguments.process.clone());
+    let mut client = coordinator(address).await?;
+    let download = DownloadDir::new(arguments.download.as_deref(), address, output.is_quiet());
+    let streamed = match arguments.stream {
+        true => stream(&mut client, &process, download, output).await?,
+        false => Exit::Success,
+    };
+    let status = fetch_results(&mut client, process.clone()).await?.status;
+    if status.is_some_and(|status| status.state() == v1::ProcessState::Running) {
+        return Err(terminal::error(&format!("{process} has not ended: `xavantes wait {process}` waits for it")));
+    }
+    let (outcome, exit) = fetch_outcome(&mut client, process, download).await?;
+    Ok(output.report(&outcome).or(exit).or(streamed))
+}

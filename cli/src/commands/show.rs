@@ -1,0 +1,63 @@
+//! `xavantes show` and `xavantes tree`: an element alone, and with everything in it.
+
+use clap::Args;
+use tonic::Status;
+use xavantes_proto::{question, v1};
+
+use super::watch::{Snapshot, print_or_watch};
+use crate::args::GridArgs;
+use crate::connection::{Coordinator, coordinator};
+use crate::exit::Exit;
+use crate::output::printer::{Output, Report};
+use crate::report::element::{Element, Shown, Tree};
+
+#[derive(Args)]
+pub(crate) struct ShowArgs {
+    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    pub path: String,
+    /// Print it again whenever it changed, until it ends or Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn show(arguments: &ShowArgs, output: Output) -> Result<Exit, Exit> {
+    print_element(arguments, 0, Shown, output).await
+}
+
+pub(crate) async fn tree(arguments: &ShowArgs, output: Output) -> Result<Exit, Exit> {
+    print_element(arguments, u32::MAX, Tree, output).await
+}
+
+async fn print_element<R: Report>(
+    arguments: &ShowArgs,
+    depth: u32,
+    report: impl Fn(Element) -> R,
+    output: Output,
+) -> Result<Exit, Exit> {
+    let mut client = coordinator(&arguments.grid.coordinator).await?;
+    print_or_watch(arguments.watch, output, async || {
+        let element = fetch_element(&mut client, &arguments.path, depth).await?;
+        let is_final = element.runs.is_some();
+        Ok(Snapshot { report: report(element), is_final })
+    })
+    .await
+}
+
+/// The element at a path, with this many levels below it. A process comes with the numbers of its activities.
+pub(crate) async fn fetch_element(client: &mut Coordinator, path: &str, depth: u32) -> Result<Element, Status> {
+    let request = v1::ShowRequest { path: path.to_owned(), depth };
+    let element = question(client.show(request)).await?.element.unwrap_or_default();
+    let status = match element.path.contains('/') {
+        true => None,
+        false => fetch_status(client, &element.path).await,
+    };
+    Ok(Element::asked_for(&element, status.as_ref()))
+}
+
+/// The present state of a process, if the coordinator knows it.
+async fn fetch_status(client: &mut Coordinator, process: &str) -> Option<v1::ProcessStatus> {
+    let mut changes = question(client.watch(v1::WatchRequest { process: process.to_owned() })).await.ok()?;
+    changes.message().await.ok()?
+}

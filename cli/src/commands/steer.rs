@@ -1,0 +1,75 @@
+//! `xavantes cancel`, `pause`, `resume`, `retry` and `set`: commands to any element of a process that runs.
+
+use clap::Args;
+use xavantes_proto::v1;
+use xavantes_proto::v1::steer_request::Action;
+
+use crate::args::{GridArgs, key_value};
+use crate::connection::{ask, coordinator};
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::report::action::Steered;
+
+#[derive(Args)]
+pub(crate) struct PathArgs {
+    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    pub path: String,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct RetryArgs {
+    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    pub path: String,
+    /// Give up the present attempt without waiting for its answer; for an attempt whose node is lost
+    #[arg(long)]
+    pub elsewhere: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SetArgs {
+    /// Path of an element
+    pub path: String,
+    /// TO, MAX_PARALLEL, JOIN, EXIT_CONDITION or a parameter
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
+    pub setting: (String, String),
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn cancel(arguments: PathArgs, output: Output) -> Result<Exit, Exit> {
+    steer(&arguments.grid, arguments.path, "cancel", Action::Cancel(v1::Nothing {}), output).await
+}
+
+pub(crate) async fn pause(arguments: PathArgs, output: Output) -> Result<Exit, Exit> {
+    steer(&arguments.grid, arguments.path, "pause", Action::Pause(v1::Nothing {}), output).await
+}
+
+pub(crate) async fn resume(arguments: PathArgs, output: Output) -> Result<Exit, Exit> {
+    steer(&arguments.grid, arguments.path, "resume", Action::Resume(v1::Nothing {}), output).await
+}
+
+pub(crate) async fn retry(arguments: RetryArgs, output: Output) -> Result<Exit, Exit> {
+    let retry = v1::Retry { elsewhere: arguments.elsewhere };
+    steer(&arguments.grid, arguments.path, "retry", Action::Retry(retry), output).await
+}
+
+pub(crate) async fn set(arguments: SetArgs, output: Output) -> Result<Exit, Exit> {
+    let (key, value) = arguments.setting;
+    steer(&arguments.grid, arguments.path, "set", Action::Set(v1::Setting { key, value }), output).await
+}
+
+async fn steer(
+    grid: &GridArgs,
+    path: String,
+    word: &'static str,
+    action: Action,
+    output: Output,
+) -> Result<Exit, Exit> {
+    let mut client = coordinator(&grid.coordinator).await?;
+    ask(client.steer(v1::SteerRequest { path: path.clone(), action: Some(action) })).await?;
+    Ok(output.report(&Steered { path, action: word }))
+}

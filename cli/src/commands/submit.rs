@@ -1,0 +1,57 @@
+//! `xavantes submit`: starts a process on a grid.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+
+use super::ending::{await_end, fetch_outcome};
+use super::stream::stream;
+use crate::args::{DefinitionArgs, GridArgs};
+use crate::connection::{ask, coordinator};
+use crate::definition;
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::output::terminal;
+use crate::report::process::Submitted;
+use crate::transfer::{self, DownloadDir};
+
+#[derive(Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub definition: DefinitionArgs,
+    /// Wait for the end of the process and print its results
+    #[arg(long)]
+    pub wait: bool,
+    /// With --wait: download the files among the results into this directory, and print their paths
+    #[arg(long, value_name = "DIR", requires = "wait")]
+    pub download: Option<PathBuf>,
+    /// With --wait: print what activities, subprocesses and iterations return when they complete, one line each
+    #[arg(long, requires = "wait")]
+    pub stream: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn submit(arguments: SubmitArgs, output: Output) -> Result<Exit, Exit> {
+    let address = arguments.grid.coordinator.as_str();
+    let mut client = coordinator(address).await?;
+    let mut request = definition::request(&arguments.definition, Some(&mut client), output).await?;
+    transfer::upload(&mut request, address, output.is_quiet()).await?;
+    let submitted = Instant::now();
+    let process = ask(client.submit(request)).await?.process;
+    if !arguments.wait {
+        return Ok(output.report(&Submitted { process }));
+    }
+    terminal::note(&format!("{process}\n"));
+    let download = DownloadDir::new(arguments.download.as_deref(), address, output.is_quiet());
+    let streamed = match arguments.stream {
+        true => stream(&mut client, &process, download, output).await?,
+        false => Exit::Success,
+    };
+    await_end(&mut client, &process).await?;
+    let elapsed = submitted.elapsed();
+    let (mut outcome, exit) = fetch_outcome(&mut client, process, download).await?;
+    outcome.elapsed_seconds = elapsed.as_secs_f64();
+    Ok(output.report(&outcome).or(exit).or(streamed))
+}

@@ -1,0 +1,35 @@
+//! `xavantes wait`: waits until processes end.
+
+use clap::Args;
+
+use super::ending::await_end;
+use crate::args::GridArgs;
+use crate::connection::coordinator;
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::output::terminal;
+use crate::report::process::{Ended, Process, ProcessList, exit_of};
+
+#[derive(Args)]
+pub(crate) struct WaitArgs {
+    /// Ids of processes
+    #[arg(required = true)]
+    pub processes: Vec<String>,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+pub(crate) async fn wait(arguments: WaitArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = coordinator(&arguments.grid.coordinator).await?;
+    let (mut exit, mut processes) = (Exit::Success, Vec::new());
+    for process in arguments.processes {
+        let status = await_end(&mut client, &process).await?;
+        exit = exit.or(exit_of(&status));
+        let process = Process::from(&status);
+        if let Some(error) = &process.error {
+            terminal::error(error);
+        }
+        processes.push(process);
+    }
+    Ok(exit.or(output.report(&Ended(ProcessList { processes }))))
+}

@@ -1,0 +1,53 @@
+//! Documents of definitions: reading them from files, and loading them.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use xavantes_model::definition::Program;
+use xavantes_model::diagnostic::Source;
+use xavantes_model::{load, xml};
+
+use crate::exit::Exit;
+use crate::output::printer::Output;
+use crate::output::terminal;
+use crate::report::validation::Validation;
+
+/// Reads documents. An error message is printed for each one that cannot be read.
+pub(crate) fn read_files<P: AsRef<Path>>(files: &[P]) -> Result<Vec<Source>, Exit> {
+    let mut sources = Vec::with_capacity(files.len());
+    let mut unreadable = Ok(());
+    for file in files {
+        match read(file.as_ref()) {
+            Ok(source) => sources.push(source),
+            Err(message) => unreadable = Err(terminal::error(&message)),
+        }
+    }
+    unreadable.map(|()| sources)
+}
+
+/// Loads documents. If they have problems, the report about them is printed.
+pub(crate) fn load_sources(sources: &[Source], output: Output) -> Result<Program, Exit> {
+    load::load(sources).map_err(|diagnostics| {
+        output.report(&Validation::new(sources, &diagnostics));
+        Exit::Usage
+    })
+}
+
+fn read(file: &Path) -> Result<Source, String> {
+    // One byte more than the limit shows that a file is too large, without reading all of it.
+    let limit = xml::MAX_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let stdin = file == Path::new("-");
+    let name = if stdin { "<stdin>".into() } else { file.display().to_string() };
+    let read = match stdin {
+        true => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|open| open.take(limit).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| format!("cannot read {name}: {error}"))?;
+    if bytes.len() > xml::MAX_BYTES {
+        return Err(format!("{name} is larger than {} MiB", xml::MAX_BYTES >> 20));
+    }
+    let text = xml::decode(&bytes).map_err(|(offset, message)| format!("{name}: byte {offset}: {message}"))?;
+    Ok(Source { name: name.into(), text: Arc::from(text) })
+}

@@ -1,0 +1,21 @@
+//! Everything that commands print.
+//!
+//! | module | has |
+//! |---|---|
+//! | `printer` | the choice between text and JSON |
+//! | `text` | each report as text for people |
+//! | `json` | each report as JSON |
+//! | `logs` | output of activities, as it comes or as one document |
+//! | `live` | what `run` shows while a process runs |
+//! | `progress` | the lines of `live`, pure |
+//! | `terminal` | standard output, standard error and the footer of the terminal |
+//! | `logging` | log messages |
+
+mod json;
+pub(crate) mod live;
+pub(crate) mod logging;
+pub(crate) mod logs;
+pub(crate) mod printer;
+mod progress;
+pub(crate) mod terminal;
+mod text;

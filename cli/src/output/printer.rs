@@ -1,0 +1,76 @@
+//! The printer: the one place that knows whether a command answers with text or JSON.
+
+use serde::Serialize;
+
+use crate::args::Format;
+use crate::exit::Exit;
+use crate::output::{json, logs, terminal};
+
+/// A typed answer of a command: JSON by its `Serialize`, text by this.
+pub(crate) trait Report: Serialize {
+    /// Where the text goes. JSON always goes to standard output.
+    const TEXT_STREAM: Stream = Stream::Stdout;
+
+    /// The report for people.
+    fn text(&self) -> String;
+}
+
+/// A stream of the program.
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// How a command answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    format: Format,
+    quiet: bool,
+}
+
+impl Output {
+    pub(crate) fn new(format: Format, quiet: bool) -> Self {
+        Self { format, quiet }
+    }
+
+    /// Whether only results and errors are wanted.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    /// Prints the answer of a command.
+    pub(crate) fn report<R: Report>(self, report: &R) -> Exit {
+        match (self.format, R::TEXT_STREAM) {
+            (Format::Text, Stream::Stderr) => {
+                terminal::note(&report.text());
+                Exit::Success
+            }
+            _ => terminal::print(&self.render(report)),
+        }
+    }
+
+    /// Prints one line of a longer answer. Without a reader the command ends: the error is its exit code.
+    pub(crate) fn line<R: Report>(self, report: &R) -> Result<(), Exit> {
+        terminal::print_bytes(format!("{}\n", self.render(report)).as_bytes())
+    }
+
+    /// The answer as it would be printed.
+    pub(crate) fn render<R: Report>(self, report: &R) -> String {
+        match self.format {
+            Format::Text => report.text(),
+            Format::Json => json::document(report),
+        }
+    }
+
+    /// A sink for the output of the activity at a path.
+    pub(crate) fn logs(self, path: &str) -> logs::LogSink {
+        logs::LogSink::new(self.format, path)
+    }
+
+    /// Notes something on standard error, unless the user wants only results and errors.
+    pub(crate) fn note(self, text: &str) {
+        if !self.quiet {
+            terminal::note(text);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The progress of a process as a few lines. Pure: time is passed in, lines come out.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use console::{measure_text_width, truncate_str};
+use xavantes_proto::v1;
+
+use crate::output::text::units::duration;
+use crate::report::process::state_word;
+
+/// Upper bound on the lines.
+const MAX_LINES: usize = 6;
+/// Upper bound on the running elements among them.
+const MAX_RUNNING: usize = 3;
+/// The speed is the average over this time.
+const SPEED_WINDOW: Duration = Duration::from_secs(10);
+const MAX_BAR_CHARS: usize = 40;
+const MIN_BAR_CHARS: usize = 8;
+
+/// The progress of a process.
+pub(crate) struct Progress {
+    status: v1::ProcessStatus,
+    speed: Speed,
+    outermost_loop: Option<LoopProgress>,
+    /// Activities that run, and elements that run elsewhere; the oldest first.
+    running: Vec<RunningElement>,
+    last_failure: Option<String>,
+    /// An element that waits for a worker which is not connected, and why.
+    unmet: Option<String>,
+    /// All elements wait for workers that are not connected.
+    is_stuck: bool,
+    is_cancelled: bool,
+}
+
+struct RunningElement {
+    path: String,
+    first_seen: Duration,
+}
+
+/// The outermost loop whose number of iterations is known.
+struct LoopProgress {
+    path: String,
+    ended: u64,
+    total: u64,
+    speed: Speed,
+}
+
+impl Progress {
+    pub(crate) fn new(process: &str) -> Self {
+        Self {
+            status: v1::ProcessStatus { process: process.to_owned(), ..v1::ProcessStatus::default() },
+            speed: Speed::default(),
+            outermost_loop: None,
+            running: Vec::new(),
+            last_failure: None,
+            unmet: None,
+            is_stuck: false,
+            is_cancelled: false,
+        }
+    }
+
+    pub(crate) fn on_status(&mut self, status: v1::ProcessStatus, now: Duration) {
+        self.speed.on_number(status.counts.unwrap_or_default().completed, now);
+        self.status = status;
+    }
+
+    pub(crate) fn on_cancel(&mut self) {
+        self.is_cancelled = true;
+    }
+
+    /// If all elements wait for workers that are not connected: one of them, and why.
+    pub(crate) fn stuck(&self) -> Option<&str> {
+        self.unmet.as_deref().filter(|_| self.is_stuck)
+    }
+
+    pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration) {
+        let known: HashMap<String, Duration> = self.running.drain(..).map(|it| (it.path, it.first_seen)).collect();
+        (self.unmet, self.is_stuck) = (None, true);
+        let mut outermost: Option<&v1::Element> = None;
+        let mut level = vec![process];
+        while !level.is_empty() {
+            if outermost.is_none() {
+                let counted = level.iter().filter(|element| element.total.is_some_and(|total| total > 0));
+                outermost = counted.max_by_key(|element| element.total).copied();
+            }
+            for element in &level {
+                if (element.tag == "ACTIVITY" && element.condition() == v1::Condition::Running) || element.delegated {
+                    let first_seen = known.get(&element.path).copied().unwrap_or(now);
+                    self.running.push(RunningElement { path: element.path.clone(), first_seen });
+                }
+                // An element that only waits for its turn is no news.
+                let unmet = element.wait_reason.as_ref().filter(|reason| reason.needs_other_workers());
+                if let Some(reason) = unmet {
+                    self.unmet = Some(format!("{}: {}", self.inner(&element.path), reason));
+                }
+                let works = element.children.is_empty() && element.condition() != v1::Condition::Absent;
+                self.is_stuck &= unmet.is_some() || !works;
+                if let Some(failure) = &element.failure {
+                    self.last_failure = Some(format!("{}: {}", self.inner(&element.path), failure.message));
+                }
+            }
+            level = level.into_iter().flat_map(|element| &element.children).collect();
+        }
+        self.running.sort_by(|one, other| (one.first_seen, &one.path).cmp(&(other.first_seen, &other.path)));
+        self.outermost_loop = outermost.map(|element| {
+            let numbers = [element.completed, element.failed, element.cancelled];
+            let ended = numbers.into_iter().flatten().sum();
+            let before = self.outermost_loop.take().filter(|before| before.path == element.path);
+            let mut speed = before.map_or_else(Speed::default, |before| before.speed);
+            speed.on_number(ended, now);
+            LoopProgress { path: element.path.clone(), ended, total: element.total.unwrap_or(0), speed }
+        });
+    }
+
+    /// The lines, each at most `width` columns wide.
+    pub(crate) fn lines(&self, now: Duration, width: usize) -> Vec<String> {
+        let state = match self.status.state() {
+            _ if self.is_cancelled => "cancelling",
+            v1::ProcessState::Unspecified => "starting",
+            _ => state_word(&self.status),
+        };
+        let mut lines = vec![format!("{}  {state}  {}", self.status.process, duration(now))];
+        lines.extend(self.outermost_loop.as_ref().map(|progress| self.bar(progress, now, width)));
+        lines.push(self.counts(now));
+        let last = match (&self.status.stalled, &self.unmet, &self.last_failure) {
+            (Some(reason), ..) => Some(format!("stands still: {reason}")),
+            (None, Some(unmet), _) => Some(format!("waits: {unmet}")),
+            (None, None, Some(failure)) => Some(format!("last failure: {failure}")),
+            (None, None, None) => None,
+        };
+        let free_lines = MAX_LINES - lines.len() - usize::from(last.is_some());
+        let running = self.running.iter().take(free_lines.min(MAX_RUNNING));
+        lines.extend(running.map(|element| {
+            let time = duration(now.saturating_sub(element.first_seen));
+            format!("  {}  {time}", shortened(self.inner(&element.path), width.saturating_sub(time.len() + 4)))
+        }));
+        lines.extend(last);
+        lines.iter().map(|line| truncate_str(&plain(line), width, "…").into_owned()).collect()
+    }
+
+    fn bar(&self, progress: &LoopProgress, now: Duration, width: usize) -> String {
+        let LoopProgress { path, ended, total, speed } = progress;
+        let left = match speed.per_second(now) {
+            Some(speed) if speed > 0.0 => {
+                let left = total.saturating_sub(*ended) as f64 / speed;
+                Duration::try_from_secs_f64(left).map_or(String::new(), |left| format!("  {} left", duration(left)))
+            }
+            _ => String::new(),
+        };
+        let text = format!("{ended}/{total}  {}%{left}", ended.saturating_mul(100) / total.max(&1));
+        let name = plain(self.inner(path));
+        let free = width.saturating_sub(measure_text_width(&text) + measure_text_width(&name) + 4);
+        let length = free.min(MAX_BAR_CHARS);
+        if length < MIN_BAR_CHARS {
+            return format!("{name}  {text}");
+        }
+        let full = (length as u128 * u128::from(*ended) / u128::from((*total).max(1))).min(length as u128) as usize;
+        format!("{}{}  {name}  {text}", "█".repeat(full), "░".repeat(length - full))
+    }
+
+    fn counts(&self, now: Duration) -> String {
+        let counts = self.status.counts.unwrap_or_default();
+        let run = counts.completed.saturating_sub(counts.reused);
+        let others = counts.attempts.saturating_sub(run + counts.failed + counts.running);
+        // The tree may show running activities before the status counts them.
+        let running = if counts.attempts == 0 { self.running.len() as u64 } else { counts.running };
+        let mut text = format!("{} completed, {running} running", counts.completed);
+        for (count, what) in [(counts.reused, "reused"), (counts.failed, "failed"), (others, "retried or cancelled")] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        match self.speed.per_second(now) {
+            Some(speed) if speed >= 10.0 => text + &format!(" ({speed:.0}/s)"),
+            Some(speed) if speed > 0.0 => text + &format!(" ({speed:.1}/s)"),
+            _ => text,
+        }
+    }
+
+    /// A path without the id of the process.
+    fn inner<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(&self.status.process).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
+    }
+}
+
+/// How fast a number grows, as an average over the last seconds.
+#[derive(Default)]
+struct Speed {
+    /// Times and numbers; the oldest first.
+    seen: VecDeque<(Duration, u64)>,
+}
+
+impl Speed {
+    fn on_number(&mut self, number: u64, now: Duration) {
+        self.seen.push_back((now, number));
+        // The number at the beginning of the window, or the last before it, stays.
+        while self.seen.get(1).is_some_and(|(then, _)| now.saturating_sub(*then) >= SPEED_WINDOW) {
+            self.seen.pop_front();
+        }
+    }
+
+    /// `None` before half a second of numbers is known.
+    fn per_second(&self, now: Duration) -> Option<f64> {
+        let ((then, first), (_, last)) = (self.seen.front()?, self.seen.back()?);
+        let seconds = now.saturating_sub(*then).as_secs_f64();
+        (seconds >= 0.5).then(|| last.saturating_sub(*first) as f64 / seconds)
+    }
+}
+
+/// A text in one line, without characters that control a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A path without its beginning, if it is too wide: its end says more.
+fn shortened(path: &str, width: usize) -> String {
+    let mut rest = path;
+    while measure_text_width(rest) + 2 > width {
+        let Some((_, shorter)) = rest.split_once('/') else { break };
+        rest = shorter;
+    }
+    if rest == path || measure_text_width(path) <= width { path.to_owned() } else { format!("…/{rest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn status(completed: u64, running: u64) -> v1::ProcessStatus {
+        let counts = v1::Counts { completed, running, failed: 0, attempts: completed + running, reused: 0 };
+        v1::ProcessStatus {
+            process: "Sweep-1".into(),
+            state: v1::ProcessState::Running.into(),
+            counts: Some(counts),
+            ..v1::ProcessStatus::default()
+        }
+    }
+
+    fn element(path: &str, tag: &str, children: Vec<v1::Element>) -> v1::Element {
+        let (path, tag, condition) = (path.to_owned(), tag.to_owned(), v1::Condition::Running.into());
+        v1::Element { path, tag, condition, children, ..v1::Element::default() }
+    }
+
+    fn counted(path: &str, ended: u64, total: u64, children: Vec<v1::Element>) -> v1::Element {
+        v1::Element { completed: Some(ended), total: Some(total), ..element(path, "PARFOR", children) }
+    }
+
+    fn process(children: Vec<v1::Element>) -> v1::Element {
+        element("Sweep-1", "PROCESS", children)
+    }
+
+    #[test]
+    fn speed_is_an_average_over_the_last_seconds() {
+        let mut speed = Speed::default();
+        assert_eq!(speed.per_second(SECOND), None);
+        speed.on_number(500, Duration::ZERO);
+        assert_eq!(speed.per_second(SECOND / 10), None);
+        for second in 1..=60 {
+            speed.on_number(
+                500 + if second <= 30 { 1000 * second } else { 30_000 + (second - 30) },
+                SECOND * second as u32,
+            );
+        }
+        assert_eq!(speed.per_second(60 * SECOND), Some(1.0));
+        // Nothing completed for a while, and no status arrived.
+        assert_eq!(speed.per_second(100 * SECOND), Some(0.2));
+    }
+
+    #[test]
+    fn the_bar_shows_the_outermost_loop() {
+        let mut progress = Progress::new("Sweep-1");
+        assert_eq!(progress.lines(Duration::ZERO, 80), ["Sweep-1  starting  0s", "0 completed, 0 running"]);
+        progress.on_status(status(0, 0), Duration::ZERO);
+        let tree = |ended| {
+            process(vec![counted("Sweep-1/all", ended, 100, vec![counted("Sweep-1/all/[1]/in", 5, 9000, vec![])])])
+        };
+        progress.on_tree(&tree(0), Duration::ZERO);
+        progress.on_tree(&tree(25), 5 * SECOND);
+        progress.on_status(status(50, 4), 5 * SECOND);
+        assert_eq!(
+            progress.lines(5 * SECOND, 80),
+            [
+                "Sweep-1  running  5s",
+                "██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  all  25/100  25%  15s left",
+                "50 completed, 4 running (10/s)",
+            ]
+        );
+        // Reused results have no attempts.
+        let counts = v1::Counts { completed: 50, running: 4, failed: 1, attempts: 40, reused: 20 };
+        progress.on_status(v1::ProcessStatus { counts: Some(counts), ..status(0, 0) }, 5 * SECOND);
+        assert_eq!(
+            progress.lines(5 * SECOND, 80)[2],
+            "50 completed, 4 running, 20 reused, 1 failed, 5 retried or cancelled (10/s)"
+        );
+        // Another loop begins; its speed is not known.
+        progress.on_tree(&process(vec![counted("Sweep-1/next", 0, 10, vec![])]), 6 * SECOND);
+        assert!(progress.lines(6 * SECOND, 80)[1].ends_with("░  next  0/10  0%"));
+        progress.on_tree(&process(vec![]), 7 * SECOND);
+        assert_eq!(progress.lines(7 * SECOND, 80).len(), 2);
+    }
+
+    #[test]
+    fn the_oldest_elements_are_shown_and_the_last_failure() {
+        let mut progress = Progress::new("Sweep-1");
+        let activity = |name: &str| element(&format!("Sweep-1/all/{name}"), "ACTIVITY", vec![]);
+        progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
+        assert_eq!(progress.lines(SECOND, 80)[1], "0 completed, 2 running");
+        let waiting = v1::Element {
+            condition: v1::Condition::Waiting.into(),
+            failure: Some(v1::Failure { message: "no\x1b[2J luck\nat all".into(), ..v1::Failure::default() }),
+            ..activity("w")
+        };
+        let all = vec![activity("a"), activity("b"), activity("c"), activity("d"), activity("e"), waiting];
+        progress.on_tree(&process(vec![counted("Sweep-1/all", 1, 7, all)]), 4 * SECOND);
+        let lines = progress.lines(11 * SECOND, 80);
+        assert_eq!(lines[3..], ["  all/c  10s", "  all/d  10s", "last failure: all/w: no [2J luck at all"]);
+        assert_eq!(lines.len(), MAX_LINES);
+        progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
+        assert_eq!(progress.lines(13 * SECOND, 80)[2..4], ["  all/c  12s", "  all/a  9s"]);
+        progress.on_status(
+            v1::ProcessStatus {
+                stalled: Some(v1::stall_reason::Kind::RepositoryUnavailable("no room".into()).into()),
+                ..status(1, 1)
+            },
+            14 * SECOND,
+        );
+        progress.on_cancel();
+        let lines = progress.lines(14 * SECOND, 80);
+        assert_eq!(
+            (&*lines[0], &*lines[4]),
+            ("Sweep-1  cancelling  14s", "stands still: the repository cannot write: no room")
+        );
+        let reason = "no connected worker has an interpreter for \"R\"";
+        let unmet = v1::Requirement::from(v1::requirement::Kind::Interpreter("R".into()));
+        let hopeless = v1::Element { wait_reason: Some(v1::wait_reason::Kind::Unmet(unmet).into()), ..activity("h") };
+        progress.on_status(status(1, 1), 15 * SECOND);
+        progress.on_tree(&process(vec![hopeless]), 15 * SECOND);
+        assert_eq!(progress.lines(15 * SECOND, 80).last(), Some(&format!("waits: all/h: {reason}")));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut progress = Progress::new("Sweep-1");
+        let path = format!("Sweep-1/{}last", "some/[12]/".repeat(20));
+        let wide = element("Sweep-1/名前名前名前名前名前名前", "ACTIVITY", vec![]);
+        let inner = element(&path, "ACTIVITY", vec![]);
+        progress.on_status(status(1 << 40, 1 << 40), SECOND);
+        progress.on_tree(&process(vec![counted("Sweep-1/all", 1 << 40, 1 << 41, vec![inner, wide])]), SECOND);
+        progress.on_status(status(1 << 41, 1 << 40), 2 * SECOND);
+        for width in 1..200 {
+            for line in progress.lines(3 * SECOND, width) {
+                assert!(measure_text_width(&line) <= width, "{width}: {line:?}");
+            }
+        }
+        assert_eq!(progress.lines(3 * SECOND, 40)[3], "  …/[12]/some/[12]/some/[12]/last  2s");
+    }
+}

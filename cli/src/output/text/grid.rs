@@ -1,0 +1,101 @@
+//! The grid, and commands that change something: those print nothing.
+
+use super::table::table;
+use crate::output::printer::Report;
+use crate::report::action::{Drained, Forgotten, Migrated, SourceChange, Steered};
+use crate::report::grid::{ACTIVITY_MANAGER, GroupList, Health, NodeList, SourceList, TypeList};
+
+/// Characters of a digest that a table shows.
+const SHOWN_DIGEST_CHARS: usize = 12;
+
+impl Report for NodeList {
+    fn text(&self) -> String {
+        let rows = self.nodes.iter().map(|node| {
+            let (busy, waiting) = match node.roles.contains(&ACTIVITY_MANAGER) {
+                true => {
+                    let running = node.busy.min(node.slots);
+                    (format!("{running}/{}", node.slots), (node.busy - running).to_string())
+                }
+                false => ("-".into(), "-".into()),
+            };
+            vec![
+                node.node.clone(),
+                node.address.clone(),
+                node.roles.join(","),
+                busy,
+                waiting,
+                node.processes.to_string(),
+                if node.draining { "draining" } else { "up" }.to_owned(),
+            ]
+        });
+        table(&["NODE", "ADDRESS", "ROLES", "BUSY", "WAITING", "PROCESSES", "STATE"], rows)
+    }
+}
+
+impl Report for GroupList {
+    fn text(&self) -> String {
+        let rows = self.groups.iter().map(|group| {
+            vec![
+                group.group.clone(),
+                group.hops.to_string(),
+                group.workers.to_string(),
+                format!("{}/{}", group.free_slots, group.slots),
+                group.coordinators.to_string(),
+                group.managers.join(","),
+            ]
+        });
+        table(&["GROUP", "HOPS", "WORKERS", "FREE", "COORDINATORS", "MANAGERS"], rows)
+    }
+}
+
+impl Report for TypeList {
+    fn text(&self) -> String {
+        let rows = self.types.iter().map(|it| {
+            let digest = it.digest.chars().take(SHOWN_DIGEST_CHARS).collect();
+            vec![it.name.clone(), it.kind.to_owned(), digest, it.document.clone()]
+        });
+        table(&["TYPE", "KIND", "DIGEST", "DOCUMENT"], rows)
+    }
+}
+
+impl Report for SourceList {
+    fn text(&self) -> String {
+        table(&["SOURCE", "PLACE"], self.sources.iter().map(|(name, uri)| vec![name.clone(), uri.clone()]))
+    }
+}
+
+impl Report for Health {
+    fn text(&self) -> String {
+        self.state.to_owned()
+    }
+}
+
+impl Report for Steered {
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+impl Report for Forgotten {
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+impl Report for Drained {
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+impl Report for SourceChange {
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+impl Report for Migrated {
+    fn text(&self) -> String {
+        self.steps.join("\n")
+    }
+}

@@ -1,0 +1,19 @@
+//! Each report as text for people: one function per report.
+//!
+//! | module | renders |
+//! |---|---|
+//! | `process` | processes and their results |
+//! | `element` | elements, as lines of facts or as a tree |
+//! | `reuse` | decisions about reuse |
+//! | `grid` | nodes, groups, types, sources, and commands that change something |
+//! | `validation` | problems with the source line and a marker |
+//! | `table` | tables |
+//! | `units` | times and sizes |
+
+mod element;
+mod grid;
+mod process;
+mod reuse;
+mod table;
+pub(crate) mod units;
+mod validation;

@@ -1,0 +1,37 @@
+//! Problems of definitions: each with its source line and a marker.
+
+use std::io::IsTerminal;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use crate::output::printer::{Report, Stream};
+use crate::report::validation::Validation;
+
+impl Report for Validation {
+    const TEXT_STREAM: Stream = Stream::Stderr;
+
+    fn text(&self) -> String {
+        if self.valid {
+            return String::new();
+        }
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let mut text = String::new();
+        for problem in &self.problems {
+            // Only the line of the problem: the renderer would scan the whole file for each problem.
+            let snippet = Snippet::source(problem.source_line())
+                .path(&problem.file)
+                .line_start(problem.start.line as usize)
+                .annotation(AnnotationKind::Primary.span(problem.marked.clone()));
+            let title = Level::ERROR.primary_title(&problem.message).id(problem.code);
+            let mut group = Group::with_title(title).element(snippet);
+            if let Some(help) = &problem.help {
+                group = group.element(Level::HELP.message(help));
+            }
+            text += &renderer.render(&[group]);
+            text += "\n\n";
+        }
+        let (count, noun) = (self.problems.len(), if self.problems.len() == 1 { "problem" } else { "problems" });
+        text + &format!("{count} {noun}\n")
+    }
+}

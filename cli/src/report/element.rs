@@ -1,0 +1,337 @@
+//! An element of a process, with its attempts and everything in it.
+
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
+use xavantes_proto::v1;
+
+use super::process::Activities;
+use super::reason::{Failure, WaitReason};
+use super::reuse::Reuse;
+use super::{some_number, some_text};
+
+/// An activity, subprocess or controller of a process, or the process itself.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Element {
+    /// Id of the process; only of the element that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// Path of the element; `[*]` in it stands for all iterations
+    pub path: String,
+    /// Tag in the definition: `ACTIVITY`, `PARFOR`, …
+    pub element: String,
+    /// Activity or process type
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+    /// State of the element; `paused` only of a process, `ended` of several elements that ended in different ways
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "absent", "ready", "running", "paused", "stopping", "waiting", "held", "completed", "failed", "cancelled",
+        "reused", "ended", "unknown"
+    ])))]
+    pub state: &'static str,
+    /// Whether nothing new starts in it
+    pub paused: bool,
+    /// Numbers of activities; only of a process
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activities: Option<Activities>,
+    /// Name of the worker or coordinator that runs it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Why no worker runs it, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Why no worker runs it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_reason: Option<WaitReason>,
+    /// Number of attempts so far
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// Elements in it, or iterations, that completed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<u64>,
+    /// Those that failed permanently
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// Those that were cancelled
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<u64>,
+    /// All of them, if that is known
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// After the end: number of elements that this one stands for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u64>,
+    /// After the end: attempts after the first
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried: Option<u64>,
+    /// After the end: attempts that were lost with a worker or coordinator
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// After the end: when the first began, in milliseconds since 1970
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began_ms: Option<u64>,
+    /// After the end: when the last ended, in milliseconds since 1970
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_ms: Option<u64>,
+    /// After the end: path at which the elements of this subprocess are counted
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted_at: Option<String>,
+    /// Why it failed, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Why it failed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// Whether its result came from the cache; only of `explain`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<Reuse>,
+    /// Attempts of the program of an activity
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<AttemptRecord>,
+    /// Resource usage of the programs of a process, by activity type
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub took: Vec<TypeUsage>,
+    /// After the end of a process: its first failures and last interventions
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// Elements in it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Element>,
+    /// Number of children that are not shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<u32>,
+}
+
+impl From<&v1::Element> for Element {
+    fn from(element: &v1::Element) -> Self {
+        let failure = element.failure.as_ref().map(Failure::from);
+        Self {
+            process: None,
+            path: element.path.clone(),
+            element: element.tag.clone(),
+            r#type: some_text(&element.r#type),
+            state: element.condition().word(),
+            paused: element.paused,
+            activities: None,
+            worker: some_text(&element.worker),
+            waits: waits(element),
+            wait_reason: element.wait_reason.as_ref().map(WaitReason::from),
+            attempts: some_number(element.attempts),
+            completed: element.completed,
+            failed: element.failed,
+            cancelled: element.cancelled,
+            total: element.total,
+            runs: some_number(element.runs),
+            retried: some_number(element.retried),
+            lost: some_number(element.lost),
+            began_ms: some_number(element.began_ms),
+            ended_ms: some_number(element.ended_ms),
+            counted_at: some_text(&element.counted_at),
+            error: failure.as_ref().map(ToString::to_string),
+            failure,
+            reuse: None,
+            records: element.records.iter().map(AttemptRecord::from).collect(),
+            took: element.took.iter().map(TypeUsage::from).collect(),
+            events: element.remarks.iter().map(Event::from).collect(),
+            children: element.children.iter().map(Element::from).collect(),
+            hidden: some_number(element.hidden),
+        }
+    }
+}
+
+impl Element {
+    /// The element that a command asked for. `status` is that of its process, if the element is a process.
+    pub(crate) fn asked_for(element: &v1::Element, status: Option<&v1::ProcessStatus>) -> Self {
+        let mut shown = Self::from(element);
+        shown.process = shown.path.split('/').next().map(str::to_owned);
+        shown.activities = status.map(Activities::from);
+        if status.is_some() && shown.paused && element.condition() == v1::Condition::Running {
+            shown.state = "paused";
+        }
+        shown
+    }
+
+    /// An activity of which nothing but the decision about its reuse is known.
+    pub(crate) fn forgotten(path: &str) -> Self {
+        let element = v1::Element { path: path.to_owned(), tag: "ACTIVITY".into(), ..v1::Element::default() };
+        Self::asked_for(&element, None)
+    }
+}
+
+/// Why no worker runs an element, and what to do about it.
+fn waits(element: &v1::Element) -> Option<String> {
+    let reason = element.wait_reason.as_ref()?;
+    Some(match reason.kind {
+        Some(v1::wait_reason::Kind::CoordinatorSilentMs(_)) => {
+            format!("{reason}; if it is gone permanently: xavantes retry {} --elsewhere", element.path)
+        }
+        _ => reason.to_string(),
+    })
+}
+
+/// One attempt of the program of an activity.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct AttemptRecord {
+    /// Number of the attempt, from 1
+    pub attempt: u32,
+    /// State of the attempt
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "completed", "failed", "cancelled", "unknown"])))]
+    pub state: &'static str,
+    /// When it began, in milliseconds since 1970
+    pub began_ms: u64,
+    /// When it ended, in milliseconds since 1970
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_ms: Option<u64>,
+    /// Bytes that it wrote to its standard output
+    pub stdout_bytes: u64,
+    /// Bytes that it wrote to its standard error
+    pub stderr_bytes: u64,
+    /// Why it failed, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Resource usage
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+impl From<&v1::AttemptRecord> for AttemptRecord {
+    fn from(record: &v1::AttemptRecord) -> Self {
+        Self {
+            attempt: record.attempt,
+            state: record.state().word(),
+            began_ms: record.began_ms,
+            ended_ms: some_number(record.ended_ms),
+            stdout_bytes: record.stdout_bytes,
+            stderr_bytes: record.stderr_bytes,
+            error: some_text(&record.reason),
+            usage: record.usage.as_ref().map(Usage::from),
+        }
+    }
+}
+
+/// Resource usage of one attempt.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Usage {
+    /// Name of the worker
+    pub node: String,
+    /// Milliseconds from start to end
+    pub wall_ms: u64,
+    /// Milliseconds on processors in the program
+    pub user_ms: u64,
+    /// Milliseconds on processors in the system
+    pub system_ms: u64,
+    /// Largest memory, in bytes
+    pub peak_memory: u64,
+    /// Bytes read
+    pub read_bytes: u64,
+    /// Bytes written
+    pub written_bytes: u64,
+}
+
+impl From<&v1::Usage> for Usage {
+    fn from(usage: &v1::Usage) -> Self {
+        Self {
+            node: usage.node.clone(),
+            wall_ms: usage.wall_ms,
+            user_ms: usage.user_ms,
+            system_ms: usage.system_ms,
+            peak_memory: usage.peak_memory,
+            read_bytes: usage.read_bytes,
+            written_bytes: usage.written_bytes,
+        }
+    }
+}
+
+/// Resource usage of all attempts of an activity type.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct TypeUsage {
+    /// Activity type
+    pub r#type: String,
+    /// Number of attempts
+    pub attempts: u64,
+    /// Milliseconds from start to end, of all together
+    pub wall_ms: u64,
+    /// Milliseconds of the longest attempt
+    pub longest_ms: u64,
+    /// Milliseconds on processors in the program
+    pub user_ms: u64,
+    /// Milliseconds on processors in the system
+    pub system_ms: u64,
+    /// Largest memory of one attempt, in bytes
+    pub peak_memory: u64,
+    /// Bytes read
+    pub read_bytes: u64,
+    /// Bytes written
+    pub written_bytes: u64,
+}
+
+impl From<&v1::Took> for TypeUsage {
+    fn from(usage: &v1::Took) -> Self {
+        Self {
+            r#type: usage.r#type.clone(),
+            attempts: usage.attempts,
+            wall_ms: usage.wall_ms,
+            longest_ms: usage.longest_ms,
+            user_ms: usage.user_ms,
+            system_ms: usage.system_ms,
+            peak_memory: usage.peak_memory,
+            read_bytes: usage.read_bytes,
+            written_bytes: usage.written_bytes,
+        }
+    }
+}
+
+/// A failure or an intervention in a process.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Event {
+    /// When it happened, in milliseconds since 1970
+    pub at_ms: u64,
+    /// Path of the element
+    pub path: String,
+    /// Of a failure: why, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Of a failure: why
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// Of an intervention: the command
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steered: Option<String>,
+}
+
+impl From<&v1::Remark> for Event {
+    fn from(remark: &v1::Remark) -> Self {
+        let (failure, steered) = match &remark.what {
+            Some(v1::remark::What::Failed(failure)) => (Some(Failure::from(failure)), None),
+            Some(v1::remark::What::Steered(command)) => (None, Some(command.clone())),
+            None => (None, None),
+        };
+        let error = failure.as_ref().map(ToString::to_string);
+        Self { at_ms: remark.at_ms, path: remark.path.clone(), error, failure, steered }
+    }
+}
+
+/// An element alone: the answer of `show`.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Shown(pub Element);
+
+/// An element and everything in it: the answer of `tree`.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Tree(pub Element);
+
+/// An element with the decision about its reuse: the answer of `explain`.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Explanation {
+    pub element: Element,
+    /// The coordinator still knows the element itself.
+    #[serde(skip)]
+    pub is_known: bool,
+}

@@ -1,0 +1,179 @@
+//! The grid: nodes, groups, registered types and sources.
+
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
+use xavantes_proto::v1;
+
+/// The nodes of a group.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct NodeList {
+    /// Name of the group
+    pub group: String,
+    /// Its nodes
+    pub nodes: Vec<Node>,
+}
+
+/// A node.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Node {
+    /// Name of the node
+    pub node: String,
+    /// Address at which other nodes reach it
+    pub address: String,
+    /// `group-manager`, `process-coordinator`, `activity-manager`
+    pub roles: Vec<&'static str>,
+    /// Activities that it runs at once
+    pub slots: u32,
+    /// Words that activities may require
+    pub tags: Vec<String>,
+    /// Version of the program
+    pub version: String,
+    /// Bytes of memory that activities may ask for together
+    pub memory: u64,
+    /// Graphics processors
+    pub gpus: u32,
+    /// Languages that it has an interpreter for
+    pub interpreters: Vec<String>,
+    /// Whether it runs containers
+    pub containers: bool,
+    /// Controllers of control groups that limit programs
+    pub cgroups: Vec<String>,
+    /// Activities that run or wait on it
+    pub busy: u32,
+    /// Number of processes that it coordinates
+    pub processes: u32,
+    /// Whether it finishes its work and accepts no more
+    pub draining: bool,
+}
+
+impl From<&v1::NodeStatus> for Node {
+    fn from(status: &v1::NodeStatus) -> Self {
+        let node = status.node.clone().unwrap_or_default();
+        Self {
+            roles: node.roles.iter().filter_map(|role| role_word(*role)).collect(),
+            node: node.name,
+            address: node.address,
+            slots: node.slots,
+            tags: node.tags,
+            version: node.version,
+            memory: node.memory,
+            gpus: node.gpus,
+            interpreters: node.interpreters,
+            containers: node.containers,
+            cgroups: node.cgroups,
+            busy: status.busy,
+            processes: status.processes,
+            draining: status.draining,
+        }
+    }
+}
+
+/// The word for a role.
+pub(crate) const ACTIVITY_MANAGER: &str = "activity-manager";
+
+fn role_word(role: i32) -> Option<&'static str> {
+    match v1::Role::try_from(role).ok()? {
+        v1::Role::GroupManager => Some("group-manager"),
+        v1::Role::ProcessCoordinator => Some("process-coordinator"),
+        v1::Role::ActivityManager => Some(ACTIVITY_MANAGER),
+        v1::Role::Unspecified => None,
+    }
+}
+
+/// The groups that a group manager knows.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct GroupList {
+    /// The groups
+    pub groups: Vec<Group>,
+}
+
+/// A group.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Group {
+    /// Name of the group
+    pub group: String,
+    /// Distance: 0 is the manager's own group, 1 an adjacent one
+    pub hops: u32,
+    /// Number of workers
+    pub workers: u32,
+    /// Slots of all workers
+    pub slots: u32,
+    /// Those that are free
+    pub free_slots: u32,
+    /// Number of coordinators that accept work of other groups
+    pub coordinators: usize,
+    /// Addresses of its managers
+    pub managers: Vec<String>,
+    /// Age of this information, in milliseconds
+    pub age_ms: u64,
+}
+
+impl From<&v1::GroupSummary> for Group {
+    fn from(group: &v1::GroupSummary) -> Self {
+        Self {
+            group: group.group.clone(),
+            hops: group.hops,
+            workers: group.workers,
+            slots: group.slots,
+            free_slots: group.free_slots,
+            coordinators: group.coordinators.len(),
+            managers: group.managers.clone(),
+            age_ms: group.age_ms,
+        }
+    }
+}
+
+/// Process and activity types that a coordinator has.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct TypeList {
+    /// The types
+    pub types: Vec<RegisteredType>,
+}
+
+/// A process or activity type.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct RegisteredType {
+    /// Name of the type
+    pub name: String,
+    /// Kind of the type
+    #[cfg_attr(test, schemars(extend("enum" = ["process", "activity", "unknown"])))]
+    pub kind: &'static str,
+    /// Digest of the definition
+    pub digest: String,
+    /// Name of the document that defines it
+    pub document: String,
+}
+
+impl From<&v1::TypeDescription> for RegisteredType {
+    fn from(it: &v1::TypeDescription) -> Self {
+        Self { name: it.name.clone(), kind: it.kind().word(), digest: it.digest.clone(), document: it.document.clone() }
+    }
+}
+
+/// Data sources by name.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct SourceList {
+    /// Places by name
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Whether a node serves.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Health {
+    /// Address of the node
+    pub address: String,
+    /// Whether it serves
+    #[cfg_attr(test, schemars(extend("enum" = ["serving", "not serving"])))]
+    pub state: &'static str,
+}

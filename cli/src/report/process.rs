@@ -1,0 +1,244 @@
+//! Processes: that one was started, how it runs, how it ended, and what its elements return on the way.
+
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
+use xavantes_proto::{v1, value_from};
+
+use super::reason::{Failure, StallReason};
+use super::some_number;
+use crate::exit::Exit;
+
+/// A process that was started.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Submitted {
+    /// Id of the process
+    pub process: String,
+}
+
+/// How a process ended.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Outcome {
+    /// Id of the process
+    pub process: String,
+    /// State of the process
+    #[cfg_attr(test, schemars(extend("enum" = ["completed", "failed", "cancelled"])))]
+    pub state: &'static str,
+    /// Values of the OUT parameters by name; with `--download` a file is its local path
+    #[serde(serialize_with = "as_object")]
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, Json>"))]
+    pub results: Vec<(String, Json)>,
+    /// Numbers of activities
+    pub activities: Activities,
+    /// Seconds from the submission to the end
+    pub elapsed_seconds: f64,
+    /// Why it failed, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Why it failed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+impl Outcome {
+    /// The outcome that a coordinator reports.
+    pub(crate) fn new(response: v1::ResultsResponse) -> Self {
+        let status = response.status.unwrap_or_default();
+        let failure = status.failure.as_ref().map(Failure::from);
+        Self {
+            state: state_word(&status),
+            results: results(&response.results),
+            activities: (&status).into(),
+            elapsed_seconds: elapsed_seconds(&status).unwrap_or_default(),
+            error: failure.as_ref().map(ToString::to_string),
+            failure,
+            process: status.process,
+        }
+    }
+}
+
+/// A process that runs or ran.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Process {
+    /// Id of the process
+    pub process: String,
+    /// Path that begins the paths of its elements: the id, or of a delegated subtree its path in the process
+    pub path: String,
+    /// Process type
+    pub r#type: String,
+    /// State of the process
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "completed", "failed", "cancelled", "unknown"])))]
+    pub state: &'static str,
+    /// Whether nothing new starts in it
+    pub paused: bool,
+    /// Numbers of activities
+    pub activities: Activities,
+    /// When it was submitted, in milliseconds since 1970
+    pub submitted_ms: u64,
+    /// When it ended, in milliseconds since 1970
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_ms: Option<u64>,
+    /// Seconds from the submission to the end
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_seconds: Option<f64>,
+    /// Name of the coordinator that runs it
+    pub node: String,
+    /// Group of that coordinator
+    pub group: String,
+    /// Why it stands still, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Why it stands still
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall_reason: Option<StallReason>,
+    /// Why it failed, as a sentence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Why it failed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+impl From<&v1::ProcessStatus> for Process {
+    fn from(status: &v1::ProcessStatus) -> Self {
+        let failure = status.failure.as_ref().map(Failure::from);
+        Self {
+            process: status.process.clone(),
+            path: status.path.clone(),
+            r#type: status.process_type.clone(),
+            state: state_word(status),
+            paused: status.paused,
+            activities: status.into(),
+            submitted_ms: status.submitted_ms,
+            ended_ms: some_number(status.ended_ms),
+            elapsed_seconds: elapsed_seconds(status),
+            node: status.node.clone(),
+            group: status.group.clone(),
+            trouble: status.stalled.as_ref().map(ToString::to_string),
+            stall_reason: status.stalled.as_ref().map(StallReason::from),
+            error: failure.as_ref().map(ToString::to_string),
+            failure,
+        }
+    }
+}
+
+/// Several processes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct ProcessList {
+    /// The processes
+    pub processes: Vec<Process>,
+}
+
+impl ProcessList {
+    pub(crate) fn new(statuses: &[v1::ProcessStatus]) -> Self {
+        Self { processes: statuses.iter().map(Process::from).collect() }
+    }
+}
+
+/// Processes that were waited for: the answer of `wait`.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Ended(pub ProcessList);
+
+/// Numbers of activities of a process.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Activities {
+    /// Activities that completed
+    pub completed: u64,
+    /// Activities that failed permanently
+    pub failed: u64,
+    /// Attempts that were given to workers
+    pub attempts: u64,
+    /// Of the completed ones, those whose result came from the cache
+    pub reused: u64,
+    /// Attempts that workers have now; only while the process runs
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+}
+
+impl From<&v1::ProcessStatus> for Activities {
+    fn from(status: &v1::ProcessStatus) -> Self {
+        let counts = status.counts.unwrap_or_default();
+        Self {
+            completed: counts.completed,
+            failed: counts.failed,
+            attempts: counts.attempts,
+            reused: counts.reused,
+            running: (status.state() == v1::ProcessState::Running).then_some(counts.running),
+        }
+    }
+}
+
+/// What an element returned when it completed: one line of `--stream`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct ElementOutput {
+    /// Path of the element
+    pub path: String,
+    /// Values of the OUT parameters by name
+    #[serde(serialize_with = "as_object", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, Json>"))]
+    pub results: Vec<(String, Json)>,
+    /// Of an iteration: the value that its loop collects
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collected: Option<Json>,
+    /// Whether the result came from the cache
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
+    /// Number of outputs before this one that this reader missed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+}
+
+impl From<&v1::Output> for ElementOutput {
+    fn from(output: &v1::Output) -> Self {
+        Self {
+            path: output.path.clone(),
+            results: results(&output.results),
+            collected: output.collected.clone().map(json),
+            reused: output.reused,
+            missed: some_number(output.missed),
+        }
+    }
+}
+
+/// The word for the state of a process; `paused` is one that would run.
+pub(crate) fn state_word(status: &v1::ProcessStatus) -> &'static str {
+    match status.state() {
+        v1::ProcessState::Running if status.paused => "paused",
+        state => state.word(),
+    }
+}
+
+/// The exit code that the state of a process means.
+pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
+    match status.state() {
+        v1::ProcessState::Completed | v1::ProcessState::Running => Exit::Success,
+        v1::ProcessState::Cancelled => Exit::Cancelled,
+        v1::ProcessState::Failed | v1::ProcessState::Unspecified => Exit::Failed,
+    }
+}
+
+fn elapsed_seconds(status: &v1::ProcessStatus) -> Option<f64> {
+    (status.ended_ms > 0).then(|| status.ended_ms.saturating_sub(status.submitted_ms) as f64 / 1000.0)
+}
+
+/// Parameters in the order of their declaration.
+fn results(parameters: &[v1::Parameter]) -> Vec<(String, Json)> {
+    let value = |parameter: &v1::Parameter| json(parameter.value.clone().unwrap_or_default());
+    parameters.iter().map(|parameter| (parameter.name.clone(), value(parameter))).collect()
+}
+
+fn json(value: v1::Value) -> Json {
+    value_from(value).map_or(Json::Null, |value| value.to_json())
+}
+
+fn as_object<S: Serializer>(members: &[(String, Json)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(members.iter().map(|(name, value)| (name, value)))
+}

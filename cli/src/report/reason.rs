@@ -1,0 +1,231 @@
+//! Why something failed, waits or stands still: typed, for scripts. The sentences beside them are for people.
+
+use std::fmt;
+
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
+use xavantes_proto::v1;
+
+/// Why an element failed.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Failure {
+    /// What failed: an error in code, the exit status of a program, a time-out, …
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "code", "exit", "timeout", "cancelled", "parameter", "limit", "worker", "unknown"
+    ])))]
+    pub kind: &'static str,
+    /// The error message
+    pub message: String,
+    /// Path of the element that failed
+    pub path: String,
+    /// Line in the definition
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Name of the worker that ran it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Exit status of the program
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<i32>,
+    /// Last lines of the standard error
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// The failure that was being handled when this one happened
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<Failure>>,
+}
+
+impl From<&v1::Failure> for Failure {
+    fn from(failure: &v1::Failure) -> Self {
+        Self {
+            kind: match failure.kind() {
+                v1::FailureKind::Unspecified => "unknown",
+                v1::FailureKind::Code => "code",
+                v1::FailureKind::Exit => "exit",
+                v1::FailureKind::Timeout => "timeout",
+                v1::FailureKind::Cancelled => "cancelled",
+                v1::FailureKind::Parameter => "parameter",
+                v1::FailureKind::Limit => "limit",
+                v1::FailureKind::Worker => "worker",
+            },
+            message: failure.message.clone(),
+            path: failure.path.clone(),
+            line: failure.line,
+            worker: failure.worker.clone(),
+            exit_status: failure.exit_status,
+            stderr: failure.stderr.clone(),
+            cause: failure.cause.as_deref().map(|cause| Box::new(cause.into())),
+        }
+    }
+}
+
+/// A failure as a sentence, with everything that is known.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path)?;
+        if let Some(line) = self.line {
+            write!(f, " (line {line})")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(worker) = &self.worker {
+            write!(f, ", on {worker}")?;
+        }
+        if let Some(status) = self.exit_status {
+            write!(f, ", exit status {status}")?;
+        }
+        if let Some(stderr) = &self.stderr {
+            write!(f, "\n{stderr}")?;
+        }
+        if let Some(cause) = &self.cause {
+            write!(f, "\nwhile handling {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Something that a worker must have to run an activity: one of these members.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Requirement {
+    /// An interpreter for this language
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// This tag
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// A container engine
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<bool>,
+    /// This many graphics processors
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// This much memory
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// This many slots
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+}
+
+impl From<&v1::Requirement> for Requirement {
+    fn from(requirement: &v1::Requirement) -> Self {
+        use v1::requirement::Kind;
+        let none = Self::default();
+        match requirement.kind.clone() {
+            Some(Kind::Interpreter(language)) => Self { interpreter: Some(language), ..none },
+            Some(Kind::Tag(tag)) => Self { tag: Some(tag), ..none },
+            Some(Kind::Containers(_)) => Self { containers: Some(true), ..none },
+            Some(Kind::Gpus(count)) => Self { gpus: Some(count), ..none },
+            Some(Kind::MemoryBytes(bytes)) => Self { memory_bytes: Some(bytes), ..none },
+            Some(Kind::Slots(count)) => Self { slots: Some(count), ..none },
+            None => none,
+        }
+    }
+}
+
+/// Why no worker has an activity yet, or why a delegated element shows nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum WaitReason {
+    /// No worker is connected
+    NoWorker,
+    /// All workers that could run it are busy
+    WorkersBusy,
+    /// No connected worker has what the activity requires
+    Unmet(Requirement),
+    /// The coordinator that runs it has been silent for this time
+    CoordinatorSilent {
+        /// Milliseconds
+        silent_ms: u64,
+    },
+    /// A reason that this version does not know
+    Unknown,
+}
+
+impl From<&v1::WaitReason> for WaitReason {
+    fn from(reason: &v1::WaitReason) -> Self {
+        use v1::wait_reason::Kind;
+        match &reason.kind {
+            Some(Kind::NoWorker(_)) => Self::NoWorker,
+            Some(Kind::WorkersBusy(_)) => Self::WorkersBusy,
+            Some(Kind::Unmet(requirement)) => Self::Unmet(requirement.into()),
+            Some(Kind::CoordinatorSilentMs(silent_ms)) => Self::CoordinatorSilent { silent_ms: *silent_ms },
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// Why a process does not advance although it is neither paused nor ended.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum StallReason {
+    /// The repository cannot write
+    RepositoryUnavailable {
+        /// Error of the repository
+        error: String,
+    },
+    /// The coordinator could not continue the process after a restart
+    NotRecovered {
+        /// What went wrong
+        error: String,
+    },
+    /// The repository has the process in a form that cannot be read
+    Unreadable {
+        /// What went wrong
+        error: String,
+    },
+    /// A reason that this version does not know
+    Unknown,
+}
+
+impl From<&v1::StallReason> for StallReason {
+    fn from(reason: &v1::StallReason) -> Self {
+        use v1::stall_reason::Kind;
+        match reason.kind.clone() {
+            Some(Kind::RepositoryUnavailable(error)) => Self::RepositoryUnavailable { error },
+            Some(Kind::NotRecovered(error)) => Self::NotRecovered { error },
+            Some(Kind::Unreadable(error)) => Self::Unreadable { error },
+            None => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_reason_names_its_kind_and_the_requirement() {
+        let unmet = v1::Requirement::from(v1::requirement::Kind::Interpreter("R".into()));
+        let reason = v1::WaitReason::from(v1::wait_reason::Kind::Unmet(unmet));
+        assert_eq!(to_value(WaitReason::from(&reason)).unwrap(), json!({"kind": "unmet", "interpreter": "R"}));
+        let silent = v1::WaitReason::from(v1::wait_reason::Kind::CoordinatorSilentMs(5));
+        let expected = json!({"kind": "coordinator-silent", "silent_ms": 5});
+        assert_eq!(to_value(WaitReason::from(&silent)).unwrap(), expected);
+        assert_eq!(to_value(WaitReason::NoWorker).unwrap(), json!({"kind": "no-worker"}));
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_causes() {
+        let cause = v1::Failure { path: "P-1/a".into(), message: "first".into(), line: Some(3), ..Default::default() };
+        let failure = v1::Failure {
+            path: "P-1/b".into(),
+            message: "second".into(),
+            worker: Some("w1".into()),
+            exit_status: Some(2),
+            stderr: Some("last words".into()),
+            cause: Some(Box::new(cause)),
+            ..Default::default()
+        };
+        assert_eq!(
+            Failure::from(&failure).to_string(),
+            "P-1/b: second, on w1, exit status 2\nlast words\nwhile handling P-1/a (line 3): first"
+        );
+    }
+}

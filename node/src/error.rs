@@ -1,0 +1,61 @@
+//! Why a node does not start.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::settings::InvalidSetting;
+
+/// A node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A setting is not valid.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
+    /// A group manager that is missing from its own list of managers.
+    #[error("{address} is not among the managers of the group ({managers}): say --advertise, or correct --join")]
+    NotAmongManagers {
+        /// The address of this manager.
+        address: String,
+        /// The list.
+        managers: String,
+    },
+    /// Another program listens on the address.
+    #[error("cannot listen on {0}: the address is in use; is another node running there? choose another with --listen")]
+    AddressInUse(SocketAddr),
+    /// The system refuses the address.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        cause: std::io::Error,
+    },
+    /// The repository cannot be opened.
+    #[error(transparent)]
+    Repository(#[from] xavantes_repository::Error),
+    /// The environment names no home directory for the data directory.
+    #[error("there is no home directory to keep data in: say where with --data-dir, or keep nothing with --in-memory")]
+    NoHomeDirectory,
+    /// The data directory cannot be used.
+    #[error("cannot keep data in {}: {cause}; choose another place with --data-dir", path.display())]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// The error of the system.
+        cause: std::io::Error,
+    },
+    /// Another node uses the data directory.
+    #[error(
+        "the data directory {} is in use by a node that runs: stop that one first, or choose another with --data-dir",
+        .0.display()
+    )]
+    DataDirInUse(PathBuf),
+    /// Control groups are required and cannot be used.
+    #[error(
+        "control groups are required, but cannot be used: {0}; see \"Limits\" in docs/nodes.md, or say --cgroups auto"
+    )]
+    Cgroups(String),
+    /// The description of the services cannot be built.
+    #[error("cannot offer reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}

@@ -1,0 +1,167 @@
+//! A node from its start to its orderly end.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use xavantes_process_coordinator::Printed;
+use xavantes_proto::v1;
+
+use crate::error::Error;
+use crate::foundation::Foundation;
+use crate::membership;
+use crate::roles::{activity_manager, group_manager, process_coordinator};
+use crate::services::Services;
+use crate::settings::{Role, Settings};
+
+/// Time that streams of other nodes get to close when the server stops.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A node that runs.
+pub struct Node {
+    address: SocketAddr,
+    worker: Option<xavantes_activity_manager::Service>,
+    server: JoinHandle<Result<(), tonic::transport::Error>>,
+    drain_timeout: Duration,
+    /// An administrator wants the node to drain.
+    drain_requested: CancellationToken,
+    /// The node accepts no new work.
+    draining: CancellationToken,
+    /// The server and the membership end.
+    stop: CancellationToken,
+    foundation: Foundation,
+}
+
+impl Node {
+    /// Starts a node; it serves when this returns. `printed` receives what activities of its processes print.
+    pub async fn start(settings: Settings, printed: Option<Printed>) -> Result<Self, Error> {
+        settings.check()?;
+        let (listener, address) = listen(settings.listen).await?;
+        let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
+        let foundation = Foundation::open(settings, advertised).await?;
+
+        let manager = group_manager::open(&foundation).await?;
+        let coordinator = process_coordinator::open(&foundation, printed).await?;
+        let worker = activity_manager::open(&foundation)?;
+        let files = foundation
+            .files
+            .as_ref()
+            .map(|files| xavantes_files::Service::new(files.fetcher.clone(), foundation.address.as_str()));
+        let stop = CancellationToken::new();
+        let services = Services { manager, coordinator: coordinator.clone(), worker: worker.clone(), files };
+        let server = services.serve(listener, stop.clone()).await?;
+
+        let (draining, drain_requested) = (CancellationToken::new(), CancellationToken::new());
+        let heartbeat = heartbeats(&foundation, coordinator.clone(), worker.clone(), draining.clone());
+        let request = drain_requested.clone();
+        let on_roster = move |roster: v1::Roster| {
+            if roster.drain {
+                request.cancel();
+            }
+            if let Some(coordinator) = &coordinator {
+                coordinator.set_roster(roster);
+            }
+        };
+        let (managers, stopped) = (foundation.managers.clone(), stop.clone());
+        tokio::spawn(async move {
+            stopped.run_until_cancelled(membership::run(managers, heartbeat, on_roster)).await;
+        });
+        let settings = &foundation.settings;
+        info!(node = settings.name, group = settings.group, %address, "node started");
+        let drain_timeout = Duration::from_secs(settings.drain_seconds);
+        Ok(Self { address, worker, server, drain_timeout, drain_requested, draining, stop, foundation })
+    }
+
+    /// The address that the node listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns when an administrator wants the node to drain.
+    pub async fn drain_requested(&self) {
+        self.drain_requested.cancelled().await;
+    }
+
+    /// A function that ends at once everything that the node has started, while it shuts down or instead of that.
+    pub fn emergency_stop(&self) -> impl FnOnce() + use<> {
+        let worker = self.worker.clone();
+        move || worker.iter().for_each(|worker| worker.kill())
+    }
+
+    /// Accepts no new work, lets running activities end or hands them back, then stops serving.
+    pub async fn shut_down(mut self) {
+        self.draining.cancel();
+        if let Some(worker) = &self.worker {
+            worker.drain(self.drain_timeout).await;
+        }
+        self.stop.cancel();
+        // Streams of other nodes may stay open; those nodes notice the end of the connection.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.server).await;
+        self.close().await;
+    }
+
+    /// Stops at once, whatever runs, and closes everything that the node keeps.
+    pub async fn close(self) {
+        self.stop.cancel();
+        self.server.abort();
+        if let Some(worker) = &self.worker {
+            worker.close();
+        }
+        self.foundation.repositories.shut_down().await;
+    }
+}
+
+async fn listen(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |cause: std::io::Error| match cause.kind() {
+        std::io::ErrorKind::AddrInUse => Error::AddressInUse(wanted),
+        _ => Error::Listen { address: wanted, cause },
+    };
+    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// What the node reports to its group manager, again and again.
+fn heartbeats(
+    foundation: &Foundation,
+    coordinator: Option<xavantes_process_coordinator::Service>,
+    worker: Option<xavantes_activity_manager::Service>,
+    draining: CancellationToken,
+) -> impl Fn() -> v1::Heartbeat + Clone + Send + 'static {
+    let description = describe(&foundation.settings, foundation.address.clone());
+    let description = match &worker {
+        Some(worker) => worker.describe(description),
+        None => description,
+    };
+    let group = foundation.settings.group.clone();
+    let life = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    move || v1::Heartbeat {
+        life,
+        node: Some(description.clone()),
+        group: group.clone(),
+        busy: worker.as_ref().map_or(0, |worker| worker.busy()),
+        processes: coordinator.as_ref().map_or(0, |coordinator| coordinator.running()),
+        draining: draining.is_cancelled(),
+        waiting: worker.as_ref().map_or(0, |worker| worker.waiting()),
+    }
+}
+
+fn describe(settings: &Settings, address: String) -> v1::NodeDescription {
+    let role = |role: &Role| match role {
+        Role::GroupManager => v1::Role::GroupManager as i32,
+        Role::ProcessCoordinator => v1::Role::ProcessCoordinator as i32,
+        Role::ActivityManager => v1::Role::ActivityManager as i32,
+    };
+    v1::NodeDescription {
+        name: settings.name.clone(),
+        address,
+        roles: settings.roles.iter().map(role).collect(),
+        slots: settings.slots,
+        tags: settings.tags.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        ..v1::NodeDescription::default()
+    }
+}

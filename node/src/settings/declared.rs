@@ -1,0 +1,189 @@
+//! All settings of a node: type, default and help text of each.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Command, FromArgMatches, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+const GROUP_MANAGER: &str = "Group manager";
+const PROCESS_COORDINATOR: &str = "Process coordinator";
+const ACTIVITY_MANAGER: &str = "Activity manager";
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Knows the nodes of the group and the groups beyond
+    GroupManager,
+    /// Interprets processes
+    ProcessCoordinator,
+    /// Executes activities
+    ActivityManager,
+}
+
+/// Whether control groups limit the resources that programs use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cgroups {
+    /// If the system lets the node use them
+    Auto,
+    /// Never
+    Off,
+    /// The node does not start without them
+    Required,
+}
+
+/// The program that runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContainerEngine {
+    /// Docker
+    Docker,
+    /// Podman
+    Podman,
+    /// Activities in containers do not run on this node
+    None,
+}
+
+impl ContainerEngine {
+    /// The name, as in a settings file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The settings of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Name of the node, unique in its group: at most 64 letters, digits, '.', '_' and '-', the first a letter or digit
+    /// [default: the host's name]
+    #[arg(long, default_value_t = hostname(), hide_default_value = true)]
+    pub name: String,
+    /// Group that the node belongs to; the same rules as for names
+    #[arg(long, default_value = "default")]
+    pub group: String,
+    /// What the node does
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Role::value_variants().to_vec())]
+    pub roles: Vec<Role>,
+    /// Address that the node listens on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7433")]
+    pub listen: SocketAddr,
+    /// Address at which other nodes reach this one, HOST:PORT; needed if it listens on 0.0.0.0
+    /// [default: the address it listens on]
+    #[arg(long, value_name = "ADDRESS")]
+    pub advertise: Option<String>,
+    /// Addresses of the group's managers, in the order in which they lead [default: the node itself]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub join: Vec<String>,
+    /// Directory for everything that must outlive the node
+    /// [default: xavantes/GROUP/NAME in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Keep nothing on this machine, whatever --data-dir says
+    #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, hide_possible_values = true)]
+    pub in_memory: bool,
+    /// MiB of files that the node keeps
+    #[arg(long, value_name = "N", default_value_t = 20_480)]
+    pub files_mib: u64,
+    /// Other groups whose work the node accepts [default: all]
+    #[arg(long, value_name = "GROUP", value_delimiter = ',')]
+    pub foreign_groups: Vec<String>,
+    /// Slots that work of other groups may use at once [default: all]
+    #[arg(long, value_name = "N")]
+    pub foreign_slots: Option<u32>,
+    /// Seconds that running activities get to end when the node stops; then programs get --grace-seconds
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub drain_seconds: u64,
+
+    /// Addresses of the managers of adjacent groups [default: none]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = GROUP_MANAGER)]
+    pub adjacent: Vec<String>,
+
+    /// PostgreSQL database, postgres://…, that this coordinator shares with others of its group
+    /// [default: the data directory]
+    #[arg(long, value_name = "URL", hide_env_values = true, help_heading = PROCESS_COORDINATOR)]
+    pub repository: Option<String>,
+    /// Days that ended processes are kept at most
+    #[arg(long, value_name = "N", default_value_t = 30, help_heading = PROCESS_COORDINATOR)]
+    pub retention_days: u32,
+    /// MiB that all ended processes together may take; the oldest are removed first
+    #[arg(long, value_name = "N", default_value_t = 10_240, help_heading = PROCESS_COORDINATOR)]
+    pub retention_mib: u64,
+    /// MiB that the results of activities with CACHE="true" may take together
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
+    pub reuse_mib: u64,
+
+    /// Activities that the node runs at once [default: the number of processors]
+    #[arg(long, value_name = "N", default_value_t = processors(), hide_default_value = true)]
+    #[arg(help_heading = ACTIVITY_MANAGER)]
+    pub slots: u32,
+    /// Activities that may wait on the node for a slot
+    #[arg(long, value_name = "N", default_value_t = 4096, help_heading = ACTIVITY_MANAGER)]
+    pub queue: u32,
+    /// Words that activities may require of the node [default: none]
+    #[arg(long, value_name = "TAG", value_delimiter = ',', help_heading = ACTIVITY_MANAGER)]
+    pub tags: Vec<String>,
+    /// MiB of memory that all activities together may ask for [default: all memory of the machine]
+    #[arg(long, value_name = "N", help_heading = ACTIVITY_MANAGER)]
+    pub memory_mib: Option<u64>,
+    /// Graphics processors that activities may ask for
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = ACTIVITY_MANAGER)]
+    pub gpus: u32,
+    /// Program that runs containers [default: the one that answers]
+    #[arg(long, value_name = "ENGINE", value_enum, help_heading = ACTIVITY_MANAGER)]
+    pub containers: Option<ContainerEngine>,
+    /// Whether control groups limit the resources that programs use
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Cgroups::Auto, help_heading = ACTIVITY_MANAGER)]
+    pub cgroups: Cgroups,
+    /// Variables of the node's own environment that programs get [default: none]
+    #[arg(long, value_name = "VARIABLE", value_delimiter = ',', help_heading = ACTIVITY_MANAGER)]
+    pub pass_environment: Vec<String>,
+    /// Seconds that a program gets to end after it was asked to
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = ACTIVITY_MANAGER)]
+    pub grace_seconds: u64,
+    /// Directories of failed attempts that are kept; the oldest are removed first
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = ACTIVITY_MANAGER)]
+    pub keep_failed: usize,
+    /// MiB that are kept of the standard output, and of the standard error, of each attempt
+    #[arg(long, value_name = "N", default_value_t = 16, help_heading = ACTIVITY_MANAGER)]
+    pub log_mib: u64,
+    /// MiB that the outputs of all attempts together may take; the oldest are removed first
+    #[arg(long, value_name = "N", default_value_t = 1024, help_heading = ACTIVITY_MANAGER)]
+    pub logs_mib: u64,
+    /// Days that outputs of attempts are kept at most
+    #[arg(long, value_name = "N", default_value_t = 30, help_heading = ACTIVITY_MANAGER)]
+    pub logs_days: u32,
+
+    /// Group manager: external data by name. Only in the file.
+    #[arg(skip)]
+    pub sources: BTreeMap<String, String>,
+    /// Activity manager: commands of interpreters by language, besides those that the node finds. Only in the file.
+    #[arg(skip)]
+    pub interpreters: BTreeMap<String, Vec<String>>,
+}
+
+impl Default for Settings {
+    /// The defaults that the declarations above state.
+    fn default() -> Self {
+        let nothing_given = Self::augment_args(Command::new("node").no_binary_name(true)).get_matches_from([""; 0]);
+        Self::from_arg_matches(&nothing_given).expect("every setting is optional or has a valid default")
+    }
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "node".into() } else { name.into() }
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
