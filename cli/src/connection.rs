@@ -12,7 +12,7 @@ pub(crate) type Coordinator = ProcessCoordinatorClient<Channel>;
 
 /// Connects to the process coordinator at an address.
 pub(crate) async fn coordinator(address: &str) -> Result<Coordinator, Exit> {
-    let limit = xavantes_proto::MAX_MESSAGE;
+    let limit = xavantes_proto::MAX_MESSAGE_BYTES;
     let client = ProcessCoordinatorClient::new(channel(address).await?);
     Ok(client.max_decoding_message_size(limit).max_encoding_message_size(limit))
 }
@@ -34,7 +34,7 @@ pub(crate) async fn channel(address: &str) -> Result<Channel, Exit> {
 
 /// The answer to a request. If there is none, the error message is printed.
 pub(crate) async fn ask<T>(asked: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Exit> {
-    xavantes_proto::question(asked).await.map_err(|status| refused(&status))
+    xavantes_proto::call_with_timeout(asked).await.map_err(|status| refused(&status))
 }
 
 /// Whether the connection failed, and not the grid refused.

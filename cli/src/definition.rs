@@ -9,7 +9,7 @@ use xavantes_model::definition::ProcessType;
 use xavantes_model::diagnostic::{Source, did_you_mean};
 use xavantes_model::load::load;
 use xavantes_model::value::{Type, Value};
-use xavantes_proto::{MAX_MESSAGE, Message, v1, value};
+use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1, value};
 
 use crate::args::DefinitionArgs;
 use crate::connection::{Coordinator, ask};
@@ -56,9 +56,9 @@ pub(crate) async fn request(
         no_reuse: arguments.no_reuse,
     };
     match request.encoded_len() {
-        0..=MAX_MESSAGE => Ok(request),
+        0..=MAX_MESSAGE_BYTES => Ok(request),
         size => {
-            let (size, limit) = (size as f64 / f64::from(1 << 20), MAX_MESSAGE >> 20);
+            let (size, limit) = (size as f64 / f64::from(1 << 20), MAX_MESSAGE_BYTES >> 20);
             Err(terminal::error(&format!(
                 "documents and parameters are too large together: {size:.1} MiB, at most {limit} MiB"
             )))

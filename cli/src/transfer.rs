@@ -5,7 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use xavantes_files::{Error, Fetcher, Laying, Local, Piece, Place, Sender, Store, Wanted, Workplace, lay_out};
+use xavantes_files::{
+    Error, Fetcher, LocalContent, Sender, StageIn, StageItem, StageTarget, Store, Wanted, WorkingDirectory,
+    plan_stage_in,
+};
 use xavantes_model::value::FileRef;
 use xavantes_proto::{connect_bulk, v1, value, value_from};
 
@@ -80,7 +83,7 @@ pub(crate) async fn upload(request: &mut v1::SubmitRequest, address: &str, quiet
     for reference in found {
         let Some(path) = local(&reference.uri).map(PathBuf::from) else { continue };
         let (directory, shown) = (reference.directory, path.display().to_string());
-        let content = tokio::task::spawn_blocking(move || Local::look(&path, directory)).await;
+        let content = tokio::task::spawn_blocking(move || LocalContent::scan(&path, directory)).await;
         let content = content.map_err(|_| Exit::Failed)?.map_err(|error| terminal::error(&error.to_string()))?;
         let (sent, size) = (sender.sent(), content.size());
         sent.store(0, Ordering::Relaxed);
@@ -119,10 +122,10 @@ pub(crate) async fn download(
     for parameter in results.iter_mut() {
         let Ok(given) = value_from(parameter.value.clone().unwrap_or_default()) else { continue };
         let before = pieces.len();
-        lay_out(&given, Place::In(parameter.name.clone()), &mut pieces);
+        plan_stage_in(&given, StageTarget::In(parameter.name.clone()), &mut pieces);
         if pieces.len() > before {
             let from_here = folder.join(&parameter.name).display().to_string();
-            parameter.value = Some(value(&lay_out(&given, Place::In(from_here), &mut Vec::new())));
+            parameter.value = Some(value(&plan_stage_in(&given, StageTarget::In(from_here), &mut Vec::new())));
         }
     }
     if pieces.is_empty() {
@@ -138,16 +141,16 @@ pub(crate) async fn download(
     let fetcher = Fetcher::new(store.clone(), "");
     let size: u64 = pieces.iter().map(|piece| piece.content.size).sum();
     let progress =
-        || progress_line("downloading", &format!("{} results", pieces.len()), store.counted().bytes_in, size);
+        || progress_line("downloading", &format!("{} results", pieces.len()), store.transfer_counts().bytes_in, size);
     let manifests = with_progress(fetch(&fetcher, &pieces, relays), progress, quiet).await.map_err(failed)?;
-    let place = Workplace::open(folder).map_err(failed)?;
+    let place = WorkingDirectory::open(folder).map_err(failed)?;
     let (laid, kept) = (pieces.into_iter().zip(manifests), store.clone());
     let laying = tokio::task::spawn_blocking(move || {
-        let mut laying = Laying::new(&kept, &place, true);
+        let mut stage_in = StageIn::writable(&kept, &place);
         for (piece, manifest) in laid {
             match manifest {
-                None => laying.file(&piece.path, &piece.content.digest, piece.content.executable)?,
-                Some(manifest) => laying.directory(&piece.path, &manifest)?,
+                None => stage_in.file(&piece.path, &piece.content.digest, piece.content.executable)?,
+                Some(manifest) => stage_in.directory(&piece.path, &manifest)?,
             }
         }
         Ok(())
@@ -160,10 +163,10 @@ pub(crate) async fn download(
 
 async fn fetch(
     fetcher: &Fetcher,
-    pieces: &[Piece],
+    pieces: &[StageItem],
     relays: &[&str],
 ) -> Result<Vec<Option<xavantes_files::Manifest>>, Error> {
-    let wanted = |piece: &Piece| Wanted {
+    let wanted = |piece: &StageItem| Wanted {
         digest: piece.content.digest,
         holders: piece.content.holders.clone(),
         relays: relays.iter().map(|relay| (*relay).into()).collect(),

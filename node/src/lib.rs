@@ -29,5 +29,5 @@ pub use settings::{
     Cgroups, ContainerEngine, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
     is_database_url,
 };
-pub use xavantes_activity_manager::program::guard;
+pub use xavantes_activity_manager::run_watchdog;
 pub use xavantes_process_coordinator::Printed;

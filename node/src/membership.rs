@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, info, warn};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -86,10 +86,11 @@ async fn join(
         }
     });
     let departure = async {
-        let mut rosters = match question(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
-            Ok(rosters) => rosters,
-            Err(status) => return Departure::Failed(status.to_string()),
-        };
+        let mut rosters =
+            match call_with_timeout(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
+                Ok(rosters) => rosters,
+                Err(status) => return Departure::Failed(status.to_string()),
+            };
         info!(%manager, "joined the group");
         loop {
             match tokio::time::timeout(SILENCE_TIMEOUT, rosters.message()).await {

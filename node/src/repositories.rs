@@ -21,12 +21,12 @@ impl Repositories {
     pub(crate) async fn open(settings: &Settings, data_dir: Option<&DataDir>) -> Result<Self, Error> {
         let has = |role| settings.roles.contains(&role);
         let local = async || match data_dir {
-            Some(data_dir) => xavantes_repository::embedded(&data_dir.repository(), &settings.name).await,
+            Some(data_dir) => xavantes_repository::open_sled(&data_dir.repository(), &settings.name).await,
             None => Ok(xavantes_repository::in_memory()),
         };
         let coordinator = match &settings.repository {
             _ if !has(Role::ProcessCoordinator) => None,
-            Some(url) => Some(xavantes_repository::shared(url, &settings.name).await?),
+            Some(url) => Some(xavantes_repository::open_postgres(url, &settings.name).await?),
             None => Some(local().await?),
         };
         let manager = match &coordinator {

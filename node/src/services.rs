@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use xavantes_proto::MAX_MESSAGE;
+use xavantes_proto::MAX_MESSAGE_BYTES;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
@@ -51,7 +51,7 @@ impl Services {
             .register_encoded_file_descriptor_set(xavantes_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()?;
-        let limit = MAX_MESSAGE;
+        let limit = MAX_MESSAGE_BYTES;
         let router = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use xavantes_proto::{Assembler, MAX_WHOLE, question, v1};
+use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, call_with_timeout, v1};
 
 use crate::connection::{Coordinator, ask, is_broken, refused};
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ pub(crate) async fn await_end(client: &mut Coordinator, process: &str) -> Result
     loop {
         let mut asking = client.clone();
         let watched = async {
-            let mut changes = question(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
+            let mut changes = call_with_timeout(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
             loop {
                 tokio::select! {
                     status = changes.message() => match status? {
@@ -49,7 +49,7 @@ pub(crate) async fn await_end(client: &mut Coordinator, process: &str) -> Result
 
 /// Notes which elements wait for a worker that is not connected; each reason once.
 async fn report_wait(client: &mut Coordinator, process: &str, reported: &mut Option<v1::WaitReason>) {
-    let shown = question(client.show(v1::ShowRequest { path: process.to_owned(), depth: ASKED_DEPTH })).await;
+    let shown = call_with_timeout(client.show(v1::ShowRequest { path: process.to_owned(), depth: ASKED_DEPTH })).await;
     let Some(root) = shown.ok().and_then(|shown| shown.element) else { return };
     let mut open = vec![&root];
     while let Some(element) = open.pop() {
@@ -67,7 +67,7 @@ async fn report_wait(client: &mut Coordinator, process: &str, reported: &mut Opt
 pub(crate) async fn fetch_results(client: &mut Coordinator, process: String) -> Result<v1::ResultsResponse, Exit> {
     let refused = |status| refused(&status);
     let mut parts = ask(client.results(v1::ResultsRequest { process })).await?;
-    let mut whole = Assembler::new(MAX_WHOLE);
+    let mut whole = Assembler::new(MAX_RESULTS_BYTES);
     while let Some(part) = parts.message().await.map_err(refused)? {
         if let Some(answer) = whole.add(part).map_err(|unfit| refused(unfit.into()))? {
             return Ok(answer);

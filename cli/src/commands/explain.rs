@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tonic::Code;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use super::show::fetch_element;
 use crate::args::GridArgs;
@@ -25,7 +25,7 @@ pub(crate) async fn explain(arguments: &ExplainArgs, output: Output) -> Result<E
     let mut client = coordinator(&arguments.grid.coordinator).await?;
     let path = &arguments.path;
     let shown = fetch_element(&mut client, path, 0).await.ok();
-    let decision = match question(client.explain(v1::ExplainRequest { path: path.clone(), hops: 0 })).await {
+    let decision = match call_with_timeout(client.explain(v1::ExplainRequest { path: path.clone(), hops: 0 })).await {
         Ok(decision) => Some(decision),
         // There is no decision about elements that are no activities.
         Err(status) if shown.is_some() && status.code() == Code::InvalidArgument => None,

@@ -1,7 +1,7 @@
 //! `xavantes list`: the processes that run and ran.
 
 use clap::Args;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use super::watch::{Snapshot, print_or_watch};
 use crate::args::GridArgs;
@@ -22,7 +22,7 @@ pub(crate) struct ListArgs {
 pub(crate) async fn list(arguments: &ListArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = coordinator(&arguments.grid.coordinator).await?;
     print_or_watch(arguments.watch, output, async || {
-        let processes = question(client.list(v1::ListRequest {})).await?.processes;
+        let processes = call_with_timeout(client.list(v1::ListRequest {})).await?.processes;
         Ok(Snapshot { report: ProcessList::new(&processes), is_final: false })
     })
     .await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use crate::args::GridArgs;
 use crate::connection::{Coordinator, coordinator, refused};
@@ -68,7 +68,7 @@ pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, E
 /// Whether there is, or will be, an attempt of an activity after this one.
 async fn has_next_attempt(client: &mut Coordinator, path: &str, attempt: u32) -> bool {
     loop {
-        let shown = question(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
+        let shown = call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
         let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };
         match element.condition() {
             _ if element.attempts > attempt => return true,

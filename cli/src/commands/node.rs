@@ -83,6 +83,6 @@ pub(crate) fn not_started(error: &xavantes_node::Error) -> Exit {
 
 /// `xavantes guard`: ends the programs of a node when the node is gone.
 pub(crate) fn guard(arguments: &GuardArgs) -> Exit {
-    xavantes_node::guard(&arguments.root, arguments.temporary.as_deref());
+    xavantes_node::run_watchdog(&arguments.root, arguments.temporary.as_deref());
     Exit::Success
 }

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use xavantes_node::{Node, Settings, unfinished_processes};
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use super::ending::fetch_results;
 use super::node::not_started;
@@ -217,7 +217,7 @@ async fn follow(
             display.on_cancel();
             let action = Some(v1::steer_request::Action::Cancel(v1::Nothing {}));
             // An error means that the process ends at this moment, or has ended.
-            let _ = question(client.steer(v1::SteerRequest { path: process.to_owned(), action })).await;
+            let _ = call_with_timeout(client.steer(v1::SteerRequest { path: process.to_owned(), action })).await;
             cancel_at.as_mut().reset(tokio::time::Instant::now() + CANCEL_AGAIN_AFTER);
         }
     }
@@ -230,7 +230,7 @@ fn fetch_trees(client: &Coordinator, process: &str) -> mpsc::Receiver<v1::Elemen
     tokio::spawn(async move {
         while !sender.is_closed() {
             let request = v1::ShowRequest { path: path.clone(), depth: TREE_DEPTH };
-            if let Ok(v1::ShowResponse { element: Some(element) }) = question(client.show(request)).await {
+            if let Ok(v1::ShowResponse { element: Some(element) }) = call_with_timeout(client.show(request)).await {
                 let _ = sender.send(element).await;
             }
             tokio::time::sleep(TREE_INTERVAL).await;

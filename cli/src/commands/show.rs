@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tonic::Status;
-use xavantes_proto::{question, v1};
+use xavantes_proto::{call_with_timeout, v1};
 
 use super::watch::{Snapshot, print_or_watch};
 use crate::args::GridArgs;
@@ -48,7 +48,7 @@ async fn print_element<R: Report>(
 /// The element at a path, with this many levels below it. A process comes with the numbers of its activities.
 pub(crate) async fn fetch_element(client: &mut Coordinator, path: &str, depth: u32) -> Result<Element, Status> {
     let request = v1::ShowRequest { path: path.to_owned(), depth };
-    let element = question(client.show(request)).await?.element.unwrap_or_default();
+    let element = call_with_timeout(client.show(request)).await?.element.unwrap_or_default();
     let status = match element.path.contains('/') {
         true => None,
         false => fetch_status(client, &element.path).await,
@@ -58,6 +58,6 @@ pub(crate) async fn fetch_element(client: &mut Coordinator, path: &str, depth: u
 
 /// The present state of a process, if the coordinator knows it.
 async fn fetch_status(client: &mut Coordinator, process: &str) -> Option<v1::ProcessStatus> {
-    let mut changes = question(client.watch(v1::WatchRequest { process: process.to_owned() })).await.ok()?;
+    let mut changes = call_with_timeout(client.watch(v1::WatchRequest { process: process.to_owned() })).await.ok()?;
     changes.message().await.ok()?
 }

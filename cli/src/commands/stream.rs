@@ -1,6 +1,6 @@
 //! `--stream`: what the elements of a process return, printed when they complete.
 
-use xavantes_proto::{Assembler, MAX_WHOLE, v1};
+use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, v1};
 
 use crate::connection::{Coordinator, ask, refused};
 use crate::exit::Exit;
@@ -18,7 +18,7 @@ pub(crate) async fn stream(
     output: Output,
 ) -> Result<Exit, Exit> {
     let mut parts = ask(client.outputs(v1::OutputsRequest { process: process.to_owned(), exact: false })).await?;
-    let mut whole = Assembler::<v1::Output>::new(MAX_WHOLE);
+    let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
     let mut exit = Exit::Success;
     while let Some(part) = parts.message().await.map_err(|status| refused(&status))? {
         let Some(mut returned) = whole.add(part).map_err(|unfit| refused(&unfit.into()))? else { continue };

@@ -132,7 +132,7 @@ impl From<&v1::Element> for Element {
             failure,
             reuse: None,
             records: element.records.iter().map(AttemptRecord::from).collect(),
-            took: element.took.iter().map(TypeUsage::from).collect(),
+            took: element.usage.iter().map(TypeUsage::from).collect(),
             events: element.remarks.iter().map(Event::from).collect(),
             children: element.children.iter().map(Element::from).collect(),
             hidden: some_number(element.hidden),
@@ -269,8 +269,8 @@ pub(crate) struct TypeUsage {
     pub written_bytes: u64,
 }
 
-impl From<&v1::Took> for TypeUsage {
-    fn from(usage: &v1::Took) -> Self {
+impl From<&v1::UsageTotals> for TypeUsage {
+    fn from(usage: &v1::UsageTotals) -> Self {
         Self {
             r#type: usage.r#type.clone(),
             attempts: usage.attempts,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tracing::info;
-use xavantes_activity_manager::program;
+use xavantes_activity_manager::ProgramOptions;
 use xavantes_activity_manager::{Options, Service};
 use xavantes_files::Sources;
 
@@ -37,17 +37,17 @@ pub(crate) fn open(foundation: &Foundation) -> Result<Option<Service>, Error> {
 }
 
 /// How the node runs external programs. The node has no other child processes.
-fn program_options(foundation: &Foundation) -> Result<program::Options, Error> {
+fn program_options(foundation: &Foundation) -> Result<ProgramOptions, Error> {
     let settings = &foundation.settings;
     let cgroups = match settings.cgroups {
         Cgroups::Off => None,
-        Cgroups::Required => Some(program::Cgroups::take().map_err(Error::Cgroups)?),
+        Cgroups::Required => Some(xavantes_activity_manager::Cgroups::acquire().map_err(Error::Cgroups)?),
         Cgroups::Auto => {
             let none = |why: &String| info!(why, "cgroups unavailable; polling resource usage");
-            program::Cgroups::take().inspect_err(none).ok()
+            xavantes_activity_manager::Cgroups::acquire().inspect_err(none).ok()
         }
     };
-    Ok(program::Options {
+    Ok(ProgramOptions {
         folder: foundation.data_dir.as_ref().map(|data_dir| data_dir.path().to_owned()),
         interpreters: settings.interpreters.clone(),
         environment: settings.pass_environment.clone(),
@@ -55,7 +55,7 @@ fn program_options(foundation: &Foundation) -> Result<program::Options, Error> {
         keep_failed: settings.keep_failed,
         memory: settings.memory_mib.map(|mib| mib.saturating_mul(MIB)),
         gpus: settings.gpus,
-        logs: xavantes_activity_manager::LogRules {
+        logs: xavantes_activity_manager::LogLimits {
             limit: settings.log_mib.saturating_mul(MIB),
             total: settings.logs_mib.saturating_mul(MIB),
             age: DAY.saturating_mul(settings.logs_days),
