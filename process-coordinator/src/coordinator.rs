@@ -32,7 +32,7 @@ use crate::subtrees::hosted::{self as foster, Caller};
 use crate::subtrees::parents::{Parent, Parents};
 use crate::workers::connection::{Context, Orders, owner};
 use crate::workers::dispatcher::{BORROWED, Dispatcher, PoolMail, PoolSender};
-use crate::workers::pool::{Moved, Order, Share};
+use crate::workers::messages::{MoveOutcome, Order, Share};
 
 /// How often processes of coordinators that died are looked for.
 const TAKE_OVER: Duration = Duration::from_secs(2);
@@ -285,37 +285,37 @@ impl Coordinator {
 
     /// A subtree is at another coordinator now. If its parent is not here, whoever has that finds word of it in the
     /// repository, and leaves word there if nobody waits for the subtree.
-    pub async fn moved(&self, key: AttemptKey, place: Placement) -> Result<Moved, Error> {
+    pub async fn moved(&self, key: AttemptKey, place: Placement) -> Result<MoveOutcome, Error> {
         if let Some(process) = self.processes.find(&key.process) {
             return Ok(self.note_move(&process, key, place).await);
         }
         if !self.is_kept_running(&key.process).await? {
-            return Ok(Moved::Unwanted);
+            return Ok(MoveOutcome::Unwanted);
         }
         let name = format!("{}/{}/{}", key.element, key.attempt, key.process);
         for (other, word) in self.repository.documents(MOVED).await? {
             if other == name && matches!(journal::read("word of a move", &word), Ok(Word { place: None, .. })) {
                 self.repository.remove(MOVED, &name).await?;
-                return Ok(Moved::Unwanted);
+                return Ok(MoveOutcome::Unwanted);
             }
         }
         let word =
             Word { process: key.process.to_string(), element: key.element, attempt: key.attempt, place: Some(place) };
         self.repository.put(MOVED, &name, journal::write(&word)).await?;
-        Ok(Moved::Noted)
+        Ok(MoveOutcome::Recording)
     }
 
-    async fn note_move(&self, parent: &Handle, key: AttemptKey, place: Placement) -> Moved {
+    async fn note_move(&self, parent: &Handle, key: AttemptKey, place: Placement) -> MoveOutcome {
         let (answer, answered) = oneshot::channel();
         let _ = self.pool.send(PoolMail::Moved(key.clone(), place, answer));
-        let moved = answered.await.unwrap_or(Moved::Noted);
-        if moved != Moved::Unwanted {
+        let moved = answered.await.unwrap_or(MoveOutcome::Recording);
+        if moved != MoveOutcome::Unwanted {
             return moved;
         }
         // An answer that has come may not be recorded yet.
         let (verdict, decided) = oneshot::channel();
         let _ = parent.mail.send(Incoming::Asked { key, verdict }.into()).await;
-        if let Ok(Err(_)) = decided.await { Moved::Unwanted } else { Moved::Noted }
+        if let Ok(Err(_)) = decided.await { MoveOutcome::Unwanted } else { MoveOutcome::Recording }
     }
 
     /// Word of moves that others heard of. Whoever has moved tells it again until it is recorded.
@@ -325,7 +325,7 @@ impl Coordinator {
                 let key: AttemptKey = AttemptKey::new(&*process, element, attempt);
                 match (self.processes.find(&process), place) {
                     (Some(parent), Some(place)) => {
-                        if self.note_move(&parent, key, place).await == Moved::Unwanted {
+                        if self.note_move(&parent, key, place).await == MoveOutcome::Unwanted {
                             let word = Word { process, element, attempt, place: None };
                             self.repository.put(MOVED, &name, journal::write(&word)).await?;
                             continue;

@@ -13,7 +13,7 @@ use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::cache::decide::{Earlier, Found, Held, Keep, Sought, Why};
 use xavantes_process_coordinator::process::driver::{Driver, Effect, Entry, Incoming, Wanted};
 use xavantes_process_coordinator::process::journal::{self, Head, Kept};
-use xavantes_process_coordinator::workers::pool::Share;
+use xavantes_process_coordinator::workers::messages::Share;
 use xavantes_proto::{v1, value};
 
 const TEXT: &str = r#"<XAVANTES VERSION="1">

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::books;
 use xavantes_process_coordinator::subtrees::hosted::Caller;
-use xavantes_process_coordinator::workers::pool::Order;
+use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_proto::v1;
 
 use crate::world::{Event, Task, Who, World};

@@ -22,7 +22,7 @@ use crate::data::lineage::{Lineage, Recipe, Repairs, Step, digests, is_repair};
 use crate::data::locations::{Need, needs as needed};
 use crate::process::history::{Past, Took};
 use crate::process::journal::{self, Elsewhere, Kept, Note, Placement, Places};
-use crate::workers::pool::Share;
+use crate::workers::messages::Share;
 
 /// A snapshot is worth its while when the journal since the last one is so large, and several times as large as it.
 const LARGE_JOURNAL: usize = 1 << 20;

@@ -27,7 +27,7 @@ use crate::subtrees::hosted as foster;
 use crate::subtrees::parents::Parent;
 use crate::workers::connection::Orders;
 use crate::workers::dispatcher::{PoolMail, PoolSender};
-use crate::workers::pool::{Order, Share, Whereabouts};
+use crate::workers::messages::{Order, Share, Whereabouts};
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of whatever thread steps them.

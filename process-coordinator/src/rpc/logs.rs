@@ -14,7 +14,7 @@ use xavantes_proto::{connect, question, v1};
 
 use crate::coordinator::Coordinator;
 use crate::workers::dispatcher::PoolMail;
-use crate::workers::pool::Vicinity;
+use crate::workers::messages::Vicinity;
 
 /// A question is passed on so often at most: subtrees may have been handed back and forth.
 pub(crate) const MOST_HOPS: u32 = 8;

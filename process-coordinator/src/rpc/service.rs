@@ -28,7 +28,7 @@ use crate::rpc::logs;
 use crate::subtrees::hosted::Caller;
 use crate::subtrees::parents::Report;
 use crate::workers::dispatcher::PoolMail;
-use crate::workers::pool::{Moved, Whereabouts};
+use crate::workers::messages::{MoveOutcome, Whereabouts};
 
 /// How a coordinator is set up.
 #[derive(Debug, Clone)]
@@ -519,7 +519,7 @@ impl ProcessCoordinator for Service {
         let key = AttemptKey::from(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
         let place = Placement { node, address, epoch };
         let moved = self.coordinator.moved(key, place).await.map_err(|error| unavailable(&error))?;
-        let (unwanted, settled) = (moved == Moved::Unwanted, moved == Moved::Known);
+        let (unwanted, settled) = (moved == MoveOutcome::Unwanted, moved == MoveOutcome::Recorded);
         Ok(Response::new(v1::MovedResponse { unwanted, settled }))
     }
 }

@@ -11,7 +11,7 @@ use xavantes_proto::{Message, v1};
 use crate::attempt::AttemptKey;
 use crate::subtrees::hosted::{Arrival, Books, Caller};
 use crate::workers::connection::Orders;
-use crate::workers::pool::Order;
+use crate::workers::messages::Order;
 
 /// Something to tell a parent's coordinator.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use crate::process::driver::{Besides, Incoming};
 use crate::process::journal::{self, Summary};
 use crate::process::runner::{Mail, Processes};
 use crate::workers::dispatcher::{PoolMail, PoolSender};
-use crate::workers::pool::{Order, PeerKind};
+use crate::workers::messages::{Order, PeerKind};
 
 impl Order {
     /// Encoded size in bytes, or an upper bound of it.

@@ -100,8 +100,8 @@ impl Pool {
         let same_place = **self.attempts.peer_name(peer) == *coordinator_name(place);
         if epoch > place.epoch || (epoch == place.epoch && same_place) {
             return match confirmation {
-                Confirmation::AskWhenRecorded => MoveOutcome::Noted,
-                Confirmation::Confirmed | Confirmation::Adopted | Confirmation::Asked => MoveOutcome::Known,
+                Confirmation::AskWhenRecorded => MoveOutcome::Recording,
+                Confirmation::Confirmed | Confirmation::Adopted | Confirmation::Asked => MoveOutcome::Recorded,
             };
         }
         let peer = self.open_coordinator(place, now);
@@ -109,7 +109,7 @@ impl Pool {
         let confirmation = Confirmation::AskWhenRecorded;
         self.attempts.transition(key, AttemptState::Assigned { peer, confirmation, epoch: place.epoch });
         self.expect_answers_of(peer);
-        MoveOutcome::Noted
+        MoveOutcome::Recording
     }
 
     /// The peer that a subtree goes to. A node may be both a worker and a coordinator: it is two peers then, with a

@@ -14,7 +14,8 @@ use crate::attempt::{AttemptKey, Task};
 use crate::process::driver::{Incoming, Recovered};
 use crate::process::journal::Placement;
 use crate::workers::connection::{self as link, Context, Orders, owner};
-use crate::workers::pool::{Moved, Pool, PoolCommand, PoolNotice, Share, Vicinity, Whereabouts};
+use crate::workers::messages::{MoveOutcome, PoolCommand, PoolNotice, Share, Vicinity, Whereabouts};
+use crate::workers::pool::Pool;
 
 /// Kind of the stored documents that name borrowed workers, which may have attempts of this coordinator.
 pub(crate) const BORROWED: &str = "borrowed";
@@ -31,7 +32,7 @@ pub(crate) enum PoolMail {
     Delegate(Task),
     Hand(AttemptKey),
     Placed(AttemptKey, Option<v1::NodeDescription>),
-    Moved(AttemptKey, Placement, oneshot::Sender<Moved>),
+    Moved(AttemptKey, Placement, oneshot::Sender<MoveOutcome>),
     Borrowed(v1::PlaceResponse),
     Remembered(Arc<str>),
     Recall(Arc<str>, String),

@@ -110,9 +110,9 @@ pub enum MoveOutcome {
     /// No process waits for the subtree.
     Unwanted,
     /// The process is recording the new place.
-    Noted,
+    Recording,
     /// The process has recorded this place, or a later one.
-    Known,
+    Recorded,
 }
 
 /// Where an attempt is.

@@ -24,13 +24,10 @@ use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
 
 use super::attempts::{Attempt, AttemptState, AttemptTable, PeerIndex};
 use super::delegation::Delegated;
-pub use super::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
+use super::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
 use super::peer::Peer;
 use super::recovery::Search;
 use crate::attempt::{AttemptKey, Task};
-
-// Aliases until the other modules use the new names.
-pub use super::messages::{MoveOutcome, MoveOutcome as Moved, Vicinity, Whereabouts};
 
 /// A worker that is silent for this long is lost, and its attempts with it.
 pub const LOST_AFTER: Duration = Duration::from_secs(10);

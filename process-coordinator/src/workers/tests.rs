@@ -7,7 +7,8 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use super::pool::*;
+use super::messages::{Order, PoolCommand, PoolNotice};
+use super::pool::Pool;
 use crate::attempt::{AttemptKey, Needs, Task};
 use crate::data::locations::Need;
 use crate::process::driver::Recovered;

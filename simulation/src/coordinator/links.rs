@@ -60,9 +60,9 @@ impl World<'_> {
         }
         for (key, reply, moved) in replies {
             match moved {
-                pool::Moved::Noted => self.reply(reply, Answer::Noted),
-                pool::Moved::Known => self.reply(reply, Answer::Done),
-                pool::Moved::Unwanted => {
+                MoveOutcome::Recording => self.reply(reply, Answer::Noted),
+                MoveOutcome::Recorded => self.reply(reply, Answer::Done),
+                MoveOutcome::Unwanted => {
                     let process = key.process.clone();
                     let asked = Incoming::Asked { key, verdict: reply.clone() };
                     if !self.mail(c, &process, Mail::Happened(asked)) {

@@ -18,9 +18,10 @@ use xavantes_process_coordinator::process::driver::{Batch, Besides, Driver, Effe
 use xavantes_process_coordinator::process::history::Past;
 use xavantes_process_coordinator::process::journal::{self, Head, Origin, Placement, Summary};
 use xavantes_process_coordinator::subtrees::hosted::{self as foster, Arrival, Caller};
-use xavantes_process_coordinator::workers::pool::{
-    self, Order, PeerKind, Pool, PoolCommand, PoolNotice, Share, Whereabouts,
+use xavantes_process_coordinator::workers::messages::{
+    MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice, Share, Whereabouts,
 };
+use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_proto::{v1, value};
 
 use crate::mutation::Mutation;
