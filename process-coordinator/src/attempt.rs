@@ -1,4 +1,4 @@
-//! Attempts: their names, what they need, and what is sent for them.
+//! A task: what a coordinator sends to run one attempt, and what the worker must offer.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use xavantes_proto::v1;
 
 use crate::data::locations::Need;
 
-/// An attempt that wants a worker, or another coordinator.
+/// An attempt to be run by a worker or by another coordinator.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Its name.
+    /// Key of the attempt.
     pub key: AttemptKey,
-    /// The program that its activity is of.
+    /// Program that defines the activity or subtree.
     pub program: Arc<v1::Program>,
-    /// What its worker must have.
+    /// What a worker must offer to run the activity.
     pub needs: Needs,
-    /// Files that it needs.
+    /// Files that the activity reads.
     pub files: Vec<Need>,
-    /// Another worker is better: it failed there.
+    /// Node on which the element failed before; another one is better.
     pub avoid: Option<Arc<str>>,
-    /// What is sent.
+    /// The message to the worker or coordinator.
     pub job: v1::Job,
 }
 
-/// What a worker must have to run an activity. A subtree needs nothing.
+/// What a worker must offer to run an activity. A subtree needs nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Slots.
@@ -34,21 +34,21 @@ pub struct Needs {
     pub memory: u64,
     /// Graphics processors.
     pub gpus: u32,
-    /// What it must be tagged with.
+    /// Tags of the worker.
     pub tags: Vec<Arc<str>>,
-    /// The language that it must have an interpreter for.
+    /// Language that the worker has an interpreter for.
     pub language: Option<Arc<str>>,
-    /// It must run containers.
+    /// Whether the worker runs containers.
     pub container: bool,
 }
 
 impl Needs {
-    /// Of an activity of this type.
+    /// The needs of activities of this type.
     pub fn of(activity: &ActivityType) -> Self {
         let Requires { cpus, memory, gpus, ref tags, .. } = activity.requires;
         let container = activity.launch.image.is_some();
         let language = match &activity.code {
-            // An image has its own.
+            // A container image brings its own interpreter.
             ActivityCode::Interpreter { language, .. } if !container => Some(language.clone()),
             _ => None,
         };

@@ -1,4 +1,5 @@
-//! The stream to one worker, or to another coordinator: opened, read, written, opened again when it breaks.
+//! The stream to one worker, or to another coordinator. A link opens it, sends orders, hands reports on, and opens it again
+//! when it breaks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, PeerKind};
 
 impl Order {
-    /// How much room it takes in a message.
+    /// Encoded size in bytes, or an upper bound of it.
     fn size(&self) -> usize {
         match self {
             Self::Program(program) => program.encoded_len(),
@@ -42,26 +43,27 @@ impl Order {
     }
 }
 
-/// Orders in one message at most.
-const BATCH: usize = 256;
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Upper bound on the orders in one message, so that the first of them do not wait for the last.
+const MAX_ORDERS_PER_MESSAGE: usize = 256;
+/// Pauses before a link connects again: they double from the first to the longest.
+const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(50);
+const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
-/// What every link of a coordinator needs.
+/// What all links of a coordinator share.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub hello: v1::CoordinatorHello,
     pub processes: ProcessTable,
     pub pool: PoolHandle,
     pub repository: Store,
-    /// The managers of the group.
+    /// Addresses of the managers of the local group.
     pub managers: Arc<[String]>,
     /// Files of this node.
     pub files: Option<xavantes_files::Fetcher>,
 }
 
 impl Context {
-    /// What a worker may let go of that it keeps for a process.
+    /// Which files a worker may release that it keeps for a process; `None` if the process still runs or is foreign.
     async fn release(&self, process: String) -> Option<v1::Release> {
         if self.processes.find(&process).is_some() || self.processes.is_foreign(&process) {
             return None;
@@ -73,7 +75,8 @@ impl Context {
         Some(release_except(&process, results.iter().filter_map(|result| result.value.as_ref())))
     }
 
-    /// Asks the group's managers where something can run, or for that worker once more; the first that leads answers.
+    /// Asks the group managers for a coordinator or a worker, or for a longer lease of the worker `again`. Only the manager
+    /// that leads answers.
     pub async fn place(&self, what: v1::place_request::What, again: Option<&str>) -> Option<v1::PlaceResponse> {
         let (renew_group, renew) = again.and_then(|worker| worker.split_once('/')).unwrap_or_default();
         let request = v1::PlaceRequest {
@@ -94,9 +97,9 @@ impl Context {
     }
 }
 
-/// Connects to a worker or another coordinator, for as long as the pool wants it.
+/// Keeps a connection to a peer until the dispatcher aborts this task.
 pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, address: String) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_RECONNECT_PAUSE;
     loop {
         match connect(&address).await {
             Ok(channel) => {
@@ -104,25 +107,26 @@ pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, addr
                 if let Err(status) = talk(&context, peer, &worker, channel).await {
                     debug!(%worker, %status, "stream broke");
                 }
-                if began.elapsed() > LONGEST_PAUSE {
-                    pause = FIRST_PAUSE;
+                if began.elapsed() > MAX_RECONNECT_PAUSE {
+                    pause = MIN_RECONNECT_PAUSE;
                 }
                 if !context.pool.disconnected(worker.clone()) {
                     return;
                 }
             }
-            Err(error) => debug!(%worker, %address, %error, "no connection"),
+            Err(error) => debug!(%worker, %address, %error, "cannot connect"),
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_RECONNECT_PAUSE);
     }
 }
 
+/// Runs one stream to its end.
 async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
     let (sender, receiver) = mpsc::channel(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
-    // The channel is empty and open.
+    // This cannot fail: the channel is empty, and its receiver exists.
     let _ = sender.send(first).await;
     let most = xavantes_proto::MAX_MESSAGE_BYTES;
     let sent = ReceiverStream::new(receiver);
@@ -137,9 +141,9 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
         }
     };
     let writer = tokio::spawn(async move {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::with_capacity(MAX_ORDERS_PER_MESSAGE);
         let mut known = HashSet::new();
-        while to_send.recv_many(&mut batch, BATCH).await > 0 {
+        while to_send.recv_many(&mut batch, MAX_ORDERS_PER_MESSAGE).await > 0 {
             batch.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
             while !batch.is_empty() {
                 let count = xavantes_proto::count_fitting(batch.iter().map(Order::size));
@@ -155,7 +159,7 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
         let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
         while let Some(report) = reports.message().await? {
             if let Some(report) = assembler.unpack(report)? {
-                take(context, worker, &orders, report).await;
+                on_report(context, worker, &orders, report).await;
             }
         }
         Ok(())
@@ -183,7 +187,7 @@ fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
     message
 }
 
-/// The content of a shared object may be larger than a message.
+/// Replaces a reply that is too large to be sent by an error: a shared object may be larger than a message.
 fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
     match reply.encoded_len() {
         size if size > MAX_PAYLOAD_BYTES => {
@@ -194,7 +198,8 @@ fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
     }
 }
 
-async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1::WorkReport) {
+/// Hands a report of a peer on to the pool and to the processes.
+async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1::WorkReport) {
     if let Some(hello) = report.hello {
         info!(%worker, slots = hello.slots, "worker connected");
         if !hello.keeps.is_empty() {
@@ -215,7 +220,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     if report.draining {
         context.pool.draining(worker.clone());
     }
-    // Before the answers: afterwards the element that printed is gone.
+    // Printed lines go before the answers, because an answer removes the element that printed.
     for printed in report.printed {
         if let Some(id) = printed.id
             && let Some(process) = context.processes.find(&id.process)
@@ -230,7 +235,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
         let extras = AnswerExtras::extract(&mut answer);
         let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
         let key = match answered.last() {
-            // Mostly they are of one process.
+            // Most reports are about one process: its name is shared.
             Some(last) if *last.process == *id.process => AttemptKey::new(last.process.clone(), id.element, id.attempt),
             _ => AttemptKey::from(&id),
         };
@@ -256,7 +261,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     if !answered.is_empty() {
         context.pool.answered(worker.clone(), answered);
     }
-    // Before their processes hear of them, which may need them at once.
+    // The pool learns of new files before the processes, which may dispatch tasks for them at once.
     if !held.is_empty() {
         context.pool.holds(worker.clone(), held);
     }
@@ -265,11 +270,11 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
     }
     for (process, answers) in mail {
         let late = match context.processes.find(&process) {
-            // Waits if the process has much mail: so does the worker's stream, and so the worker.
+            // If the process has much mail this waits, and with it the stream and the worker.
             Some(process) => process.deliver(answers).await,
             None => answers,
         };
-        // Of a process that is over: nobody wants them any more. Of one that another coordinator has, that one will.
+        // The process ended: the worker can forget the answers. Answers of a foreign process are for its owner.
         for answer in late {
             if let ProcessInput::Answered { key, .. } = answer
                 && !context.processes.note_answer(orders, &key)
@@ -284,7 +289,7 @@ async fn take(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1:
             Some(process) => process.call(call, orders.clone()).await,
             None => false,
         };
-        // Whoever has the process now hears of the call when it asks for the attempt.
+        // The owner of a foreign process gets the call when it claims the attempt.
         if !sent && !context.processes.is_foreign(&process) {
             let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
             let _ = orders.send(Order::Reply(v1::SharedReply { ticket, result }));

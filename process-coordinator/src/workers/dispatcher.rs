@@ -1,4 +1,4 @@
-//! The pool of workers in the world: its clock, its connections, its mail.
+//! The task that owns the [`Pool`]: it takes mail for the pool, gives it the time, and carries its commands out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,20 +13,23 @@ use crate::data::pinning::pin_owner;
 use crate::process::input::ProcessInput;
 use crate::workers::connection::{self as link, Context};
 use crate::workers::handle::{Orders, PoolMail};
-use crate::workers::messages::{PoolNotice, Share};
-use crate::workers::pool::{Effect, Pool};
+use crate::workers::messages::{PoolCommand, PoolNotice, Share};
+use crate::workers::pool::Pool;
 
-/// Documents under this kind are borrowed workers that may have something of ours.
+/// Kind of the stored documents that name borrowed workers, which may have attempts of this coordinator.
 pub(crate) const BORROWED: &str = "borrowed";
 
-const LOOK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
+/// Upper bound on the mails that the dispatcher handles before it places queued attempts.
+const MAX_MAIL_BATCH: usize = 1024;
 
 struct Link {
     task: JoinHandle<()>,
+    /// Present while the peer is connected.
     orders: Option<Orders>,
 }
 
-/// The task that owns the pool, so that nothing is locked.
+/// Owns the pool, so that no lock is needed.
 pub(crate) struct Dispatcher {
     context: Context,
     pool: Pool,
@@ -36,80 +39,83 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
+    /// A dispatcher with an empty pool, and the share of each process as it changes.
     pub fn new(context: Context) -> (Self, watch::Receiver<Share>) {
         let (share, shared) = watch::channel(Share::default());
         let (pool, links, began) = (Pool::default(), HashMap::new(), Instant::now());
         (Self { context, pool, links, began, share }, shared)
     }
 
+    /// Runs until all senders of mail are gone.
     pub async fn run(mut self, mut mail: mpsc::UnboundedReceiver<PoolMail>) {
-        let mut look = tokio::time::interval(LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut tick = tokio::time::interval(TICK_INTERVAL);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut batch = Vec::new();
         loop {
             tokio::select! {
-                count = mail.recv_many(&mut batch, 1024) => {
+                count = mail.recv_many(&mut batch, MAX_MAIL_BATCH) => {
                     if count == 0 {
                         return;
                     }
                     let now = self.began.elapsed();
                     for mail in batch.drain(..) {
-                        self.take(mail, now);
+                        self.on_mail(mail, now);
                     }
                 }
-                _ = look.tick() => self.pool.look(self.began.elapsed()),
+                _ = tick.tick() => self.pool.on_tick(self.began.elapsed()),
             }
-            self.pool.place(self.began.elapsed());
-            for effect in self.pool.effects() {
-                self.carry_out(effect).await;
+            self.pool.place_queued(self.began.elapsed());
+            for command in self.pool.take_commands() {
+                self.carry_out(command).await;
             }
             let share = self.pool.share();
             self.share.send_if_modified(|old| std::mem::replace(old, share) != share);
         }
     }
 
-    fn take(&mut self, mail: PoolMail, now: Duration) {
+    fn on_mail(&mut self, mail: PoolMail, now: Duration) {
         let pool = &mut self.pool;
         match mail {
-            PoolMail::Roster(roster) => pool.roster(roster, now),
+            PoolMail::Roster(roster) => pool.on_roster(roster, now),
             PoolMail::Dispatch(tasks) => tasks.into_iter().for_each(|task| pool.dispatch(task)),
             PoolMail::Delegate(task) => pool.delegate(task),
-            PoolMail::HandOver(key) => pool.hand(&key, now),
-            PoolMail::PlaceFound(key, node) => pool.placed(key, node),
-            PoolMail::Moved(key, place, answer) => drop(answer.send(pool.moved(&key, &place, now))),
-            PoolMail::Borrowed(place) => pool.borrowed(place, now),
-            PoolMail::LeaseStored(name) => pool.remembered(&name),
-            PoolMail::LeaseRestored(name, address) => pool.recall(name, address, now),
+            PoolMail::HandOver(key) => pool.on_place_recorded(&key, now),
+            PoolMail::PlaceFound(key, node) => pool.on_place_found(key, node),
+            PoolMail::Moved(key, place, answer) => drop(answer.send(pool.on_moved(&key, &place, now))),
+            PoolMail::Borrowed(place) => pool.on_borrowed(place, now),
+            PoolMail::LeaseStored(name) => pool.on_lease_stored(&name),
+            PoolMail::LeaseRestored(name, address) => pool.restore_lease(name, address, now),
             PoolMail::Cancel(key) => pool.cancel(key),
             PoolMail::Pause(key, paused) => pool.pause(key, paused),
             PoolMail::Abandon(key) => pool.abandon(&key),
-            PoolMail::ProcessBegan(process, epoch) => pool.began(process, epoch),
-            PoolMail::ProcessRecovered(process, epoch, attempts) => pool.recover(&process, epoch, attempts, now),
-            PoolMail::ProcessEnded(process) => pool.over(&process),
-            PoolMail::ProcessLost(process) => pool.lose(process),
+            PoolMail::ProcessBegan(process, epoch) => pool.begin_process(process, epoch),
+            PoolMail::ProcessRecovered(process, epoch, attempts) => pool.recover_process(&process, epoch, attempts, now),
+            PoolMail::ProcessEnded(process) => pool.end_process(&process),
+            PoolMail::ProcessLost(process) => pool.lose_process(process),
             PoolMail::Connected(name, hello, orders) => {
                 if let Some(link) = self.links.get_mut(&name) {
                     link.orders = Some(orders);
-                    pool.connected(&name, hello, now);
+                    pool.on_connected(&name, hello, now);
                 }
             }
-            PoolMail::Known(name, known) => pool.known(&name, known),
+            PoolMail::Known(name, known) => pool.on_known(&name, known),
             PoolMail::Disconnected(name) => {
                 if let Some(link) = self.links.get_mut(&name) {
                     link.orders = None;
                 }
-                pool.disconnected(&name, now);
+                pool.on_disconnected(&name, now);
             }
-            PoolMail::Draining(name) => pool.draining(&name),
-            PoolMail::Answered(name, keys) => pool.answered(&name, &keys, now),
+            PoolMail::Draining(name) => pool.on_draining(&name),
+            PoolMail::Answered(name, keys) => pool.on_answered(&name, &keys, now),
             PoolMail::Refused(name, key, refusal) => {
                 if refusal.permanent {
-                    warn!(worker = %name, process = %key.process, reason = %refusal.reason.clone().unwrap_or_default(), "attempt refused permanently");
+                    let reason = refusal.reason.clone().unwrap_or_default();
+                    warn!(worker = %name, attempt = %key, %reason, "attempt refused permanently");
                 }
-                pool.refused(&name, &key, refusal, now);
+                pool.on_refused(&name, &key, refusal, now);
             }
-            PoolMail::Holds(name, digests) => pool.holds(&name, digests),
-            PoolMail::Lacks(name, digests) => pool.lacks(&name, &digests),
+            PoolMail::Holds(name, digests) => pool.add_files(&name, digests),
+            PoolMail::Lacks(name, digests) => pool.remove_files(&name, &digests),
             PoolMail::Holders(digests, answer) => {
                 drop(answer.send(digests.iter().map(|digest| pool.holders(digest)).collect()));
             }
@@ -119,53 +125,56 @@ impl Dispatcher {
                     files.store().release_except(&owner, &release.files, &release.directories);
                 }
                 if everywhere {
-                    pool.release(&release);
+                    pool.release_files(&release);
                 }
             }
             PoolMail::Relays(answer) => drop(answer.send(pool.relays())),
-            PoolMail::DelegatedParts(process, answer) => drop(answer.send(pool.handed(&process))),
+            PoolMail::DelegatedParts(process, answer) => drop(answer.send(pool.delegated_subtrees(&process))),
             PoolMail::Vicinity(path, answer) => drop(answer.send(pool.vicinity(&path))),
             PoolMail::Whereabouts(keys, answer) => drop(answer.send(pool.whereabouts(&keys))),
         }
     }
 
-    async fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Connect(name, peer, address) => {
+    async fn carry_out(&mut self, command: PoolCommand) {
+        match command {
+            PoolCommand::Connect(name, kind, address) => {
                 debug!(peer = %name, address, "connecting");
-                let task = tokio::spawn(link::run(self.context.clone(), peer, name.clone(), address));
+                let task = tokio::spawn(link::run(self.context.clone(), kind, name.clone(), address));
                 if let Some(old) = self.links.insert(name, Link { task, orders: None }) {
                     old.task.abort();
                 }
             }
-            Effect::Disconnect(name) => {
+            PoolCommand::Disconnect(name) => {
                 if let Some(link) = self.links.remove(&name) {
                     link.task.abort();
                 }
             }
-            Effect::Order(name, order) => {
-                // A link that broke in this moment tells so.
+            PoolCommand::Send(name, order) => {
+                // If the connection has just broken, its link reports so.
                 if let Some(orders) = self.links.get(&name).and_then(|link| link.orders.as_ref()) {
                     let _ = orders.send(order);
                 }
             }
-            Effect::Tell(key, told) => {
+            PoolCommand::Notify(key, notice) => {
                 let Some(process) = self.context.processes.find(&key.process) else { return };
-                let input = match told {
+                let input = match notice {
                     PoolNotice::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
-                    PoolNotice::Lost => ProcessInput::Lost(key),
+                    PoolNotice::Lost(reason) => {
+                        warn!(attempt = %key, %reason, "attempt lost");
+                        ProcessInput::Lost(key)
+                    }
                     PoolNotice::Placed(place) => ProcessInput::Placed(key, place),
                 };
                 process.notify(input).await;
             }
-            Effect::FindPlace(key) => {
+            PoolCommand::FindPlace(key) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
                     let place = context.place(v1::place_request::What::Coordinator, None).await;
                     context.pool.place_found(key, place.and_then(|place| place.node));
                 });
             }
-            Effect::Borrow(again) => {
+            PoolCommand::Borrow(again) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
                     if let Some(place) = context.place(v1::place_request::What::Worker, again.as_deref()).await {
@@ -173,22 +182,24 @@ impl Dispatcher {
                     }
                 });
             }
-            Effect::Remember(name, address) => {
+            PoolCommand::StoreLease(name, address) => {
                 info!(worker = %name, "borrowed a worker of another group");
                 let context = self.context.clone();
                 tokio::spawn(async move {
                     let address = address.into_bytes().into();
                     match context.repository.put(BORROWED, &name, address).await {
                         Ok(()) => context.pool.lease_stored(name),
-                        Err(error) => warn!(worker = %name, %error, "a borrowed worker is not used"),
+                        Err(error) => {
+                            warn!(worker = %name, %error, "cannot store the lease of a worker; it gets no attempts")
+                        }
                     }
                 });
             }
-            Effect::Forget(name) => {
+            PoolCommand::DeleteLease(name) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
                     if let Err(error) = context.repository.remove(BORROWED, &name).await {
-                        debug!(worker = %name, %error, "still remembered");
+                        debug!(worker = %name, %error, "cannot delete the lease of a worker");
                     }
                 });
             }

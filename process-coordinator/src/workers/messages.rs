@@ -1,3 +1,152 @@
-//! What the pool exchanges with the rest of the coordinator.
+//! What the pool exchanges with the rest of the coordinator: commands to carry out, orders to peers, notices to
+//! processes, and answers to questions about attempts.
 
-pub use super::pool::{MoveOutcome, Order, Peer as PeerKind, Share, Told as PoolNotice, Vicinity, Whereabouts};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_proto::v1;
+
+use crate::attempt::AttemptKey;
+use crate::handover::Placement;
+
+/// The role of the node at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerKind {
+    /// An activity manager, which runs activities.
+    Worker,
+    /// Another coordinator, which runs subtrees.
+    Coordinator,
+}
+
+/// Something that the dispatcher carries out for the pool.
+#[derive(Debug, Clone)]
+pub enum PoolCommand {
+    /// Open a connection to the peer of this name at this address, and reopen it when it breaks.
+    Connect(Arc<str>, PeerKind, String),
+    /// Close the connection to this peer.
+    Disconnect(Arc<str>),
+    /// Send an order to a connected peer.
+    Send(Arc<str>, Order),
+    /// Notify the process of an attempt.
+    Notify(AttemptKey, PoolNotice),
+    /// Ask the group manager for a coordinator that takes this subtree; [`Pool::on_place_found`] follows.
+    ///
+    /// [`Pool::on_place_found`]: super::pool::Pool::on_place_found
+    FindPlace(AttemptKey),
+    /// Ask other groups for a worker, or for a longer lease of this one; [`Pool::on_borrowed`] follows.
+    ///
+    /// [`Pool::on_borrowed`]: super::pool::Pool::on_borrowed
+    Borrow(Option<Arc<str>>),
+    /// Store the name and address of a borrowed worker before it gets work; [`Pool::on_lease_stored`] follows.
+    ///
+    /// [`Pool::on_lease_stored`]: super::pool::Pool::on_lease_stored
+    StoreLease(Arc<str>, String),
+    /// Delete the stored name of a borrowed worker.
+    DeleteLease(Arc<str>),
+}
+
+/// A message to a peer.
+#[derive(Debug, Clone)]
+pub enum Order {
+    /// A program that jobs refer to.
+    Program(Arc<v1::Program>),
+    /// An attempt to run.
+    Job(Box<v1::Job>),
+    /// Stop an attempt.
+    Cancel(AttemptKey),
+    /// Pause (`true`) or resume (`false`) a subtree.
+    Pause(AttemptKey, bool),
+    /// The answer to a call of a shared object.
+    Reply(v1::SharedReply),
+    /// The coordinator has recorded the answer of this attempt.
+    Acknowledge(AttemptKey),
+    /// This coordinator owns these processes; the peer reports which of their attempts it knows.
+    Claim(Vec<v1::Claim>),
+    /// A process no longer needs some files that the worker keeps for it.
+    Release(Arc<v1::Release>),
+    /// Refuse the attempts that have not started yet.
+    Recall,
+}
+
+/// What the pool reports to the process of an attempt.
+#[derive(Debug, Clone)]
+pub enum PoolNotice {
+    /// The attempt ended without a worker: it was refused, cancelled in time, or too large to send.
+    Answered(v1::answer::Outcome),
+    /// No peer has the attempt any more.
+    Lost(LossReason),
+    /// The subtree has a place, which the process records before the pool sends the subtree there.
+    Placed(Placement),
+}
+
+/// Why the pool takes an attempt for lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossReason {
+    /// The worker that had it was not connected for [`LOST_AFTER`](super::pool::LOST_AFTER).
+    WorkerSilent,
+    /// The worker that should have it connected again and does not know it.
+    UnknownToWorker,
+    /// The coordinator that should have the subtree does not know it.
+    UnknownToCoordinator,
+    /// After a recovery, no worker reported it.
+    Unclaimed,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WorkerSilent => "its worker was silent for too long",
+            Self::UnknownToWorker => "its worker does not know it any more",
+            Self::UnknownToCoordinator => "the coordinator of its subtree does not know it",
+            Self::Unclaimed => "no worker claimed it after the recovery",
+        })
+    }
+}
+
+/// How the pool takes the report that a subtree runs at another coordinator now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MoveOutcome {
+    /// No process waits for the subtree.
+    Unwanted,
+    /// The process is recording the new place.
+    Recording,
+    /// The process has recorded this place, or a later one.
+    Recorded,
+}
+
+/// Where an attempt is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// A peer has it.
+    At {
+        /// Name of the worker or coordinator.
+        name: Arc<str>,
+        /// Address of that peer.
+        address: String,
+        /// For how long the peer has not been connected.
+        silent: Option<Duration>,
+    },
+    /// It is queued, for this reason.
+    Waits(v1::WaitReason),
+}
+
+/// Addresses of nodes that may know something about an element.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vicinity {
+    /// Connected workers.
+    pub workers: Vec<String>,
+    /// Coordinators that got the element or an ancestor of it, the latest first.
+    pub coordinators: Vec<String>,
+}
+
+/// Upper bounds on the outstanding attempts of one process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Activities.
+    pub room: u64,
+    /// Subtrees in total.
+    pub delegations: u64,
+    /// Subtrees that the process type does not ask to delegate.
+    pub auto_delegations: u64,
+}

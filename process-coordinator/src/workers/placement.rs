@@ -1,26 +1,132 @@
-//! Which worker gets which task, and what it is told about the files. Without I/O, clock or threads.
+//! Which worker gets which queued task, what the worker learns about the files of the task, and when a slow worker gives
+//! queued attempts back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
-use super::pool::Peer;
-use super::worker::Worker;
-use crate::attempt::Task;
+use super::attempts::{PeerIndex, PeerTable, Queue};
+use super::messages::{Order, PeerKind, PoolCommand};
+use super::peer::Peer;
+use super::pool::{Pool, send_task};
 use crate::data::locations::Need;
 
-/// So many other coordinators are asked at most to fetch files for a worker.
-const MOST_RELAYS: usize = 4;
+/// Upper bound on the other coordinators that a worker asks to fetch files for it.
+const MAX_RELAYS: usize = 4;
 
-/// Who has the files of a task that goes to that worker, and is not named by the references themselves.
-pub fn holdings(workers: &BTreeMap<Arc<str>, Worker>, name: &str, files: &[Need]) -> Vec<v1::Holding> {
+impl Pool {
+    /// Sends queued tasks to workers, one task of each process in turn, and updates the share of each process.
+    pub fn place_queued(&mut self, now: Duration) {
+        let mut stuck = 0;
+        while stuck < self.attempts.waiting_processes() && self.any_capacity(now) {
+            if self.place_next(now) {
+                stuck = 0;
+            } else {
+                stuck += 1;
+            }
+        }
+        self.update_share(now);
+    }
+
+    /// Whether any worker may get an attempt now.
+    pub(super) fn any_capacity(&self, now: Duration) -> bool {
+        self.peers.values().any(|peer| peer.has_capacity(self.attempts.used(peer.index), now))
+    }
+
+    /// Gives the next process its turn. Returns whether a task of it was sent.
+    fn place_next(&mut self, now: Duration) -> bool {
+        let peers = &self.peers;
+        let mut chosen = None;
+        let attempt = self.attempts.take_turn(|queue, table| {
+            let choice = choose(queue, peers, table, now)?;
+            chosen = Some(choice.name.clone());
+            Some((choice.position, choice.peer))
+        });
+        let (Some(name), Some(attempt)) = (chosen, attempt) else { return false };
+        let task = &mut attempt.task;
+        task.job.holdings = locations_for(&self.peers, &name, &task.files);
+        if !task.files.is_empty() {
+            let more = relays(&self.peers).filter(|relay| !task.job.relays.contains(relay));
+            let more: Vec<String> = more.cloned().collect();
+            task.job.relays.extend(more);
+        }
+        let epoch = self.epochs.get(&task.key.process).copied().unwrap_or_default();
+        send_task(&mut self.commands, &name, task, epoch);
+        if let Some(peer) = self.peers.get_mut(&name) {
+            peer.pace.set_working(true, now);
+            peer.owes = true;
+        }
+        true
+    }
+
+    /// Recalls the attempts that wait at a worker that has become slow, if other workers have nothing to do.
+    pub(super) fn recall_from_slow_workers(&mut self, now: Duration) {
+        let idle = |peer: &Peer| {
+            let used = self.attempts.used(peer.index);
+            peer.has_capacity(used, now) && used.cpus < peer.offer.slots
+        };
+        let others_idle = self.attempts.waiting_processes() == 0 && self.peers.values().any(idle);
+        for (name, peer) in &mut self.peers {
+            let works = self.attempts.has_assigned(peer.index);
+            peer.pace.set_working(works, now);
+            if peer.kind == PeerKind::Coordinator || !works || !peer.pace.is_slow() {
+                continue;
+            }
+            peer.pace.count(0, peer.offer.slots);
+            if others_idle && peer.connected && self.attempts.used(peer.index).cpus > peer.offer.slots {
+                self.commands.push(PoolCommand::Send(name.clone(), Order::Recall));
+            }
+        }
+    }
+}
+
+/// A task of a queue and the worker that gets it.
+struct Choice<'a> {
+    position: usize,
+    name: &'a Arc<str>,
+    peer: PeerIndex,
+}
+
+/// The first task of a queue that fits a worker, with the worker that suits it best. Tasks that fit no worker do not hold
+/// up the tasks behind them.
+fn choose<'a>(
+    queue: Queue<'_>,
+    peers: &'a BTreeMap<Arc<str>, Peer>,
+    table: &PeerTable,
+    now: Duration,
+) -> Option<Choice<'a>> {
+    // Activities of one type have the same needs.
+    let mut unplaceable: Vec<(*const v1::Program, u32)> = Vec::new();
+    for (position, task) in queue.tasks().enumerate() {
+        let activity_type = (Arc::as_ptr(&task.program), task.job.activity);
+        if unplaceable.contains(&activity_type) {
+            continue;
+        }
+        let fitting = peers.iter().filter(|(_, peer)| peer.fits(task, table.used(peer.index), now));
+        let avoided = |name: &str| task.avoid.as_deref().is_some_and(|avoid| has_node_name(name, avoid));
+        let best = fitting.max_by_key(|(name, peer)| (!avoided(name), peer.suitability(task, table.used(peer.index))));
+        if let Some((name, peer)) = best {
+            return Some(Choice { position, name, peer: peer.index });
+        }
+        unplaceable.push(activity_type);
+    }
+    None
+}
+
+/// Whether the peer of this name is the node of that name: a worker of another group is called `group/node`.
+pub fn has_node_name(name: &str, node: &str) -> bool {
+    name.rsplit('/').next() == Some(node)
+}
+
+/// Which other workers have the files of a task for this worker, beside those that the file references name.
+fn locations_for(peers: &BTreeMap<Arc<str>, Peer>, name: &str, files: &[Need]) -> Vec<v1::Holding> {
     let mut found = Vec::new();
     for need in files {
-        // Also if it should have them itself: it may have let go of them.
-        let others = workers.iter().filter(|(other, _)| &***other != name).map(|(_, worker)| worker);
+        // Also files that the worker should have: it may have evicted them.
+        let others = peers.iter().filter(|(other, _)| &***other != name).map(|(_, peer)| peer);
         let others = others.filter(|other| other.connected && other.holdings.has(&need.digest));
         let others = others.filter(|other| need.holders.iter().all(|holder| **holder != *other.address));
         let addresses: Vec<String> = others.map(|other| other.address.clone()).take(MAX_HOLDERS).collect();
@@ -31,42 +137,8 @@ pub fn holdings(workers: &BTreeMap<Arc<str>, Worker>, name: &str, files: &[Need]
     found
 }
 
-/// Coordinators that have, or had, subtrees: they reach workers that others may not.
-pub fn relays(workers: &BTreeMap<Arc<str>, Worker>) -> impl Iterator<Item = &String> {
-    let there = workers.values().filter(|worker| worker.peer == Peer::Coordinator && worker.connected);
-    there.map(|worker| &worker.address).take(MOST_RELAYS)
-}
-
-/// Is this the worker that calls itself so? Those of other groups are called by these, too.
-pub fn is_called(name: &str, own: &str) -> bool {
-    name.rsplit('/').next() == Some(own)
-}
-
-/// Takes the first task out of a queue that some worker has room for: what waits for a worker that is not there does not
-/// hold up the rest.
-pub fn next(
-    queue: &mut VecDeque<Task>,
-    workers: &BTreeMap<Arc<str>, Worker>,
-    now: Duration,
-) -> Option<(Arc<str>, Task)> {
-    if !workers.values().any(|worker| worker.has_room(now)) {
-        return None;
-    }
-    // Activities of one type need the same.
-    let mut hopeless: Vec<(*const v1::Program, u32)> = Vec::new();
-    for at in 0..queue.len() {
-        let task = &queue[at];
-        let kind = (Arc::as_ptr(&task.program), task.job.activity);
-        if hopeless.contains(&kind) {
-            continue;
-        }
-        let fitting = workers.iter().filter(|(_, worker)| worker.fits(task, now));
-        let avoided = |name: &str| task.avoid.as_deref().is_some_and(|avoid| is_called(name, avoid));
-        if let Some((name, _)) = fitting.max_by_key(|(name, worker)| (!avoided(name), worker.worth(task))) {
-            let name = name.clone();
-            return Some((name, queue.remove(at)?));
-        }
-        hopeless.push(kind);
-    }
-    None
+/// Addresses of connected coordinators that have, or had, subtrees: they reach workers that others may not.
+pub(super) fn relays(peers: &BTreeMap<Arc<str>, Peer>) -> impl Iterator<Item = &String> {
+    let coordinators = peers.values().filter(|peer| peer.kind == PeerKind::Coordinator && peer.connected);
+    coordinators.map(|peer| &peer.address).take(MAX_RELAYS)
 }

@@ -1,244 +1,280 @@
-//! Attempts whose whereabouts are not known: after a new start, a take-over, a broken connection. Without I/O, clock or threads.
+//! Attempts whose worker is not known, or is lost: after a restart, after another coordinator's process was taken over,
+//! and after a broken connection.
+//!
+//! The pool claims a recovered process at every worker. A worker answers with the attempts that it knows, and the pool
+//! adopts them. Attempts that no worker reports are lost when all workers have answered, or after [`LOST_AFTER`].
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use super::pool::{Effect, LOST_AFTER, Order, Peer, Pool, STOOD_STILL, Told, Unsettled};
-use super::worker::{Ask, Lease, Out};
+use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
+use super::messages::{LossReason, Order, PeerKind, PoolNotice};
+use super::pool::{LOST_AFTER, Pool};
 use crate::attempt::AttemptKey;
-use crate::data::locations::Replicas;
-use crate::handover::Placement;
-use crate::handover::RecoveredAttempt;
+use crate::process::driver::Recovered;
+use crate::process::journal::Placement;
+
+/// A gap this long between ticks means that this coordinator was suspended.
+const SUSPENDED_AFTER: Duration = Duration::from_secs(1);
+
+/// The search for the unsettled attempts of a process.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// Workers that have reported what they know of the process.
+    pub heard: HashSet<Arc<str>>,
+    pub since: Duration,
+}
 
 impl Pool {
-    /// A process that was kept goes on, and these attempts of it were out.
-    pub fn recover(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<RecoveredAttempt>, now: Duration) {
-        self.began(process.clone(), epoch);
+    /// A stored process continues here with these outstanding attempts.
+    pub fn recover_process(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<Recovered>, now: Duration) {
+        // The journal is right about what is outstanding, not what an earlier ownership of the process left here.
+        self.attempts.remove_process(process);
+        self.begin_process(process.clone(), epoch);
         self.recovered.insert(process.clone());
-        let mut unsettled = BTreeMap::new();
-        for RecoveredAttempt { task, place, stop, paused } in attempts {
-            let out = Out { stop, paused, ..Out::new(task) };
+        let mut searching = false;
+        for Recovered { task, place, stop, paused } in attempts {
+            let is_subtree = task.job.subtree.is_some();
+            let recovered = |state| {
+                let mut attempt = Attempt::new(task, state);
+                (attempt.cancelled, attempt.paused) = (stop, paused);
+                attempt
+            };
             match place {
-                _ if out.task.job.subtree.is_none() => drop(unsettled.insert(out.task.key.clone(), out)),
-                Some(place) => {
-                    let name = self.coordinator(&place, now);
-                    self.remember(&out, &place);
-                    self.note(&name, Out { epoch: place.epoch, ..out }, Ask::Yes);
+                _ if !is_subtree => {
+                    searching = true;
+                    self.attempts.insert(recovered(AttemptState::Unsettled));
                 }
-                // It never went anywhere.
-                None => self.find_place(out),
+                Some(place) => {
+                    let peer = self.open_coordinator(&place, now);
+                    let (confirmation, epoch) = (Confirmation::Asked, place.epoch);
+                    let attempt = recovered(AttemptState::Assigned { peer, confirmation, epoch });
+                    self.remember_delegation(attempt.task.job.path.clone(), place.address);
+                    self.attempts.insert(attempt);
+                    self.expect_answers_of(peer);
+                    let claim = self.claim(process);
+                    self.send_if_connected(peer, Order::Claim(vec![claim]));
+                }
+                // The subtree was not sent anywhere before.
+                None => self.find_place(recovered(AttemptState::Placing { place: None })),
             }
         }
-        // Also if nothing is out: they hear that a former coordinator does not count any more, and tell answers once more
-        // that were recorded and not acknowledged.
-        for (name, worker) in &self.workers {
-            if worker.connected && worker.peer == Peer::Worker {
-                let claim = Order::Claim(vec![v1::Claim { process: process.to_string(), epoch }]);
-                self.effects.push(Effect::Order(name.clone(), claim));
-            }
+        // Also if nothing is outstanding: workers learn that a former owner has lost the process, and repeat answers
+        // that were recorded but not acknowledged.
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_connected_worker());
+        for name in workers.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            let claim = self.claim(process);
+            self.send(&name, Order::Claim(vec![claim]));
         }
-        if !unsettled.is_empty() {
-            let unsettled = Unsettled { attempts: unsettled, heard: HashSet::new(), since: now };
-            self.unsettled.insert(process.clone(), unsettled);
+        if searching {
+            self.searches.insert(process.clone(), Search { heard: HashSet::new(), since: now });
         }
     }
 
-    /// A subtree is at a coordinator, as far as is known.
-    pub(super) fn note(&mut self, name: &Arc<str>, mut out: Out, ask: Ask) {
-        let claim = self.claim(&out.task.key.process);
-        let Some(worker) = self.workers.get_mut(name) else { return };
-        out.ask = ask;
-        worker.owes = true;
-        if worker.connected && ask == Ask::Yes {
-            self.effects.push(Effect::Order(name.clone(), Order::Claim(vec![claim])));
-        }
-        worker.has.insert(out.task.key.clone(), out);
+    pub(super) fn claim(&self, process: &str) -> v1::Claim {
+        v1::Claim { process: process.to_owned(), epoch: self.epoch(process) }
     }
 
-    pub(super) fn claim(&self, process: &Arc<str>) -> v1::Claim {
-        v1::Claim { process: process.to_string(), epoch: self.epoch(process) }
-    }
-
-    pub(super) fn epoch(&self, process: &str) -> u64 {
-        self.active.get(process).copied().unwrap_or_default()
-    }
-
-    /// A borrowed worker of a former life, which may still have something of ours.
-    pub fn recall(&mut self, name: Arc<str>, address: String, now: Duration) {
-        let worker = self.open(Peer::Worker, &name, address, now);
-        // Long enough to hear from it; it gets nothing new.
-        worker.lease = Some(Lease { until: now + LOST_AFTER, slots: 0, renewing: false });
-        worker.remembered = true;
-    }
-
-    /// Another coordinator has a process: what it has out is none of our business.
-    pub fn lose(&mut self, process: Arc<str>) {
-        self.over(&process);
-        self.foreign.insert(process);
-    }
-
-    /// A peer is connected and says what it has.
-    pub fn connected(&mut self, name: &Arc<str>, hello: v1::WorkerHello, now: Duration) {
-        let Some(worker) = self.workers.get_mut(name) else { return };
-        worker.connected = true;
-        worker.slots = hello.slots;
-        worker.queue = hello.queue;
-        worker.memory = hello.memory;
-        worker.gpus = hello.gpus;
-        worker.tags = hello.tags.into_iter().collect();
-        worker.holdings = Replicas::default();
-        worker.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
-        worker.interpreters = hello.interpreters.into_iter().collect();
-        worker.containers = hello.containers;
-        worker.silent_since = None;
-        worker.draining = false;
-        worker.unfit.clear();
+    /// A peer connected and reports what it offers and which attempts it knows.
+    pub fn on_connected(&mut self, name: &Arc<str>, mut hello: v1::WorkerHello, now: Duration) {
+        let Some(peer) = self.peers.get_mut(name) else { return };
+        peer.on_hello(&mut hello);
+        let (index, kind) = (peer.index, peer.kind);
         let running: Vec<AttemptKey> = hello.running.iter().map(AttemptKey::from).collect();
-        let known: HashSet<AttemptKey> =
-            running.iter().cloned().chain(hello.answered.iter().map(AttemptKey::from)).collect();
-        // A coordinator that began anew may take it for a former coordinator's: it is asked.
-        if worker.peer == Peer::Coordinator {
-            let (node, address) = (name.strip_suffix(&*format!("@{}", worker.address)), worker.address.clone());
-            let node = node.unwrap_or(name).to_owned();
-            for (key, out) in worker.has.iter_mut().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No) {
-                out.ask = Ask::WhenRecorded;
-                let place = Placement { node: node.clone(), address: address.clone(), epoch: out.epoch };
-                self.effects.push(Effect::Tell(key.clone(), Told::Placed(place)));
-            }
+        let answered = hello.answered.iter().map(AttemptKey::from);
+        let known: HashSet<AttemptKey> = running.iter().cloned().chain(answered).collect();
+        let missing: Vec<AttemptKey> =
+            self.attempts.assigned_to(index).into_iter().filter(|key| !known.contains(key)).collect();
+        if kind == PeerKind::Coordinator {
+            self.confirm_places(name, &missing);
         }
-        worker.adopt(name, known.iter().cloned(), &mut self.unsettled, &mut self.effects);
-        worker.owes = !worker.has.is_empty() || !known.is_empty();
-        // What it knows nothing of never arrived, or was lost with it.
-        let lost = worker.has.iter().filter(|(key, out)| !known.contains(*key) && out.ask == Ask::No);
-        let lost: Vec<AttemptKey> = lost.map(|(key, _)| key.clone()).collect();
-        let mut unsure = Vec::new();
-        for key in lost {
-            match worker.give_back(&key) {
-                // It may have crashed before it noted whose this is now: it is asked once more.
-                Some(out) if out.adopted => unsure.push(Out { adopted: false, ..out }),
-                _ => self.effects.push(Effect::Tell(key, Told::Lost)),
-            }
+        self.adopt(name, index, known.iter());
+        if let Some(peer) = self.peers.get_mut(name) {
+            peer.owes = self.attempts.has_assigned(index) || !known.is_empty();
         }
-        // What was said since may have been lost with the connection.
-        for (key, out) in &worker.has {
-            match out.paused {
-                // To cancel lifts a pause.
-                _ if out.stop => self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone()))),
-                Some(paused) => self.effects.push(Effect::Order(name.clone(), Order::Pause(key.clone(), paused))),
-                None => {}
-            }
+        self.lose_missing(name, missing, now);
+        // Orders of the meantime may have been lost with the connection.
+        for key in self.attempts.assigned_to(index) {
+            self.repeat_order(name, &key);
         }
-        self.stop_unwanted(name, running);
-        for out in unsure {
-            let others = self.workers.keys().filter(|other| *other != name).cloned();
-            let process = out.task.key.process.clone();
-            let unsettled = self.unsettled.entry(process).or_insert_with(|| Unsettled {
-                attempts: BTreeMap::new(),
-                heard: others.collect(),
-                since: now,
-            });
-            unsettled.heard.remove(name);
-            unsettled.attempts.insert(out.task.key.clone(), out);
-        }
-        let Some(worker) = self.workers.get(name) else { return };
-        let processes: BTreeSet<Arc<str>> = match worker.peer {
-            Peer::Worker => self.recovered.clone(),
-            Peer::Coordinator => {
-                worker.has.iter().filter(|(_, out)| out.ask == Ask::Yes).map(|(key, _)| key.process.clone()).collect()
-            }
+        self.cancel_unwanted(name, running);
+        let processes: BTreeSet<Arc<str>> = match kind {
+            PeerKind::Worker => self.recovered.clone(),
+            PeerKind::Coordinator => self.asked_processes(index),
         };
         if !processes.is_empty() {
             let claims = processes.iter().map(|process| self.claim(process)).collect();
-            self.effects.push(Effect::Order(name.clone(), Order::Claim(claims)));
+            self.send(name, Order::Claim(claims));
         }
-        self.begin_pending(name);
+        self.send_awaiting(index);
     }
 
-    /// What a worker runs that was given up meanwhile is stopped. A subtree that has moved there is still noted where it
-    /// was, and what another coordinator has out is for that one to stop.
-    pub(super) fn stop_unwanted(&mut self, name: &Arc<str>, running: Vec<AttemptKey>) {
+    /// A coordinator that restarted may take a subtree for one of a former owner. The process records the place once
+    /// more, which proves that this coordinator still owns the process; then the pool asks for the subtree.
+    fn confirm_places(&mut self, name: &Arc<str>, missing: &[AttemptKey]) {
+        let Some(peer) = self.peers.get(name) else { return };
+        let address = peer.address.clone();
+        let node = name.strip_suffix(&*format!("@{address}")).unwrap_or(name).to_owned();
+        for key in missing {
+            let Some(attempt) = self.attempts.get(key) else { continue };
+            let AttemptState::Assigned { confirmation: Confirmation::Confirmed | Confirmation::Adopted, epoch, .. } =
+                *attempt.state()
+            else {
+                continue;
+            };
+            self.attempts.set_confirmation(key, Confirmation::AskWhenRecorded);
+            let place = Placement { node: node.clone(), address: address.clone(), epoch };
+            self.notify(key.clone(), PoolNotice::Placed(place));
+        }
+    }
+
+    /// A worker knows these attempts: the search for unsettled ones among them is over.
+    fn adopt<'a>(&mut self, name: &Arc<str>, peer: PeerIndex, keys: impl Iterator<Item = &'a AttemptKey>) {
+        for key in keys {
+            let Some(attempt) = self.attempts.get(key) else { continue };
+            if *attempt.state() != AttemptState::Unsettled {
+                continue;
+            }
+            let cancelled = attempt.cancelled;
+            let confirmation = Confirmation::Adopted;
+            self.attempts.transition(key, AttemptState::Assigned { peer, confirmation, epoch: 0 });
+            if cancelled {
+                self.send(name, Order::Cancel(key.clone()));
+            }
+        }
+    }
+
+    /// A peer connected and does not know these attempts: they never arrived, or were lost with the peer.
+    fn lose_missing(&mut self, name: &Arc<str>, missing: Vec<AttemptKey>, now: Duration) {
+        for key in missing {
+            match self.attempts.get(&key).and_then(Attempt::confirmation) {
+                Some(Confirmation::Confirmed) => {
+                    self.attempts.remove(&key);
+                    self.notify(key, PoolNotice::Lost(LossReason::UnknownToWorker));
+                }
+                // The worker may have crashed before it stored the new owner of the attempt: the pool asks once more.
+                Some(Confirmation::Adopted) => {
+                    self.attempts.transition(&key, AttemptState::Unsettled);
+                    let others = self.peers.keys().filter(|other| *other != name).cloned();
+                    let search = self.searches.entry(key.process.clone());
+                    let search = search.or_insert_with(|| Search { heard: others.collect(), since: now });
+                    search.heard.remove(name);
+                }
+                Some(Confirmation::AskWhenRecorded | Confirmation::Asked) | None => {}
+            }
+        }
+    }
+
+    /// Repeats the last order about an attempt. Cancelling lifts a pause.
+    fn repeat_order(&mut self, name: &Arc<str>, key: &AttemptKey) {
+        let Some(attempt) = self.attempts.get(key) else { return };
+        match attempt.paused {
+            _ if attempt.cancelled => self.send(name, Order::Cancel(key.clone())),
+            Some(paused) => self.send(name, Order::Pause(key.clone(), paused)),
+            None => {}
+        }
+    }
+
+    /// Processes with subtrees that a coordinator has not confirmed yet.
+    fn asked_processes(&self, coordinator: PeerIndex) -> BTreeSet<Arc<str>> {
+        let asked = self.attempts.assigned_to(coordinator).into_iter().filter(|key| self.is_asked(key));
+        asked.map(|key| key.process).collect()
+    }
+
+    fn is_asked(&self, key: &AttemptKey) -> bool {
+        self.attempts.get(key).and_then(Attempt::confirmation) == Some(Confirmation::Asked)
+    }
+
+    /// Cancels attempts that a peer runs and no process waits for. An attempt at another peer is wanted: a subtree that has
+    /// moved is still noted at its former place. Attempts of foreign processes are for their owner to cancel.
+    fn cancel_unwanted(&mut self, name: &Arc<str>, running: Vec<AttemptKey>) {
         for key in running {
-            let wanted = self.foreign.contains(&key.process)
-                || self.workers.values().any(|worker| worker.has.contains_key(&key))
-                || self.unsettled.get(&key.process).is_some_and(|unsettled| unsettled.attempts.contains_key(&key));
-            if !wanted {
-                self.effects.push(Effect::Order(name.clone(), Order::Cancel(key)));
+            let state = self.attempts.get(&key).map(Attempt::state);
+            let wanted = matches!(state, Some(AttemptState::Assigned { .. } | AttemptState::Unsettled));
+            if !wanted && !self.foreign.contains(&key.process) {
+                self.send(name, Order::Cancel(key));
             }
         }
     }
 
-    /// A worker tells what it knows of processes whose attempts were claimed.
-    pub fn known(&mut self, name: &Arc<str>, known: v1::Known) {
-        let Some(worker) = self.workers.get_mut(name) else { return };
+    /// A peer answers a claim with the attempts that it knows.
+    pub fn on_known(&mut self, name: &Arc<str>, known: v1::Known) {
+        let Some(peer) = self.peers.get(name).map(|peer| peer.index) else { return };
         let running: Vec<AttemptKey> = known.running.iter().map(AttemptKey::from).collect();
-        let mut lost = Vec::new();
-        let all = running.iter().cloned().chain(known.answered.iter().map(AttemptKey::from));
-        worker.adopt(name, all, &mut self.unsettled, &mut self.effects);
-        let asked: HashSet<&str> = known.processes.iter().map(String::as_str).collect();
-        let answered: HashSet<AttemptKey> = known.answered.iter().map(AttemptKey::from).collect();
-        for (key, out) in &mut worker.has {
-            if out.ask != Ask::Yes || !asked.contains(&*key.process) {
+        let answered: Vec<AttemptKey> = known.answered.iter().map(AttemptKey::from).collect();
+        self.adopt(name, peer, running.iter().chain(&answered));
+        let claimed: HashSet<&str> = known.processes.iter().map(String::as_str).collect();
+        let reported: HashSet<&AttemptKey> = running.iter().chain(&answered).collect();
+        for key in self.attempts.assigned_to(peer) {
+            if !claimed.contains(&*key.process) || !self.is_asked(&key) {
                 continue;
             }
-            out.ask = Ask::No;
-            if !running.contains(key) && !answered.contains(key) {
-                self.effects.push(Effect::Tell(key.clone(), Told::Lost));
-                lost.push(key.clone());
-                continue;
-            }
-            match out.paused {
-                _ if out.stop => self.effects.push(Effect::Order(name.clone(), Order::Cancel(key.clone()))),
-                Some(paused) => self.effects.push(Effect::Order(name.clone(), Order::Pause(key.clone(), paused))),
-                None => {}
+            if reported.contains(&key) {
+                self.attempts.set_confirmation(&key, Confirmation::Confirmed);
+                self.repeat_order(name, &key);
+            } else {
+                self.attempts.remove(&key);
+                self.notify(key, PoolNotice::Lost(LossReason::UnknownToCoordinator));
             }
         }
-        lost.iter().for_each(|key| drop(worker.give_back(key)));
-        for process in known.processes {
-            if let Some(unsettled) = self.unsettled.get_mut(&*process) {
-                unsettled.heard.insert(name.clone());
+        for process in &known.processes {
+            if let Some(search) = self.searches.get_mut(&**process) {
+                search.heard.insert(name.clone());
             }
         }
-        self.stop_unwanted(name, running);
+        self.cancel_unwanted(name, running);
     }
 
-    /// While this coordinator itself stood still, nobody could be heard: that is no silence of theirs.
-    pub(super) fn excuse(&mut self, now: Duration) {
-        let gap = now.saturating_sub(std::mem::replace(&mut self.looked, now));
-        if gap < STOOD_STILL {
+    /// While this coordinator was suspended it could hear nobody: that time is no silence of its peers.
+    pub(super) fn discount_own_suspension(&mut self, now: Duration) {
+        let gap = now.saturating_sub(std::mem::replace(&mut self.last_tick, now));
+        if gap < SUSPENDED_AFTER {
             return;
         }
-        for since in self.workers.values_mut().filter_map(|worker| worker.silent_since.as_mut()) {
+        for since in self.peers.values_mut().filter_map(|peer| peer.silent_since.as_mut()) {
             *since = (*since + gap).min(now);
         }
-        for unsettled in self.unsettled.values_mut() {
-            unsettled.since = (unsettled.since + gap).min(now);
+        for search in self.searches.values_mut() {
+            search.since = (search.since + gap).min(now);
         }
     }
 
-    /// What no worker has is lost: known when all have spoken, or some are silent for too long.
-    pub(super) fn settle(&mut self, now: Duration) {
-        let Some(grouped) = self.grouped else { return };
-        let workers = self.workers.iter().filter(|(_, worker)| worker.peer == Peer::Worker);
+    /// Ends searches that all workers have answered, or that take too long: attempts that are unsettled still are lost.
+    pub(super) fn settle_searches(&mut self, now: Duration) {
+        let Some(complete_since) = self.roster_complete_since else { return };
+        let workers = self.peers.iter().filter(|(_, peer)| peer.kind == PeerKind::Worker);
         let workers: Vec<&Arc<str>> = workers.map(|(name, _)| name).collect();
-        let effects = &mut self.effects;
-        self.unsettled.retain(|_, unsettled| {
-            let late = now.saturating_sub(unsettled.since.max(grouped)) > LOST_AFTER;
-            let settled = late || workers.iter().all(|name| unsettled.heard.contains(*name));
-            if settled {
-                for (key, out) in std::mem::take(&mut unsettled.attempts) {
-                    let told = if out.stop {
-                        Told::Answered(v1::answer::Outcome::Cancelled(v1::Nothing {}))
-                    } else {
-                        Told::Lost
-                    };
-                    effects.push(Effect::Tell(key, told));
+        let ended = self.searches.iter().filter(|(_, search)| {
+            let late = now.saturating_sub(search.since.max(complete_since)) > LOST_AFTER;
+            late || workers.iter().all(|name| search.heard.contains(*name))
+        });
+        for process in ended.map(|(process, _)| process.clone()).collect::<Vec<_>>() {
+            self.searches.remove(&process);
+            let attempts = self.attempts.of_process(&process).into_iter();
+            let unsettled = attempts.filter(|attempt| *attempt.state() == AttemptState::Unsettled);
+            for key in unsettled.map(|attempt| attempt.task.key.clone()).collect::<Vec<_>>() {
+                match self.attempts.remove(&key) {
+                    Some(attempt) if attempt.cancelled => self.notify_cancelled(key),
+                    _ => self.notify(key, PoolNotice::Lost(LossReason::Unclaimed)),
                 }
             }
-            !settled
+        }
+    }
+
+    /// Takes the attempts of workers for lost that have been silent for too long. Other coordinators continue without a
+    /// connection, and report when they are back.
+    pub(super) fn lose_silent_workers(&mut self, now: Duration) {
+        let silent = self.peers.values().filter(|peer| {
+            let silent_since = peer.silent_since.filter(|_| peer.kind == PeerKind::Worker);
+            silent_since.is_some_and(|since| now.saturating_sub(since) > LOST_AFTER)
         });
+        let lost = silent.flat_map(|peer| self.attempts.assigned_to(peer.index));
+        for key in lost.collect::<Vec<_>>() {
+            self.attempts.remove(&key);
+            self.notify(key, PoolNotice::Lost(LossReason::WorkerSilent));
+        }
     }
 }

@@ -1,34 +1,37 @@
-//! Who gets what, and when it is given back.
+//! Which worker gets which task, and when a slow worker gives tasks back.
 
-use super::placement::is_called;
+use super::placement::has_node_name;
 use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use super::pool::*;
+use super::messages::{Order, PoolCommand, PoolNotice};
+use super::pool::Pool;
 use crate::attempt::{AttemptKey, Needs, Task};
 use crate::data::locations::Need;
+use crate::process::driver::Recovered;
+use crate::process::journal::Placement;
 
 fn digest(number: u8) -> Digest {
     Digest([number; 32])
 }
 
-/// Workers by name, with slots and with objects that they have.
+/// A pool with connected workers: name, slots, and files of each.
 fn pool(workers: &[(&str, u32, &[u8])]) -> Pool {
     let mut pool = Pool::default();
     let address = |name: &str| format!("{name}:1");
     let node = |name: &str| v1::NodeDescription { name: name.into(), address: address(name), ..Default::default() };
     let workers_known = workers.iter().map(|(name, ..)| node(name)).collect();
-    pool.roster(v1::Roster { workers: workers_known, ..v1::Roster::default() }, Duration::ZERO);
+    pool.on_roster(v1::Roster { workers: workers_known, ..v1::Roster::default() }, Duration::ZERO);
     for (name, slots, holds) in workers {
         let holds = holds.iter().map(|number| digest(*number).0.to_vec()).collect();
         let hello = v1::WorkerHello { slots: *slots, queue: 100, holds, ..v1::WorkerHello::default() };
-        pool.connected(&Arc::from(*name), hello, Duration::ZERO);
+        pool.on_connected(&Arc::from(*name), hello, Duration::ZERO);
     }
-    pool.began("p".into(), 1);
-    pool.effects();
+    pool.begin_process("p".into(), 1);
+    pool.take_commands();
     pool
 }
 
@@ -40,14 +43,14 @@ fn task(element: u64, files: &[(u8, u64)]) -> Task {
     Task { key, program: Arc::default(), needs: Needs { cpus: 1, ..Needs::default() }, files, avoid: None, job }
 }
 
-/// Who gets these, in order, and whom they are told to ask.
+/// Dispatches tasks. Returns for each job, in order, the worker and the addresses that it may fetch files from.
 fn placed(pool: &mut Pool, tasks: Vec<Task>) -> Vec<(String, Vec<String>)> {
     tasks.into_iter().for_each(|task| pool.dispatch(task));
-    pool.place(Duration::ZERO);
-    let jobs = pool.effects().into_iter().filter_map(|effect| match effect {
-        Effect::Order(name, Order::Job(job)) => {
-            let told = job.holdings.iter().flat_map(|holding| holding.addresses.clone()).collect();
-            Some((name.to_string(), told))
+    pool.place_queued(Duration::ZERO);
+    let jobs = pool.take_commands().into_iter().filter_map(|command| match command {
+        PoolCommand::Send(name, Order::Job(job)) => {
+            let sources = job.holdings.iter().flat_map(|holding| holding.addresses.clone()).collect();
+            Some((name.to_string(), sources))
         }
         _ => None,
     });
@@ -66,7 +69,7 @@ fn a_task_goes_where_most_of_its_bytes_are() {
         (&[(3, 10)][..], "c"),
         // Bytes count, not files.
         (&[(1, 1), (2, 1), (3, 3)][..], "c"),
-        // Who has nothing of it, or if there is nothing to have: most room.
+        // If no worker has the files, or there are none: the worker with the most capacity.
         (&[(9, 10)][..], "a"),
         (&[][..], "a"),
     ] {
@@ -75,12 +78,12 @@ fn a_task_goes_where_most_of_its_bytes_are() {
 }
 
 #[test]
-fn what_failed_at_a_worker_is_tried_at_another_one_if_there_is_room() {
+fn a_task_that_failed_on_a_worker_goes_to_another_one_with_capacity() {
     let failed = |element| Task { avoid: Some("a".into()), ..task(element, &[(1, 10)]) };
     let workers: &[(&str, u32, &[u8])] = &[("a", 8, &[1]), ("b", 1, &[])];
     assert_eq!(names(&placed(&mut pool(workers), vec![failed(1)])), ["b"]);
     assert_eq!(names(&placed(&mut pool(&workers[..1]), vec![failed(1)])), ["a"]);
-    assert!(is_called("g/a", "a") && !is_called("b", "a"));
+    assert!(has_node_name("g/a", "a") && !has_node_name("b", "a"));
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn no_slot_stays_free_for_the_sake_of_files() {
     let mut pool = pool(&[("a", 1, &[]), ("b", 1, &[1])]);
     let tasks = (1..=4).map(|element| task(element, &[(1, 10)])).collect();
     let placed = placed(&mut pool, tasks);
-    // The third and fourth wait where the file is, and who does not have it is told who does.
+    // The third and fourth wait where the file is, and the worker without the file learns where it is.
     assert_eq!(names(&placed)[..3], ["b", "a", "b"]);
     assert_eq!(placed[1].1, ["b:1"]);
     assert!(placed[0].1.is_empty());
@@ -99,30 +102,31 @@ fn fast_workers_get_more_ahead_and_slow_ones_give_it_back() {
     let ms = Duration::from_millis;
     let key = |element: u64| -> AttemptKey { AttemptKey::new("p", element, 1) };
     let given = |pool: &mut Pool, now: Duration| {
-        pool.place(now);
-        let orders = pool.effects().into_iter();
-        orders.filter(|effect| matches!(effect, Effect::Order(_, Order::Job(_)))).count()
+        pool.place_queued(now);
+        let orders = pool.take_commands().into_iter();
+        orders.filter(|command| matches!(command, PoolCommand::Send(_, Order::Job(_)))).count()
     };
     let mut pool = pool(&[("a", 2, &[])]);
     (1..=1000).for_each(|element| pool.dispatch(task(element, &[])));
-    assert_eq!(given(&mut pool, ms(0)), 18, "nothing is known of it");
-    // Both slots answer at once after long: that is slow.
+    assert_eq!(given(&mut pool, ms(0)), 18, "the pace is not known yet");
+    // Both slots answer together after a long time: that is slow.
     for wave in 0..8 {
-        pool.answered("a", &[key(1 + 2 * wave), key(2 + 2 * wave)], ms(5000 * (wave + 1)));
+        pool.on_answered("a", &[key(1 + 2 * wave), key(2 + 2 * wave)], ms(5000 * (wave + 1)));
         assert_eq!(given(&mut pool, ms(5000 * (wave + 1))), 0);
     }
-    pool.answered("a", &[key(17), key(18)], ms(45_000));
+    pool.on_answered("a", &[key(17), key(18)], ms(45_000));
     assert_eq!(given(&mut pool, ms(45_000)), 2);
-    // Two in two milliseconds, again and again, with some time in which it has nothing to do.
+    // Two answers in two milliseconds, again and again, with idle time between.
     let waves = (0..10).map(|wave| {
         let (now, first) = (ms(46_000 + 10 * wave), 19 + 2 * wave);
-        pool.answered("a", &[key(first), key(first + 1)], now);
+        pool.on_answered("a", &[key(first), key(first + 1)], now);
         given(&mut pool, now + ms(8))
     });
     assert!(waves.max() > Some(50));
-    // Now it takes long, and another one comes.
-    pool.queues.clear();
-    pool.roster(
+    // Now the worker becomes slow, and another worker joins.
+    let queued: Vec<AttemptKey> = pool.attempts.queued().map(|task| task.key.clone()).collect();
+    queued.into_iter().for_each(|key| pool.cancel(key));
+    pool.on_roster(
         v1::Roster {
             workers: ["a", "b"]
                 .map(|name| v1::NodeDescription {
@@ -136,25 +140,148 @@ fn fast_workers_get_more_ahead_and_slow_ones_give_it_back() {
         ms(46_200),
     );
     let hello = v1::WorkerHello { slots: 2, queue: 100, ..v1::WorkerHello::default() };
-    pool.connected(&Arc::from("b"), hello, ms(46_200));
+    pool.on_connected(&Arc::from("b"), hello, ms(46_200));
     let mut recalls = |from: u64, to: u64| {
-        (from..to).step_by(100).for_each(|now| pool.look(ms(now)));
-        let all = pool.effects();
-        all.iter().filter(|effect| matches!(effect, Effect::Order(name, Order::Recall) if **name == *"a")).count()
+        (from..to).step_by(100).for_each(|now| pool.on_tick(ms(now)));
+        let all = pool.take_commands();
+        all.iter().filter(|command| matches!(command, PoolCommand::Send(name, Order::Recall) if **name == *"a")).count()
     };
-    assert_eq!(recalls(46_200, 47_000), 0, "it has not been slow for long");
+    assert_eq!(recalls(46_200, 47_000), 0, "the worker has not been slow for long enough");
     assert_eq!(recalls(47_000, 47_500), 1);
 }
 
 #[test]
-fn who_worked_with_a_file_has_it() {
+fn a_worker_has_the_files_that_its_tasks_needed() {
     let mut pool = pool(&[("a", 1, &[]), ("b", 2, &[])]);
     assert_eq!(names(&placed(&mut pool, vec![task(1, &[(1, 10)])])), ["b"]);
-    pool.answered("b", &[AttemptKey::new("p", 1, 1)], Duration::ZERO);
-    pool.holds("a", vec![digest(2)]);
+    pool.on_answered("b", &[AttemptKey::new("p", 1, 1)], Duration::ZERO);
+    pool.add_files("a", vec![digest(2)]);
     assert_eq!((pool.holders(&digest(1)), pool.holders(&digest(2))), (vec!["b:1".into()], vec!["a:1".into()]));
     assert_eq!(names(&placed(&mut pool, vec![task(2, &[(2, 10)])])), ["a"]);
-    pool.lacks("b", &[digest(1)]);
-    pool.disconnected("a", Duration::ZERO);
+    pool.remove_files("b", &[digest(1)]);
+    pool.on_disconnected("a", Duration::ZERO);
     assert!(pool.holders(&digest(1)).is_empty() && pool.holders(&digest(2)).is_empty());
+}
+
+fn key(element: u64) -> AttemptKey {
+    AttemptKey::new("p", element, 1)
+}
+
+fn subtree(element: u64) -> Task {
+    let mut task = Task { needs: Needs::default(), ..task(element, &[]) };
+    task.job.subtree = Some(Default::default());
+    task
+}
+
+fn coordinator() -> v1::NodeDescription {
+    v1::NodeDescription { name: "c".into(), address: "c:1".into(), ..Default::default() }
+}
+
+fn recovered(task: Task, place: Option<Placement>) -> Recovered {
+    Recovered { task, place, stop: false, paused: None }
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// The commands about attempts since the last call.
+fn about_attempts(pool: &mut Pool) -> Vec<String> {
+    let commands = pool.take_commands().into_iter().filter_map(|command| match command {
+        PoolCommand::Send(name, Order::Cancel(key)) => Some(format!("{name}: cancel {}", key.element)),
+        PoolCommand::Send(name, Order::Pause(key, paused)) => Some(format!("{name}: pause {} {paused}", key.element)),
+        PoolCommand::Send(name, Order::Job(job)) => Some(format!("{name}: run {}", job.id?.element)),
+        PoolCommand::Notify(key, PoolNotice::Lost(reason)) => Some(format!("{} lost: {reason:?}", key.element)),
+        PoolCommand::Notify(key, PoolNotice::Answered(v1::answer::Outcome::Cancelled(_))) => {
+            Some(format!("{} cancelled", key.element))
+        }
+        _ => None,
+    });
+    commands.collect()
+}
+
+/// A pool with an attempt in each state: 1 queued, 2 assigned, 3 unsettled, 4 being placed, 5 awaiting its connection.
+fn every_state() -> Pool {
+    let mut pool = pool(&[("a", 1, &[])]);
+    pool.recover_process(&"p".into(), 2, vec![recovered(task(3, &[]), None)], Duration::ZERO);
+    pool.dispatch(task(2, &[]));
+    pool.place_queued(Duration::ZERO);
+    pool.on_draining("a");
+    pool.dispatch(task(1, &[]));
+    pool.delegate(subtree(4));
+    pool.delegate(subtree(5));
+    pool.on_place_found(key(5), Some(coordinator()));
+    pool.on_place_recorded(&key(5), Duration::ZERO);
+    pool.place_queued(Duration::ZERO);
+    assert_eq!(about_attempts(&mut pool), ["a: run 2"]);
+    pool
+}
+
+#[test]
+fn cancel_ends_what_no_peer_has_and_orders_the_rest() {
+    let mut pool = every_state();
+    (1..=5).for_each(|element| pool.cancel(key(element)));
+    assert_eq!(about_attempts(&mut pool), ["1 cancelled", "a: cancel 2", "4 cancelled", "5 cancelled"]);
+    // No worker reports the unsettled attempt.
+    let known = v1::Known { processes: vec!["p".into()], ..Default::default() };
+    pool.on_known(&"a".into(), known);
+    pool.on_tick(seconds(1));
+    assert_eq!(about_attempts(&mut pool), ["3 cancelled"]);
+}
+
+#[test]
+fn pause_reaches_subtrees_where_they_are() {
+    let mut pool = every_state();
+    (1..=5).filter(|element| *element != 2).for_each(|element| pool.pause(key(element), true));
+    assert!(about_attempts(&mut pool).is_empty());
+    pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), seconds(1));
+    assert!(about_attempts(&mut pool).is_empty(), "a paused subtree is not sent");
+    pool.pause(key(5), false);
+    pool.pause(key(5), true);
+    assert_eq!(about_attempts(&mut pool), ["c@c:1: run 5", "c@c:1: pause 5 true"]);
+}
+
+#[test]
+fn abandoned_attempts_are_cancelled_at_the_peer_that_has_them() {
+    let mut pool = every_state();
+    (2..=5).for_each(|element| pool.abandon(&key(element)));
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 2"]);
+    // The worker that has the unsettled one reports it, and stops it.
+    let known = v1::Known { processes: vec!["p".into()], running: vec![key(3).to_wire()], ..Default::default() };
+    pool.on_known(&"a".into(), known);
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 3"]);
+    pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), seconds(1));
+    pool.on_tick(seconds(20));
+    assert!(about_attempts(&mut pool).is_empty());
+}
+
+#[test]
+fn nothing_is_left_of_a_process_that_ended() {
+    let mut pool = every_state();
+    pool.end_process("p");
+    pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), seconds(1));
+    pool.on_disconnected("a", seconds(1));
+    (2..40).for_each(|second| pool.on_tick(Duration::from_millis(second * 500)));
+    pool.place_queued(seconds(20));
+    assert!(about_attempts(&mut pool).is_empty());
+}
+
+#[test]
+fn a_loss_has_a_reason() {
+    let tick_until = |pool: &mut Pool, end: u64| (1..=end * 2).for_each(|at| pool.on_tick(seconds(at) / 2));
+    let mut silent = every_state();
+    silent.on_disconnected("a", Duration::ZERO);
+    tick_until(&mut silent, 11);
+    assert_eq!(about_attempts(&mut silent), ["3 lost: Unclaimed", "2 lost: WorkerSilent"]);
+
+    let mut restarted = every_state();
+    restarted.on_connected(&"a".into(), v1::WorkerHello::default(), seconds(1));
+    assert_eq!(about_attempts(&mut restarted), ["2 lost: UnknownToWorker"]);
+
+    let mut pool = pool(&[]);
+    let place = Placement { node: "c".into(), address: "c:1".into(), epoch: 1 };
+    pool.recover_process(&"p".into(), 2, vec![recovered(subtree(6), Some(place))], Duration::ZERO);
+    pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), Duration::ZERO);
+    pool.on_known(&"c@c:1".into(), v1::Known { processes: vec!["p".into()], ..Default::default() });
+    assert_eq!(about_attempts(&mut pool), ["6 lost: UnknownToCoordinator"]);
 }

@@ -22,47 +22,47 @@ impl World<'_> {
         for mail in std::mem::take(&mut memory.pool_mail) {
             let pool = &mut memory.pool;
             match mail {
-                PoolMail::Roster(roster) => pool.roster(roster, now),
+                PoolMail::Roster(roster) => pool.on_roster(roster, now),
                 PoolMail::Do(ProcessEffect::Dispatch(task)) => pool.dispatch(task),
                 PoolMail::Do(ProcessEffect::Delegate(task)) => pool.delegate(task),
-                PoolMail::Do(ProcessEffect::HandOver(key)) => pool.hand(&key, now),
+                PoolMail::Do(ProcessEffect::HandOver(key)) => pool.on_place_recorded(&key, now),
                 PoolMail::Do(ProcessEffect::Cancel(key)) => pool.cancel(key),
                 PoolMail::Do(ProcessEffect::Pause(key, paused)) => pool.pause(key, paused),
                 PoolMail::Do(ProcessEffect::Abandon(key)) => pool.abandon(&key),
                 PoolMail::Do(_) => {}
-                PoolMail::Placed(key, node) => pool.placed(key, node),
+                PoolMail::Placed(key, node) => pool.on_place_found(key, node),
                 PoolMail::Moved(key, place, reply) => {
-                    let moved = pool.moved(&key, &place, now);
+                    let moved = pool.on_moved(&key, &place, now);
                     replies.push((key, reply, moved));
                 }
-                PoolMail::Began(process, epoch) => pool.began(process, epoch),
-                PoolMail::Recovered(process, epoch, attempts) => pool.recover(&process, epoch, attempts, now),
-                PoolMail::Over(process) => pool.over(&process),
-                PoolMail::Lost(process) => pool.lose(process),
+                PoolMail::Began(process, epoch) => pool.begin_process(process, epoch),
+                PoolMail::Recovered(process, epoch, attempts) => pool.recover_process(&process, epoch, attempts, now),
+                PoolMail::Over(process) => pool.end_process(&process),
+                PoolMail::Lost(process) => pool.lose_process(process),
                 PoolMail::Connected(peer, hello, stream) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = Some(stream);
-                        pool.connected(&peer, hello, now);
+                        pool.on_connected(&peer, hello, now);
                         self.check.connected(name, &peer, self.now);
                     }
                 }
-                PoolMail::Known(peer, known) => pool.known(&peer, known),
+                PoolMail::Known(peer, known) => pool.on_known(&peer, known),
                 PoolMail::Disconnected(peer) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = None;
                     }
-                    pool.disconnected(&peer, now);
+                    pool.on_disconnected(&peer, now);
                     self.check.disconnected(name, &peer, self.now);
                 }
-                PoolMail::Answered(peer, keys) => pool.answered(&peer, &keys, now),
-                PoolMail::Refused(peer, key, refusal) => pool.refused(&peer, &key, refusal, now),
+                PoolMail::Answered(peer, keys) => pool.on_answered(&peer, &keys, now),
+                PoolMail::Refused(peer, key, refusal) => pool.on_refused(&peer, &key, refusal, now),
             }
         }
         for (key, reply, moved) in replies {
             match moved {
-                pool::MoveOutcome::Recording => self.reply(reply, Answer::Noted),
-                pool::MoveOutcome::Recorded => self.reply(reply, Answer::Done),
-                pool::MoveOutcome::Unwanted => {
+                MoveOutcome::Recording => self.reply(reply, Answer::Noted),
+                MoveOutcome::Recorded => self.reply(reply, Answer::Done),
+                MoveOutcome::Unwanted => {
                     let process = key.process.clone();
                     let asked = ProcessInput::StillWanted { key, asker: reply.clone() };
                     if !self.mail(c, &process, Mail::Happened(asked)) {
@@ -76,7 +76,7 @@ impl World<'_> {
 
     pub fn on_look(&mut self, c: usize) {
         let now = self.clock(c);
-        self.coordinators[c].memory.pool.look(now);
+        self.coordinators[c].memory.pool.on_tick(now);
         self.after_pool(c, now);
         let delay = self.random.between(80, 300);
         self.later(Who::Coordinator(c), delay, Task::Look);
@@ -84,8 +84,8 @@ impl World<'_> {
 
     pub(super) fn after_pool(&mut self, c: usize, now: Duration) {
         let memory = &mut self.coordinators[c].memory;
-        memory.pool.place(now);
-        for effect in memory.pool.effects() {
+        memory.pool.place_queued(now);
+        for effect in memory.pool.take_commands() {
             self.carry_out(c, effect);
         }
         let memory = &mut self.coordinators[c].memory;
@@ -101,42 +101,42 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn carry_out(&mut self, c: usize, effect: pool::Effect) {
+    pub(super) fn carry_out(&mut self, c: usize, effect: PoolCommand) {
         match effect {
-            pool::Effect::Connect(name, peer, address) => {
+            PoolCommand::Connect(name, peer, address) => {
                 let number = self.count();
                 let link = Link { number, address, pause: FIRST_PAUSE, stream: None, orders: None };
                 let former = self.coordinators[c].memory.links.insert(name.clone(), link);
                 former.and_then(|link| link.stream).into_iter().for_each(|it| self.close(it, Side::Client));
-                if peer == Peer::Worker {
+                if peer == PeerKind::Worker {
                     let own = &self.coordinators[c].machine.name;
                     self.check.disconnected(own, &name, self.now);
                 }
                 self.later(Who::Coordinator(c), 0, Task::Connect(name, number));
             }
-            pool::Effect::Disconnect(name) => {
+            PoolCommand::Disconnect(name) => {
                 let link = self.coordinators[c].memory.links.remove(&name);
                 link.and_then(|link| link.stream).into_iter().for_each(|it| self.close(it, Side::Client));
             }
-            pool::Effect::Order(name, order) => {
+            PoolCommand::Send(name, order) => {
                 let stream = self.coordinators[c].memory.links.get(&name).and_then(|link| link.orders);
                 stream.into_iter().for_each(|stream| self.order(stream, order.clone()));
             }
-            pool::Effect::Tell(key, told) => {
+            PoolCommand::Notify(key, told) => {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
                 let process = key.process.clone();
                 let incoming = match told {
-                    Told::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
-                    Told::Lost => ProcessInput::Lost(key),
-                    Told::Placed(place) => ProcessInput::Placed(key, place),
+                    PoolNotice::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
+                    PoolNotice::Lost(_) => ProcessInput::Lost(key),
+                    PoolNotice::Placed(place) => ProcessInput::Placed(key, place),
                 };
                 self.mail(c, &process, Mail::Happened(incoming));
             }
-            pool::Effect::FindPlace(key) => {
+            PoolCommand::FindPlace(key) => {
                 let delay = self.random.between(1, 40);
                 self.later(Who::Coordinator(c), delay, Task::FindPlace(key));
             }
-            pool::Effect::Borrow(_) | pool::Effect::Remember(..) | pool::Effect::Forget(_) => {}
+            PoolCommand::Borrow(_) | PoolCommand::StoreLease(..) | PoolCommand::DeleteLease(_) => {}
         }
     }
 

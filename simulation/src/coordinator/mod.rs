@@ -23,7 +23,10 @@ use xavantes_process_coordinator::process::input::{AnswerExtras, ProcessInput};
 use xavantes_process_coordinator::process::journal::{self, Head, Origin};
 use xavantes_process_coordinator::process::summary::Summary;
 use xavantes_process_coordinator::subtrees::hosted::{self, Arrival, Caller};
-use xavantes_process_coordinator::workers::pool::{self, Order, Peer, Pool, Share, Told, Whereabouts};
+use xavantes_process_coordinator::workers::messages::{
+    MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice, Share, Whereabouts,
+};
+use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_proto::{v1, value};
 
 use crate::mutation::Mutation;

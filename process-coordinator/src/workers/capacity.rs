@@ -1,0 +1,61 @@
+//! How many attempts each process may have outstanding.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_proto::v1;
+
+use super::messages::{PeerKind, Share};
+use super::pool::Pool;
+
+/// Upper bound on the subtrees that a process may have at other coordinators, because each of them is large.
+const MAX_DELEGATIONS: u64 = 64;
+/// Upper bound on the unplaceable attempts that do not count as outstanding, because each takes memory.
+const MAX_UNPLACEABLE: usize = 1024;
+/// A change of the share by less than one part in this many is not worth a notification.
+const SHARE_TOLERANCE: u64 = 8;
+
+impl Pool {
+    /// Recomputes the share of each process. All shares together exceed the capacity of the workers, so that a process
+    /// that does not use its share leaves no worker idle.
+    pub(super) fn update_share(&mut self, now: Duration) {
+        let workers = self.peers.values().filter(|peer| peer.kind == PeerKind::Worker);
+        let available = workers.filter(|worker| worker.connected && !worker.draining);
+        let total: u64 = available.map(|worker| u64::from(worker.capacity())).sum();
+        let roster = &self.roster;
+        // Work stays in the local group unless this group has no free worker and another group has one.
+        let crowded = roster.free_slots == 0 && roster.foreign_free_slots > 0;
+        // More may be queued then: the pool borrows workers for queued attempts.
+        let total = if crowded { total + u64::from(roster.foreign_free_slots) } else { total };
+        let room = match (total, self.epochs.len() as u64) {
+            (0, _) => 0,
+            (total, 0 | 1) => total,
+            (total, processes) => (2 * total / processes).clamp(1, total),
+        };
+        // Attempts that wait for a worker that is not there must not keep others from being dispatched.
+        if self.any_capacity(now) {
+            self.unplaceable = self.count_unplaceable();
+        }
+        let room = room + self.unplaceable;
+        let former = self.share.room;
+        let room = if room.abs_diff(former) * SHARE_TOLERANCE < former { former } else { room };
+        let coordinators = u64::from(roster.other_coordinators) + u64::from(roster.foreign_coordinators);
+        self.share = Share {
+            room,
+            delegations: if coordinators > 0 { MAX_DELEGATIONS } else { 0 },
+            auto_delegations: if crowded { u64::from(roster.foreign_coordinators).min(MAX_DELEGATIONS) } else { 0 },
+        };
+    }
+
+    /// The number of queued attempts that no connected worker can ever run, up to [`MAX_UNPLACEABLE`].
+    fn count_unplaceable(&self) -> u64 {
+        let workers = || self.peers.values().filter(|peer| peer.is_connected_worker());
+        let mut known: HashMap<(*const v1::Program, u32), bool> = HashMap::new();
+        let unplaceable = self.attempts.queued().filter(|task| {
+            let activity_type = (Arc::as_ptr(&task.program), task.job.activity);
+            *known.entry(activity_type).or_insert_with(|| workers().all(|worker| worker.lacks(&task.needs).is_some()))
+        });
+        unplaceable.take(MAX_UNPLACEABLE).count() as u64
+    }
+}

@@ -1,0 +1,167 @@
+//! Subtrees that other coordinators run for this one: the pool finds a coordinator, the process records the place, and
+//! only then the pool sends the subtree there. The coordinator of a subtree reports when the subtree has moved.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
+use xavantes_proto::{MAX_LARGE, Message, v1};
+
+use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
+use super::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
+use super::pool::{Pool, send_task};
+use crate::attempt::{AttemptKey, Task};
+use crate::process::journal::Placement;
+
+/// How long a subtree waits for the connection to its coordinator before the pool refuses it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Upper bound on the delegations that the pool remembers, for users who ask for the logs of a subtree after its end.
+const MAX_REMEMBERED_DELEGATIONS: usize = 1024;
+
+/// A subtree that went to another coordinator.
+#[derive(Debug)]
+pub(super) struct Delegated {
+    /// Path of the subtree's root element.
+    pub path: String,
+    /// Address of the coordinator.
+    pub address: String,
+}
+
+/// The name of another coordinator in the pool.
+pub(super) fn coordinator_name(place: &Placement) -> Arc<str> {
+    format!("{}@{}", place.node, place.address).into()
+}
+
+impl Pool {
+    /// Finds a coordinator for a subtree. One that is too large to be sent is refused.
+    pub fn delegate(&mut self, mut task: Task) {
+        if task.job.encoded_len() > MAX_LARGE {
+            task.job.recipes.clear();
+        }
+        let size = task.job.encoded_len();
+        if size > MAX_LARGE {
+            return self.notify_refused(task.key, RefusalKind::TooLargeBytes(size as u64));
+        }
+        self.find_place(Attempt::new(task, AttemptState::Placing { place: None }));
+    }
+
+    pub(super) fn find_place(&mut self, attempt: Attempt) {
+        self.commands.push(PoolCommand::FindPlace(attempt.task.key.clone()));
+        self.attempts.insert(attempt);
+    }
+
+    /// The group manager named a coordinator for a subtree, or has none. The process records the place first.
+    pub fn on_place_found(&mut self, key: AttemptKey, node: Option<v1::NodeDescription>) {
+        let attempt = self.attempts.get(&key);
+        if !attempt.is_some_and(|attempt| matches!(attempt.state(), AttemptState::Placing { .. })) {
+            return;
+        }
+        let Some(node) = node else {
+            self.attempts.remove(&key);
+            return self.notify_refused(key, RefusalKind::NoCoordinator(v1::Nothing {}));
+        };
+        let place = Placement { node: node.name, address: node.address, epoch: 0 };
+        self.attempts.transition(&key, AttemptState::Placing { place: Some(place.clone()) });
+        self.notify(key, PoolNotice::Placed(place));
+    }
+
+    /// The process has recorded the place of a subtree: the pool sends the subtree there, or asks for it if it is said to
+    /// be there already.
+    pub fn on_place_recorded(&mut self, key: &AttemptKey, now: Duration) {
+        let Some(attempt) = self.attempts.get(key) else { return };
+        match attempt.state() {
+            AttemptState::Placing { place: Some(place) } => {
+                let (path, place) = (attempt.task.job.path.clone(), place.clone());
+                let coordinator = self.open_coordinator(&place, now);
+                self.remember_delegation(path, place.address);
+                self.attempts.transition(key, AttemptState::AwaitingConnection { coordinator, since: now });
+                self.send_awaiting(coordinator);
+            }
+            &AttemptState::Assigned { peer, confirmation: Confirmation::AskWhenRecorded, .. } => {
+                self.attempts.set_confirmation(key, Confirmation::Asked);
+                let claim = self.claim(&key.process);
+                self.send_if_connected(peer, Order::Claim(vec![claim]));
+            }
+            AttemptState::Queued
+            | AttemptState::Placing { place: None }
+            | AttemptState::AwaitingConnection { .. }
+            | AttemptState::Assigned { .. }
+            | AttemptState::Unsettled => {}
+        }
+    }
+
+    /// A subtree reports that it runs at this place now. Its former coordinator may still be connected without knowing
+    /// that it lost the subtree. The subtree repeats the report until the process has recorded the place.
+    pub fn on_moved(&mut self, key: &AttemptKey, place: &Placement, now: Duration) -> MoveOutcome {
+        let Some(attempt) = self.attempts.get(key) else { return MoveOutcome::Unwanted };
+        let &AttemptState::Assigned { peer, confirmation, epoch } = attempt.state() else {
+            return MoveOutcome::Unwanted;
+        };
+        let same_place = **self.attempts.peer_name(peer) == *coordinator_name(place);
+        if epoch > place.epoch || (epoch == place.epoch && same_place) {
+            return match confirmation {
+                Confirmation::AskWhenRecorded => MoveOutcome::Recording,
+                Confirmation::Confirmed | Confirmation::Adopted | Confirmation::Asked => MoveOutcome::Recorded,
+            };
+        }
+        let peer = self.open_coordinator(place, now);
+        self.notify(key.clone(), PoolNotice::Placed(place.clone()));
+        let confirmation = Confirmation::AskWhenRecorded;
+        self.attempts.transition(key, AttemptState::Assigned { peer, confirmation, epoch: place.epoch });
+        self.expect_answers_of(peer);
+        MoveOutcome::Recording
+    }
+
+    /// The peer that a subtree goes to. A node may be both a worker and a coordinator: it is two peers then, with a
+    /// connection each.
+    pub(super) fn open_coordinator(&mut self, place: &Placement, now: Duration) -> PeerIndex {
+        self.open(PeerKind::Coordinator, &coordinator_name(place), place.address.clone(), now).index
+    }
+
+    /// Keeps the connection to a coordinator open, because it may have a subtree.
+    pub(super) fn expect_answers_of(&mut self, coordinator: PeerIndex) {
+        if let Some(peer) = self.peers.get_mut(self.attempts.peer_name(coordinator)) {
+            peer.owes = true;
+        }
+    }
+
+    pub(super) fn remember_delegation(&mut self, path: String, address: String) {
+        self.delegated.push_back(Delegated { path, address });
+        if self.delegated.len() > MAX_REMEMBERED_DELEGATIONS {
+            self.delegated.pop_front();
+        }
+    }
+
+    /// Sends the subtrees that wait for a coordinator, except paused ones, if it is connected.
+    pub(super) fn send_awaiting(&mut self, coordinator: PeerIndex) {
+        let name = self.attempts.peer_name(coordinator).clone();
+        let Some(peer) = self.peers.get_mut(&name).filter(|peer| peer.connected) else { return };
+        for key in self.attempts.awaiting(coordinator).to_vec() {
+            let Some(attempt) = self.attempts.get(&key).filter(|attempt| attempt.paused != Some(true)) else {
+                continue;
+            };
+            let epoch = self.epochs.get(&key.process).copied().unwrap_or_default();
+            send_task(&mut self.commands, &name, &attempt.task, epoch);
+            peer.owes = true;
+            let confirmation = Confirmation::Confirmed;
+            self.attempts.transition(&key, AttemptState::Assigned { peer: coordinator, confirmation, epoch: 0 });
+        }
+    }
+
+    /// Refuses subtrees whose coordinator could not be connected in time. A paused subtree waits.
+    pub(super) fn refuse_unreachable(&mut self, now: Duration) {
+        let awaiting = self.peers.values().flat_map(|peer| self.attempts.awaiting(peer.index));
+        let expired = awaiting.filter(|key| {
+            self.attempts.get(key).is_some_and(|attempt| match *attempt.state() {
+                AttemptState::AwaitingConnection { since, .. } => {
+                    attempt.paused != Some(true) && now.saturating_sub(since) >= CONNECT_WITHIN
+                }
+                _ => false,
+            })
+        });
+        for key in expired.cloned().collect::<Vec<_>>() {
+            self.attempts.remove(&key);
+            self.notify_refused(key, RefusalKind::CoordinatorUnreachable(v1::Nothing {}));
+        }
+    }
+}

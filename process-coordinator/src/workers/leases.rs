@@ -1,0 +1,83 @@
+//! Workers of other groups: the pool borrows them while attempts are queued, and lets their leases end otherwise.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_proto::v1;
+
+use super::messages::{PeerKind, PoolCommand};
+use super::peer::Lease;
+use super::pool::{LOST_AFTER, Pool};
+
+/// When attempts have been queued for this long, the pool asks other groups for workers, again and again.
+const BORROW_AFTER: Duration = Duration::from_millis(500);
+/// The pool asks for a longer lease of a worker that it needs when the lease ends within this time.
+const RENEW_BEFORE: Duration = Duration::from_secs(3);
+
+impl Pool {
+    /// Another group lends a worker, or extends its lease.
+    pub fn on_borrowed(&mut self, place: v1::PlaceResponse, now: Duration) {
+        let Some(node) = place.node else { return };
+        let name: Arc<str> = format!("{}/{}", place.group, node.name).into();
+        let known = self.peers.contains_key(&name);
+        let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
+        let until = now + Duration::from_millis(place.lease_ms);
+        worker.lease = Some(Lease { until, slots: place.slots, renewing: false });
+        if !known {
+            worker.lease_stored = false;
+            self.commands.push(PoolCommand::StoreLease(name, node.address));
+        }
+    }
+
+    /// The lease of a worker is stored: the worker may get attempts.
+    pub fn on_lease_stored(&mut self, name: &str) {
+        if let Some(worker) = self.peers.get_mut(name) {
+            worker.lease_stored = true;
+        }
+    }
+
+    /// Reconnects to a worker that this coordinator borrowed before it restarted: the worker may still have attempts.
+    pub fn restore_lease(&mut self, name: Arc<str>, address: String, now: Duration) {
+        let worker = self.open(PeerKind::Worker, &name, address, now);
+        // Long enough for its report; without slots the worker gets nothing new.
+        worker.lease = Some(Lease { until: now + LOST_AFTER, slots: 0, renewing: false });
+        worker.lease_stored = true;
+    }
+
+    /// Asks other groups for workers while attempts are queued, and disconnects peers that are not needed any more.
+    pub(super) fn update_leases(&mut self, now: Duration) {
+        let queued = self.attempts.waiting_processes() > 0;
+        self.queued_since = if queued { self.queued_since.or(Some(now)) } else { None };
+        let foreign_capacity = self.roster.foreign_free_slots > 0;
+        if foreign_capacity && self.queued_since.is_some_and(|since| now.saturating_sub(since) > BORROW_AFTER) {
+            self.queued_since = Some(now);
+            self.commands.push(PoolCommand::Borrow(None));
+        }
+        let (attempts, commands) = (&mut self.attempts, &mut self.commands);
+        let searching = !self.searches.is_empty();
+        self.peers.retain(|name, peer| {
+            let unneeded = match peer.kind {
+                PeerKind::Worker => peer.lease.is_some_and(|lease| lease.until <= now) && !searching,
+                PeerKind::Coordinator => !peer.connected && attempts.awaiting(peer.index).is_empty() && !peer.owes,
+            };
+            if unneeded && !attempts.has_assigned(peer.index) {
+                attempts.remove_peer(peer.index);
+                commands.push(PoolCommand::Disconnect(name.clone()));
+                if peer.lease.is_some() {
+                    commands.push(PoolCommand::DeleteLease(name.clone()));
+                }
+                return false;
+            }
+            if let Some(lease) = &mut peer.lease
+                && lease.slots > 0
+                && queued
+                && !lease.renewing
+                && lease.until <= now + RENEW_BEFORE
+            {
+                lease.renewing = true;
+                commands.push(PoolCommand::Borrow(Some(name.clone())));
+            }
+            true
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! The peers of the pool: who belongs to the group, who is connected, and which files they have.
+
+use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_model::digest::Digest;
+use xavantes_proto::v1;
+
+use super::messages::{Order, PeerKind, PoolCommand};
+use super::peer::Peer;
+use super::pool::Pool;
+
+impl Pool {
+    /// The peer of this name. A new peer gets a connection.
+    pub(super) fn open(&mut self, kind: PeerKind, name: &Arc<str>, address: String, now: Duration) -> &mut Peer {
+        match self.peers.entry(name.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                self.commands.push(PoolCommand::Connect(name.clone(), kind, address.clone()));
+                vacant.insert(Peer::new(kind, self.attempts.add_peer(name.clone()), address, now))
+            }
+        }
+    }
+
+    /// The group manager reports the local group.
+    pub fn on_roster(&mut self, roster: v1::Roster, now: Duration) {
+        if !roster.settling {
+            self.roster_complete_since.get_or_insert(now);
+            self.remove_departed(&roster);
+        }
+        for node in &roster.draining {
+            self.on_draining(&node.name);
+        }
+        for node in &roster.workers {
+            let name: Arc<str> = node.name.as_str().into();
+            let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
+            if worker.address != node.address {
+                // When the pool connects at the new address, the worker reports the attempts that it still has.
+                worker.address.clone_from(&node.address);
+                worker.on_disconnected(now);
+                self.commands.push(PoolCommand::Disconnect(name.clone()));
+                self.commands.push(PoolCommand::Connect(name, PeerKind::Worker, node.address.clone()));
+            }
+        }
+        self.roster = roster;
+    }
+
+    /// Removes workers of the local group that the roster does not name. A connected worker is alive whatever the roster
+    /// says, and a worker with attempts is lost only after a silence.
+    fn remove_departed(&mut self, roster: &v1::Roster) {
+        let all = roster.workers.iter().chain(&roster.draining);
+        let named: HashMap<&str, &v1::NodeDescription> = all.map(|node| (&*node.name, node)).collect();
+        let (attempts, commands) = (&mut self.attempts, &mut self.commands);
+        self.peers.retain(|name, peer| {
+            let departed = peer.kind == PeerKind::Worker
+                && peer.lease.is_none()
+                && !peer.connected
+                && !named.contains_key(&**name)
+                && !attempts.has_assigned(peer.index);
+            if departed {
+                attempts.remove_peer(peer.index);
+                commands.push(PoolCommand::Disconnect(name.clone()));
+            }
+            !departed
+        });
+    }
+
+    /// The connection to a peer broke.
+    pub fn on_disconnected(&mut self, name: &str, now: Duration) {
+        if let Some(peer) = self.peers.get_mut(name) {
+            peer.on_disconnected(now);
+        }
+    }
+
+    /// A worker takes no new attempts.
+    pub fn on_draining(&mut self, name: &str) {
+        if let Some(worker) = self.peers.get_mut(name) {
+            worker.draining = true;
+        }
+    }
+
+    /// A worker has these files.
+    pub fn add_files(&mut self, name: &str, digests: Vec<Digest>) {
+        if let Some(worker) = self.peers.get_mut(name) {
+            worker.holdings.add(digests);
+        }
+    }
+
+    /// A worker does not have these files, and could not fetch them.
+    pub fn remove_files(&mut self, name: &str, digests: &[Digest]) {
+        if let Some(worker) = self.peers.get_mut(name) {
+            digests.iter().for_each(|digest| worker.holdings.remove(digest));
+        }
+    }
+
+    /// Sends connected workers word that a process needs less of the files that they keep for it.
+    pub fn release_files(&mut self, release: &Arc<v1::Release>) {
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_connected_worker());
+        let orders = workers.map(|(name, _)| PoolCommand::Send(name.clone(), Order::Release(release.clone())));
+        self.commands.extend(orders);
+    }
+}

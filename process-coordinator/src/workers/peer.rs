@@ -1,0 +1,223 @@
+//! One worker, or another coordinator, as the pool knows it: what it offers, which files it has, and how well it suits a
+//! task. The attempts that it has, and the resources that they use, are in the attempt table.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_model::digest::Digest;
+use xavantes_proto::v1;
+
+use super::attempts::{PeerIndex, UsedResources};
+use super::messages::PeerKind;
+use super::pace::Pace;
+use crate::attempt::{Needs, Task};
+use crate::data::locations::Holdings;
+
+/// A worker gets as many attempts ahead of its slots as it answers in this time.
+const AHEAD_TIME: Duration = Duration::from_millis(100);
+/// Attempts ahead for each slot of a worker whose pace is not known yet.
+const INITIAL_AHEAD_PER_SLOT: u32 = 8;
+
+/// The right to use some slots of a worker of another group.
+#[derive(Debug, Clone, Copy)]
+pub struct Lease {
+    pub until: Duration,
+    pub slots: u32,
+    /// The pool has asked for a longer lease.
+    pub renewing: bool,
+}
+
+/// What a peer offers, as its hello says.
+#[derive(Debug, Default)]
+pub struct Offer {
+    pub slots: u32,
+    /// Attempts that the worker takes ahead of its slots.
+    pub queue: u32,
+    pub memory: u64,
+    pub gpus: u32,
+    pub tags: HashSet<String>,
+    pub interpreters: HashSet<String>,
+    pub containers: bool,
+}
+
+/// A worker or another coordinator.
+#[derive(Debug)]
+pub struct Peer {
+    pub kind: PeerKind,
+    /// Position of the peer in the attempt table.
+    pub index: PeerIndex,
+    pub address: String,
+    pub connected: bool,
+    /// Since when the peer has not been connected.
+    pub silent_since: Option<Duration>,
+    pub offer: Offer,
+    /// Files that the peer has, as far as the pool knows.
+    pub holdings: Holdings,
+    pub pace: Pace,
+    /// Activity types that the worker refuses permanently: digest of the program, number of the activity.
+    pub unfit: HashSet<(String, u32)>,
+    /// The worker takes no new attempts.
+    pub draining: bool,
+    /// Until when the pool sends nothing, because the worker refused an attempt.
+    pub full_until: Option<Duration>,
+    /// Present for workers of other groups.
+    pub lease: Option<Lease>,
+    /// The lease, if any, is stored. A worker whose lease is not stored gets no attempts.
+    pub lease_stored: bool,
+    /// The coordinator may have a subtree of this coordinator, or answers that it does not know to be recorded.
+    pub owes: bool,
+}
+
+/// A requirement that a worker does not meet. Ordered from the hardest to meet to the easiest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    Interpreter(Arc<str>),
+    Tag(Arc<str>),
+    Containers,
+    Gpus(u32),
+    Memory(u64),
+    Slots(u32),
+}
+
+impl From<Lack> for v1::Requirement {
+    fn from(lack: Lack) -> Self {
+        use v1::requirement::Kind;
+        match lack {
+            Lack::Interpreter(language) => Kind::Interpreter(language.to_string()),
+            Lack::Tag(tag) => Kind::Tag(tag.to_string()),
+            Lack::Containers => Kind::Containers(v1::Nothing {}),
+            Lack::Gpus(count) => Kind::Gpus(count),
+            Lack::Memory(bytes) => Kind::MemoryBytes(bytes),
+            Lack::Slots(count) => Kind::Slots(count),
+        }
+        .into()
+    }
+}
+
+/// How well a worker suits a task, compared field by field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Suitability {
+    /// The worker belongs to the local group.
+    local_group: bool,
+    /// The task has files, and the worker a free slot: no slot stays free for the sake of files.
+    free_slot: bool,
+    /// Bytes that need not move to the worker.
+    bytes_present: u64,
+    free_capacity: i64,
+}
+
+impl Peer {
+    /// A peer that is not connected yet.
+    pub fn new(kind: PeerKind, index: PeerIndex, address: String, now: Duration) -> Self {
+        Self {
+            kind,
+            index,
+            address,
+            connected: false,
+            silent_since: Some(now),
+            offer: Offer::default(),
+            holdings: Holdings::default(),
+            pace: Pace::default(),
+            unfit: HashSet::new(),
+            draining: false,
+            full_until: None,
+            lease: None,
+            lease_stored: true,
+            owes: false,
+        }
+    }
+
+    /// The peer connects and says what it offers and which files it has.
+    pub fn on_hello(&mut self, hello: &mut v1::WorkerHello) {
+        self.connected = true;
+        self.silent_since = None;
+        self.offer = Offer {
+            slots: hello.slots,
+            queue: hello.queue,
+            memory: hello.memory,
+            gpus: hello.gpus,
+            tags: std::mem::take(&mut hello.tags).into_iter().collect(),
+            interpreters: std::mem::take(&mut hello.interpreters).into_iter().collect(),
+            containers: hello.containers,
+        };
+        self.holdings = Holdings::default();
+        self.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
+        self.draining = false;
+        self.unfit.clear();
+    }
+
+    /// The connection to the peer broke, or has to be opened at another address.
+    pub fn on_disconnected(&mut self, now: Duration) {
+        self.connected = false;
+        self.silent_since = Some(now);
+    }
+
+    pub fn is_connected_worker(&self) -> bool {
+        self.connected && self.kind == PeerKind::Worker
+    }
+
+    /// How well the worker suits a task that fits.
+    pub fn suitability(&self, task: &Task, used: &UsedResources) -> Suitability {
+        let (free_slot, bytes_present) = match task.files.is_empty() {
+            true => (false, 0),
+            false => (used.cpus + task.needs.cpus <= self.offer.slots, self.holdings.bytes(&self.address, &task.files)),
+        };
+        Suitability {
+            local_group: self.lease.is_none(),
+            free_slot,
+            bytes_present,
+            free_capacity: i64::from(self.capacity()) - i64::from(used.cpus),
+        }
+    }
+
+    /// How many slots' worth of attempts the worker may have: its slots and what it answers in a moment; for a borrowed
+    /// worker the slots of the lease.
+    pub fn capacity(&self) -> u32 {
+        let slots = self.offer.slots;
+        if let Some(lease) = self.lease {
+            return lease.slots.min(slots);
+        }
+        let ahead = self.pace.expected_in(AHEAD_TIME).unwrap_or(slots.saturating_mul(INITIAL_AHEAD_PER_SLOT));
+        slots + ahead.min(self.offer.queue)
+    }
+
+    /// Whether the worker may get any attempt now.
+    pub fn has_capacity(&self, used: &UsedResources, now: Duration) -> bool {
+        self.is_connected_worker()
+            && !self.draining
+            && self.lease_stored
+            && self.full_until.is_none_or(|until| until <= now)
+            && self.lease.is_none_or(|lease| lease.until > now)
+            && used.cpus < self.capacity()
+    }
+
+    /// Whether the worker may get this task now.
+    pub fn fits(&self, task: &Task, used: &UsedResources, now: Duration) -> bool {
+        let needs = &task.needs;
+        self.has_capacity(used, now)
+            && self.lacks(needs).is_none()
+            && used.cpus + needs.cpus <= self.capacity()
+            && used.memory.saturating_add(needs.memory) <= self.offer.memory
+            && used.gpus.saturating_add(needs.gpus) <= self.offer.gpus
+            && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.job.activity)))
+    }
+
+    /// The first requirement that keeps the worker from ever running an activity with these needs.
+    pub fn lacks(&self, needs: &Needs) -> Option<Lack> {
+        let offer = &self.offer;
+        if let Some(language) = needs.language.as_ref().filter(|language| !offer.interpreters.contains(&***language)) {
+            return Some(Lack::Interpreter(language.clone()));
+        }
+        if let Some(tag) = needs.tags.iter().find(|tag| !offer.tags.contains(&***tag)) {
+            return Some(Lack::Tag(tag.clone()));
+        }
+        match () {
+            () if needs.container && !offer.containers => Some(Lack::Containers),
+            () if needs.gpus > offer.gpus => Some(Lack::Gpus(needs.gpus)),
+            () if needs.memory > offer.memory => Some(Lack::Memory(needs.memory)),
+            () if needs.cpus > offer.slots => Some(Lack::Slots(needs.cpus)),
+            () => None,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Questions that others ask the pool: where an attempt is, why it waits, which nodes may know about an element, and which
+//! have a file.
+
+use xavantes_model::digest::Digest;
+use xavantes_model::value::MOST_HOLDERS;
+use xavantes_proto::v1;
+
+use super::attempts::AttemptState;
+use super::messages::{PeerKind, Vicinity, Whereabouts};
+use super::peer::Peer;
+use super::placement::relays;
+use super::pool::Pool;
+use crate::attempt::{AttemptKey, Needs};
+
+impl Pool {
+    /// For each attempt the peer that has it, or the reason why it waits; `None` for subtrees on their way and attempts
+    /// whose worker is not known.
+    pub fn whereabouts(&self, keys: &[AttemptKey]) -> Vec<Option<Whereabouts>> {
+        keys.iter().map(|key| self.whereabouts_of(key)).collect()
+    }
+
+    fn whereabouts_of(&self, key: &AttemptKey) -> Option<Whereabouts> {
+        let attempt = self.attempts.get(key)?;
+        match *attempt.state() {
+            AttemptState::Assigned { peer, .. } => {
+                let (name, peer) = self.peers.get_key_value(self.attempts.peer_name(peer))?;
+                let silent = peer.silent_since.map(|since| self.last_tick.saturating_sub(since));
+                Some(Whereabouts::At { name: name.clone(), address: peer.address.clone(), silent })
+            }
+            AttemptState::Queued => Some(Whereabouts::Waits(self.wait_reason(&attempt.task.needs))),
+            AttemptState::Placing { .. } | AttemptState::AwaitingConnection { .. } | AttemptState::Unsettled => None,
+        }
+    }
+
+    /// Why no worker has an activity with these needs: no worker is connected, those that could run it are busy, or a
+    /// requirement is unmet, of which the worker that comes closest decides.
+    fn wait_reason(&self, needs: &Needs) -> v1::WaitReason {
+        use v1::wait_reason::Kind;
+        let lacks: Vec<_> = self.connected_workers().map(|worker| worker.lacks(needs)).collect();
+        let busy = lacks.iter().any(Option::is_none);
+        match lacks.into_iter().flatten().max() {
+            _ if busy => Kind::WorkersBusy(v1::Nothing {}),
+            Some(least) => Kind::Unmet(least.into()),
+            None => Kind::NoWorker(v1::Nothing {}),
+        }
+        .into()
+    }
+
+    fn connected_workers(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.values().filter(|peer| peer.is_connected_worker())
+    }
+
+    /// Nodes that may know something about an element that is not outstanding any more.
+    pub fn vicinity(&self, path: &str) -> Vicinity {
+        let workers = self.connected_workers().map(|worker| worker.address.clone()).collect();
+        let within = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let delegated = self.delegated.iter().rev().filter(|delegated| within(&delegated.path));
+        Vicinity { workers, coordinators: delegated.map(|delegated| delegated.address.clone()).collect() }
+    }
+
+    /// The subtrees of a process that other coordinators have: path of each, and address of its coordinator.
+    pub fn delegated_subtrees(&self, process: &str) -> Vec<(String, String)> {
+        let coordinators = self.peers.values().filter(|peer| peer.kind == PeerKind::Coordinator);
+        let subtrees = coordinators.flat_map(|peer| {
+            let keys = self.attempts.assigned_to(peer.index).into_iter().filter(|key| *key.process == *process);
+            let attempts = keys.filter_map(|key| self.attempts.get(&key));
+            attempts.map(|attempt| (attempt.task.job.path.clone(), peer.address.clone()))
+        });
+        subtrees.collect()
+    }
+
+    /// Addresses of connected peers that have a file, as far as the pool knows.
+    pub fn holders(&self, digest: &Digest) -> Vec<String> {
+        let holders = self.peers.values().filter(|peer| peer.connected && peer.holdings.has(digest));
+        holders.map(|peer| peer.address.clone()).take(MOST_HOLDERS).collect()
+    }
+
+    /// Addresses of other coordinators that could fetch files.
+    pub fn relays(&self) -> Vec<String> {
+        relays(&self.peers).cloned().collect()
+    }
+}
