@@ -13,7 +13,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::attempt::{AttemptKey, Needs, Task};
-use crate::process::journal::Placement;
+use crate::handover::Placement;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]

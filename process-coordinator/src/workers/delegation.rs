@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
-use xavantes_proto::{MAX_LARGE, Message, v1};
+use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, v1};
 
 use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
 use super::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
 use super::pool::{Pool, send_task};
 use crate::attempt::{AttemptKey, Task};
-use crate::process::journal::Placement;
+use crate::handover::Placement;
 
 /// How long a subtree waits for the connection to its coordinator before the pool refuses it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -35,11 +35,11 @@ pub(super) fn coordinator_name(place: &Placement) -> Arc<str> {
 impl Pool {
     /// Finds a coordinator for a subtree. One that is too large to be sent is refused.
     pub fn delegate(&mut self, mut task: Task) {
-        if task.job.encoded_len() > MAX_LARGE {
+        if task.job.encoded_len() > MAX_PAYLOAD_BYTES {
             task.job.recipes.clear();
         }
         let size = task.job.encoded_len();
-        if size > MAX_LARGE {
+        if size > MAX_PAYLOAD_BYTES {
             return self.notify_refused(task.key, RefusalKind::TooLargeBytes(size as u64));
         }
         self.find_place(Attempt::new(task, AttemptState::Placing { place: None }));

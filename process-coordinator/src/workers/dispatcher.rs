@@ -89,7 +89,9 @@ impl Dispatcher {
             PoolMail::Pause(key, paused) => pool.pause(key, paused),
             PoolMail::Abandon(key) => pool.abandon(&key),
             PoolMail::ProcessBegan(process, epoch) => pool.begin_process(process, epoch),
-            PoolMail::ProcessRecovered(process, epoch, attempts) => pool.recover_process(&process, epoch, attempts, now),
+            PoolMail::ProcessRecovered(process, epoch, attempts) => {
+                pool.recover_process(&process, epoch, attempts, now)
+            }
             PoolMail::ProcessEnded(process) => pool.end_process(&process),
             PoolMail::ProcessLost(process) => pool.lose_process(process),
             PoolMail::Connected(name, hello, orders) => {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
-use xavantes_proto::{MAX_LARGE, Message, too_large, v1};
+use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
 use super::attempts::{Attempt, AttemptState, AttemptTable, PeerIndex};
 use super::delegation::Delegated;
@@ -96,7 +96,7 @@ impl Pool {
     /// Queues an activity for a worker. One that is too large to be sent fails.
     pub fn dispatch(&mut self, task: Task) {
         let size = task.job.encoded_len();
-        if size > MAX_LARGE {
+        if size > MAX_PAYLOAD_BYTES {
             let failure = v1::Failure {
                 kind: v1::FailureKind::Limit.into(),
                 message: too_large("its parameters", size),

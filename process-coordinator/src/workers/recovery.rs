@@ -14,8 +14,8 @@ use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
 use super::messages::{LossReason, Order, PeerKind, PoolNotice};
 use super::pool::{LOST_AFTER, Pool};
 use crate::attempt::AttemptKey;
-use crate::process::driver::Recovered;
-use crate::process::journal::Placement;
+use crate::handover::RecoveredAttempt;
+use crate::handover::Placement;
 
 /// A gap this long between ticks means that this coordinator was suspended.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(1);
@@ -30,13 +30,13 @@ pub(super) struct Search {
 
 impl Pool {
     /// A stored process continues here with these outstanding attempts.
-    pub fn recover_process(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<Recovered>, now: Duration) {
+    pub fn recover_process(&mut self, process: &Arc<str>, epoch: u64, attempts: Vec<RecoveredAttempt>, now: Duration) {
         // The journal is right about what is outstanding, not what an earlier ownership of the process left here.
         self.attempts.remove_process(process);
         self.begin_process(process.clone(), epoch);
         self.recovered.insert(process.clone());
         let mut searching = false;
-        for Recovered { task, place, stop, paused } in attempts {
+        for RecoveredAttempt { task, place, stop, paused } in attempts {
             let is_subtree = task.job.subtree.is_some();
             let recovered = |state| {
                 let mut attempt = Attempt::new(task, state);

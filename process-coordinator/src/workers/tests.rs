@@ -11,8 +11,8 @@ use super::messages::{Order, PoolCommand, PoolNotice};
 use super::pool::Pool;
 use crate::attempt::{AttemptKey, Needs, Task};
 use crate::data::locations::Need;
-use crate::process::driver::Recovered;
-use crate::process::journal::Placement;
+use crate::handover::RecoveredAttempt;
+use crate::handover::Placement;
 
 fn digest(number: u8) -> Digest {
     Digest([number; 32])
@@ -177,8 +177,8 @@ fn coordinator() -> v1::NodeDescription {
     v1::NodeDescription { name: "c".into(), address: "c:1".into(), ..Default::default() }
 }
 
-fn recovered(task: Task, place: Option<Placement>) -> Recovered {
-    Recovered { task, place, stop: false, paused: None }
+fn recovered(task: Task, place: Option<Placement>) -> RecoveredAttempt {
+    RecoveredAttempt { task, place, stop: false, paused: None }
 }
 
 fn seconds(count: u64) -> Duration {

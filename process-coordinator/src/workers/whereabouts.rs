@@ -2,7 +2,7 @@
 //! have a file.
 
 use xavantes_model::digest::Digest;
-use xavantes_model::value::MOST_HOLDERS;
+use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
 use super::attempts::AttemptState;
@@ -72,7 +72,7 @@ impl Pool {
     /// Addresses of connected peers that have a file, as far as the pool knows.
     pub fn holders(&self, digest: &Digest) -> Vec<String> {
         let holders = self.peers.values().filter(|peer| peer.connected && peer.holdings.has(digest));
-        holders.map(|peer| peer.address.clone()).take(MOST_HOLDERS).collect()
+        holders.map(|peer| peer.address.clone()).take(MAX_HOLDERS).collect()
     }
 
     /// Addresses of other coordinators that could fetch files.
