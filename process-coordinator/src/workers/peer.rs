@@ -12,7 +12,7 @@ use super::attempts::{PeerIndex, UsedResources};
 use super::messages::PeerKind;
 use super::pace::Pace;
 use crate::attempt::{Needs, Task};
-use crate::data::locations::Holdings;
+use crate::data::locations::Replicas;
 
 /// A worker gets as many attempts ahead of its slots as it answers in this time.
 const AHEAD_TIME: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ pub struct Peer {
     pub silent_since: Option<Duration>,
     pub offer: Offer,
     /// Files that the peer has, as far as the pool knows.
-    pub holdings: Holdings,
+    pub holdings: Replicas,
     pub pace: Pace,
     /// Activity types that the worker refuses permanently: digest of the program, number of the activity.
     pub unfit: HashSet<(String, u32)>,
@@ -117,7 +117,7 @@ impl Peer {
             connected: false,
             silent_since: Some(now),
             offer: Offer::default(),
-            holdings: Holdings::default(),
+            holdings: Replicas::default(),
             pace: Pace::default(),
             unfit: HashSet::new(),
             draining: false,
@@ -141,7 +141,7 @@ impl Peer {
             interpreters: std::mem::take(&mut hello.interpreters).into_iter().collect(),
             containers: hello.containers,
         };
-        self.holdings = Holdings::default();
+        self.holdings = Replicas::default();
         self.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
         self.draining = false;
         self.unfit.clear();

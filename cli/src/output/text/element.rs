@@ -116,7 +116,7 @@ fn facts(element: &Element) -> String {
     for record in &element.records {
         add("attempt", Some(record_text(record)));
     }
-    for usage in &element.usage {
+    for usage in &element.took {
         add("took", Some(usage_text(usage)));
     }
     for event in &element.events {
