@@ -37,7 +37,7 @@ use crate::process::history::ProcessHistory;
 use crate::process::input::ProcessInput;
 use crate::process::notes::{Note, ProcessNotes};
 use crate::process::usage::UsageTotals;
-use crate::workers::pool::Share;
+use crate::workers::messages::Share;
 
 /// Smallest journal that is compacted: below it a snapshot costs more than it saves.
 const COMPACTION_THRESHOLD_BYTES: usize = 1 << 20;
