@@ -110,3 +110,21 @@ pub fn restore(
     }
     Ok(restored)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handover::Placement;
+
+    #[test]
+    fn an_encoded_snapshot_decodes_to_the_same_process() {
+        let mut notes = ProcessNotes::default();
+        let place = Placement { node: "n".into(), address: "a:1".into(), epoch: 3 };
+        notes.apply(&Note::Placed(7, 1, place.clone()));
+        notes.apply(&Note::Reused);
+        let encoded = snapshot(9, &State::default(), &notes);
+        let decoded: Snapshot = codec::decode("snapshot", &encoded).expect("the snapshot is readable");
+        assert_eq!((decoded.notes.place(7, 1), decoded.notes.reused), (Some(&place), 1));
+        assert_eq!(decoded, Snapshot { at: 9, state: State::default(), notes });
+    }
+}
