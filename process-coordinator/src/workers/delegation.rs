@@ -9,7 +9,7 @@ use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, v1};
 
 use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
 use super::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
-use super::pool::{Pool, send_task};
+use super::pool::{Delegated, Pool, send_task};
 use crate::attempt::{AttemptKey, Task};
 use crate::handover::Placement;
 
@@ -18,17 +18,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Upper bound on the delegations that the pool remembers, for users who ask for the logs of a subtree after its end.
 const MAX_REMEMBERED_DELEGATIONS: usize = 1024;
 
-/// A subtree that went to another coordinator.
-#[derive(Debug)]
-pub(super) struct Delegated {
-    /// Path of the subtree's root element.
-    pub path: String,
-    /// Address of the coordinator.
-    pub address: String,
-}
-
 /// The name of another coordinator in the pool.
-pub(super) fn coordinator_name(place: &Placement) -> Arc<str> {
+fn coordinator_name(place: &Placement) -> Arc<str> {
     format!("{}@{}", place.node, place.address).into()
 }
 

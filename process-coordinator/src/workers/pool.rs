@@ -23,16 +23,31 @@ use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
 use super::attempts::{Attempt, AttemptState, AttemptTable, PeerIndex};
-use super::delegation::Delegated;
 use super::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
 use super::peer::Peer;
-use super::recovery::Search;
 use crate::attempt::{AttemptKey, Task};
 
 /// A worker that is silent for this long is lost, and its attempts with it.
 pub const LOST_AFTER: Duration = Duration::from_secs(10);
 /// A worker that refused an attempt for lack of capacity gets nothing for this long.
 const FULL_FOR: Duration = Duration::from_millis(100);
+
+/// A subtree that went to another coordinator.
+#[derive(Debug)]
+pub(super) struct Delegated {
+    /// Path of the subtree's root element.
+    pub path: String,
+    /// Address of the coordinator.
+    pub address: String,
+}
+
+/// The search for the unsettled attempts of a process.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// Workers that have reported what they know of the process.
+    pub heard: HashSet<Arc<str>>,
+    pub since: Duration,
+}
 
 /// The peers of a coordinator and the attempts of its processes.
 #[derive(Debug, Default)]

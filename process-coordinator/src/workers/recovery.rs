@@ -12,21 +12,13 @@ use xavantes_proto::v1;
 
 use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
 use super::messages::{LossReason, Order, PeerKind, PoolNotice};
-use super::pool::{LOST_AFTER, Pool};
+use super::pool::{LOST_AFTER, Pool, Search};
 use crate::attempt::AttemptKey;
 use crate::handover::RecoveredAttempt;
 use crate::handover::Placement;
 
 /// A gap this long between ticks means that this coordinator was suspended.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(1);
-
-/// The search for the unsettled attempts of a process.
-#[derive(Debug)]
-pub(super) struct Search {
-    /// Workers that have reported what they know of the process.
-    pub heard: HashSet<Arc<str>>,
-    pub since: Duration,
-}
 
 impl Pool {
     /// A stored process continues here with these outstanding attempts.
