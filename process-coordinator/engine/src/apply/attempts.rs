@@ -12,6 +12,7 @@ use crate::state::body::Body;
 use crate::state::instance::{Phase, first_phase};
 
 impl EngineState {
+    #[inline]
     pub(super) fn on_sent(&mut self, id: ElementId, attempt: u32, deadline: Option<Time>) -> Result<(), ApplyError> {
         let instance = self.instance(id)?;
         if instance.phase != Phase::Ready {

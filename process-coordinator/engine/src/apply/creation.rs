@@ -44,6 +44,7 @@ impl EngineState {
     }
 
     #[allow(clippy::too_many_arguments)] // The fields of one event.
+    #[inline]
     pub(super) fn on_entered(
         &mut self,
         program: &Program,
@@ -114,6 +115,7 @@ impl EngineState {
 }
 
 /// Notes a new element in the body of the element around it.
+#[inline]
 fn add_to_body(body: &mut Body, id: ElementId, position: u32, ordinal: u64) -> Result<(), ApplyError> {
     match body {
         Body::Sequence { current, .. } => *current = Some(id),

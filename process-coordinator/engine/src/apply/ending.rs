@@ -16,6 +16,7 @@ use crate::state::body::Body;
 use crate::state::instance::Instance;
 
 impl EngineState {
+    #[inline]
     pub(super) fn on_ended(
         &mut self,
         program: &Program,

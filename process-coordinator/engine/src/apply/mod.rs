@@ -100,6 +100,7 @@ impl EngineState {
         Ok(())
     }
 
+    #[inline]
     fn instance(&mut self, id: ElementId) -> Result<&mut Instance, ApplyError> {
         self.instances.get_mut(id).ok_or_else(|| ApplyError::no_element(id))
     }
@@ -120,6 +121,7 @@ impl EngineState {
     }
 
     /// Removes an element from the count that its phase belongs to, because it leaves that phase.
+    #[inline]
     fn uncount_phase(&mut self, id: ElementId) -> Result<(), ApplyError> {
         let instance = self.instance(id)?;
         match instance.phase {
@@ -133,6 +135,7 @@ impl EngineState {
 }
 
 /// A node that a journal names, which a wrong journal may get wrong.
+#[inline]
 fn node_of(program: &Program, process: u32, node: NodeId) -> Result<&Node, ApplyError> {
     program
         .processes

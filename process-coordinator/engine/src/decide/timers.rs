@@ -50,6 +50,7 @@ impl Engine {
     }
 
     /// Replaces the timer of an element, which was at `before`, by the one that its state asks for.
+    #[inline]
     pub(crate) fn update_timer(&mut self, id: ElementId, before: Option<Time>) {
         let after = self.state.instances.get(id).and_then(Instance::timer);
         if before != after {

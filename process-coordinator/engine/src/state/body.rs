@@ -26,6 +26,7 @@ pub(crate) enum Body {
 
 impl Body {
     /// The body of an element that begins to run `node`.
+    #[inline]
     pub fn new(node: &Node) -> Body {
         match &node.kind {
             // A call's body is the BODY of the called type, which is a sequence.
@@ -46,6 +47,7 @@ impl Body {
         }
     }
 
+    #[inline]
     pub fn join(&self) -> Option<&Join> {
         match self {
             Body::Loop(body) => Some(&body.join),
@@ -54,6 +56,7 @@ impl Body {
         }
     }
 
+    #[inline]
     pub fn join_mut(&mut self) -> Option<&mut Join> {
         match self {
             Body::Loop(body) => Some(&mut body.join),
@@ -137,11 +140,13 @@ pub(crate) struct Join {
 
 impl Join {
     /// The number of elements that ended.
+    #[inline]
     pub fn ended(&self) -> u64 {
         self.completed + self.failed + self.cancelled
     }
 
     /// `MAX_PARALLEL` admits one more element.
+    #[inline]
     pub fn admits_more(&self) -> bool {
         self.max.is_none_or(|max| (self.live.len() as u64) < max)
     }
@@ -169,6 +174,7 @@ pub enum Range {
 
 impl Range {
     /// The number of iterations; `u64::MAX` if only a condition bounds it.
+    #[inline]
     pub(crate) fn total(&self) -> u64 {
         match self {
             Range::Count { total, .. } | Range::Grid(_, total) => *total,

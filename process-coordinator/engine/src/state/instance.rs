@@ -110,6 +110,7 @@ pub(crate) struct NodeAddress {
 
 impl Instance {
     /// An element that stands at `site`, runs `runs`, and has not done anything.
+    #[inline]
     pub fn new(site: NodeAddress, runs: NodeAddress, phase: Phase, body: Body) -> Self {
         Self {
             parent: None,
@@ -139,6 +140,7 @@ impl Instance {
     }
 
     /// The live elements directly in this one, with its live handler.
+    #[inline]
     pub fn children(&self) -> impl Iterator<Item = ElementId> + '_ {
         let (single, many) = match &self.body {
             Body::Sequence { current, .. } | Body::Choice { current, .. } => (*current, None),
@@ -147,11 +149,13 @@ impl Instance {
         self.handler.into_iter().chain(single).chain(many.into_iter().flatten())
     }
 
+    #[inline]
     pub fn has_children(&self) -> bool {
         self.children().next().is_some()
     }
 
     /// When the element next needs [`Input::TimePassed`](crate::Input::TimePassed).
+    #[inline]
     pub fn timer(&self) -> Option<Time> {
         match &self.phase {
             Phase::Waiting { until, .. } => Some(*until),
@@ -162,6 +166,7 @@ impl Instance {
     }
 
     /// It is being cancelled, or runs its `FINALLY` after a cancellation.
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         matches!(
             &self.phase,
@@ -186,12 +191,14 @@ impl Instance {
 }
 
 /// The engine must evaluate the node's bounds before its body runs.
+#[inline]
 pub(crate) fn has_bounds(node: &Node) -> bool {
     matches!(&node.kind, Kind::For { .. } | Kind::Switch { parallel: Some(_), .. })
         || node.kind.parallel().is_some_and(|parallel| parallel.join.is_some() || parallel.max.is_some())
 }
 
 /// The phase in which an element begins: it skips `PRE_CODE` and bounds that the node does not have.
+#[inline]
 pub(crate) fn first_phase(node: &Node) -> Phase {
     match (node.pre_code.is_some(), has_bounds(node)) {
         (true, _) => Phase::Entered,

@@ -22,6 +22,7 @@ struct InstanceEntry {
 
 impl Instances {
     /// The id that the next inserted element gets.
+    #[inline]
     pub fn next_id(&self) -> ElementId {
         match self.free.last() {
             Some(index) => ElementId { index: *index, generation: self.entries[*index as usize].generation },
@@ -29,6 +30,7 @@ impl Instances {
         }
     }
 
+    #[inline]
     pub fn insert(&mut self, instance: Instance) -> ElementId {
         let id = self.next_id();
         match self.free.pop() {
@@ -38,16 +40,19 @@ impl Instances {
         id
     }
 
+    #[inline]
     pub fn get(&self, id: ElementId) -> Option<&Instance> {
         let entry = self.entries.get(id.index as usize)?;
         if entry.generation == id.generation { entry.instance.as_ref() } else { None }
     }
 
+    #[inline]
     pub fn get_mut(&mut self, id: ElementId) -> Option<&mut Instance> {
         let entry = self.entries.get_mut(id.index as usize)?;
         if entry.generation == id.generation { entry.instance.as_mut() } else { None }
     }
 
+    #[inline]
     pub fn remove(&mut self, id: ElementId) -> Option<Instance> {
         let entry = self.entries.get_mut(id.index as usize)?;
         if entry.generation != id.generation {
