@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tonic::Status;
 use tracing::warn;
 use xavantes_files::{
-    EntryKind, Error, Fetcher, Hold, StagedFiles, StageIn, Manifest, StageItem, StageTarget, Sources, Stored, Wanted, WorkingDirectory,
-    check_path, file_name, plan_stage_in,
+    EntryKind, Error, Fetcher, Hold, Manifest, Sources, StageIn, StageItem, StageTarget, StagedFiles, Stored, Wanted,
+    WorkingDirectory, check_path, file_name, plan_stage_in,
 };
 use xavantes_model::definition::{FileText, OutputFile};
 use xavantes_model::digest::Digest;
@@ -303,7 +303,14 @@ impl Staging {
     }
 
     /// What an order is about.
-    fn find(&self, place: &WorkingDirectory, name: &str, optional: bool, ty: Type, order: &Order) -> Result<Found, Failed> {
+    fn find(
+        &self,
+        place: &WorkingDirectory,
+        name: &str,
+        optional: bool,
+        ty: Type,
+        order: &Order,
+    ) -> Result<Found, Failed> {
         let wrong = |message: String| failure(v1::FailureKind::Parameter, format!("output {name:?}: {message}"));
         let refused = |error: Error| match error {
             Error::Full { .. } | Error::Io { .. } => worker(&error),

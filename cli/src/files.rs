@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use xavantes_files::{Error, Fetcher, StageIn, LocalContent, StageItem, StageTarget, Sender, Store, Wanted, WorkingDirectory, plan_stage_in};
+use xavantes_files::{
+    Error, Fetcher, LocalContent, Sender, StageIn, StageItem, StageTarget, Store, Wanted, WorkingDirectory,
+    plan_stage_in,
+};
 use xavantes_model::value::FileRef;
 use xavantes_proto::{connect_bulk, v1, value, value_from};
 
