@@ -128,7 +128,7 @@ fn a_killed_worker_ends_left_programs_when_it_restarts() {
     place.grid.restart("a/w");
     until("the left programs have ended", 30, || (!runs(main) && !runs(helper)).then_some(()));
     until("no directory is left", 30, || place.folders().is_empty().then_some(()));
-    assert_tells(&place.grid.log("a/w"), &["ending what a former life of this node has left running"]);
+    assert_tells(&place.grid.log("a/w"), &["killing processes that a former run of this node left"]);
 }
 
 #[test]
