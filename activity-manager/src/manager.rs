@@ -47,7 +47,7 @@ type CallResult = Result<Value, String>;
 
 /// The attempt table and what its actions need. Actions are performed before the lock is released, so that they keep their
 /// order; none of them waits.
-struct ManagerState {
+struct AttemptManagerState {
     table: AttemptTable<Arc<Job>>,
     /// Address of the coordinator that connected last, by realm.
     addresses: HashMap<Arc<str>, String>,
@@ -65,7 +65,7 @@ pub(crate) struct AttemptManager {
     slots: u32,
     queue: u32,
     tags: BTreeSet<String>,
-    state: Mutex<ManagerState>,
+    state: Mutex<AttemptManagerState>,
     /// Definitions of processes, by digest.
     definitions: RwLock<HashMap<String, Arc<Program>>>,
     lua: LuaPool,
@@ -93,7 +93,7 @@ impl AttemptManager {
             }
         }
         let state =
-            ManagerState { table, addresses: HashMap::new(), outboxes: HashMap::new(), callers: HashMap::new() };
+            AttemptManagerState { table, addresses: HashMap::new(), outboxes: HashMap::new(), callers: HashMap::new() };
         let manager = Arc::new_cyclic(|manager: &Weak<Self>| {
             let logs = environment.logs.clone();
             Self {
@@ -124,7 +124,7 @@ impl AttemptManager {
         Ok(manager)
     }
 
-    fn perform(&self, state: &mut ManagerState, actions: Vec<Action<Arc<Job>>>) {
+    fn perform(&self, state: &mut AttemptManagerState, actions: Vec<Action<Arc<Job>>>) {
         let mut actions = VecDeque::from(actions);
         let mut records = Vec::new();
         while let Some(action) = actions.pop_front() {

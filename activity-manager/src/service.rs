@@ -118,7 +118,7 @@ impl ActivityManager for Service {
 
     async fn work(&self, request: Request<Streaming<v1::WorkOrder>>) -> Result<Response<Self::WorkStream>, Status> {
         let mut orders =
-            Orders { stream: request.into_inner(), parts: Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES) };
+            OrderStream { stream: request.into_inner(), parts: Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES) };
         let mut first = orders.next().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
         if [&hello.group, &hello.node, &hello.realm].iter().any(|name| name.len() > MAX_NAME_BYTES) {
@@ -193,13 +193,13 @@ async fn send_reports(
     manager.disconnect(&stream);
 }
 
-/// Orders, assembled from the parts that the wire carries.
-struct Orders {
+/// OrderStream, assembled from the parts that the wire carries.
+struct OrderStream {
     stream: Streaming<v1::WorkOrder>,
     parts: Assembler<v1::WorkOrder>,
 }
 
-impl Orders {
+impl OrderStream {
     async fn next(&mut self) -> Result<Option<v1::WorkOrder>, Status> {
         while let Some(message) = self.stream.message().await? {
             if let Some(order) = self.parts.unpack(message)? {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use xavantes_files::{
-    Error, Fetcher, LocalContent, Sender, StageIn, StageItem, StageTarget, Store, Wanted, WorkingDirectory,
+    Error, Fetcher, LocalContent, ObjectRequest, Sender, StageIn, StageItem, StageTarget, Store, WorkingDirectory,
     plan_stage_in,
 };
 use xavantes_model::value::FileRef;
@@ -166,7 +166,7 @@ async fn fetch(
     pieces: &[StageItem],
     relays: &[&str],
 ) -> Result<Vec<Option<xavantes_files::Manifest>>, Error> {
-    let wanted = |piece: &StageItem| Wanted {
+    let wanted = |piece: &StageItem| ObjectRequest {
         digest: piece.content.digest,
         holders: piece.content.holders.clone(),
         relays: relays.iter().map(|relay| (*relay).into()).collect(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use xavantes_files::{CHUNK_BYTES, Fetcher, Service, Store, Wanted};
+use xavantes_files::{CHUNK_BYTES, Fetcher, ObjectRequest, Service, Store};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1::files_server::FilesServer;
 
@@ -92,7 +92,7 @@ fn store_to_store(from: &Store, target: &Path, digest: Digest) -> Duration {
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener)));
         let fetcher = Fetcher::new(to, "");
         let began = Instant::now();
-        let wanted = Wanted { digest, holders: vec![address.into()], relays: Vec::new() };
+        let wanted = ObjectRequest { digest, holders: vec![address.into()], relays: Vec::new() };
         fetcher.get(&wanted).await.expect("it arrives");
         began.elapsed()
     })

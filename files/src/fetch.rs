@@ -34,7 +34,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An object to fetch, and the nodes to ask for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ObjectRequest {
     /// The object.
     pub digest: Digest,
     /// Addresses of nodes that may have the object, in the order in which they are asked.
@@ -116,7 +116,7 @@ impl Fetcher {
     }
 
     /// Fetches an object unless the store has it, and holds it.
-    pub async fn get(&self, wanted: &Wanted) -> Result<Hold, Error> {
+    pub async fn get(&self, wanted: &ObjectRequest) -> Result<Hold, Error> {
         loop {
             let (store, digest) = (self.0.store.clone(), wanted.digest);
             // Holding an object may include reading and checking it.
@@ -129,10 +129,10 @@ impl Fetcher {
     }
 
     /// Fetches several objects concurrently. Returns their holds in the order of `wanted`.
-    pub async fn get_all(&self, wanted: Vec<Wanted>) -> Result<Vec<Hold>, Error> {
-        let mut waiting: VecDeque<(usize, Wanted)> = wanted.into_iter().enumerate().collect();
+    pub async fn get_all(&self, wanted: Vec<ObjectRequest>) -> Result<Vec<Hold>, Error> {
+        let mut waiting: VecDeque<(usize, ObjectRequest)> = wanted.into_iter().enumerate().collect();
         let mut holds: Vec<(usize, Hold)> = Vec::with_capacity(waiting.len());
-        let get = |(at, wanted): (usize, Wanted)| async move { Ok::<_, Error>((at, self.get(&wanted).await?)) };
+        let get = |(at, wanted): (usize, ObjectRequest)| async move { Ok::<_, Error>((at, self.get(&wanted).await?)) };
         // A directory may have very many files, so each fetch begins only when another one has ended.
         let first = waiting.len().min(2 * MAX_TRANSFERS);
         let mut running: FuturesUnordered<_> = waiting.drain(..first).map(get).collect();
@@ -145,10 +145,10 @@ impl Fetcher {
     }
 
     /// Fetches a directory with all its files.
-    pub async fn get_directory(&self, wanted: &Wanted) -> Result<(Manifest, Vec<Hold>), Error> {
+    pub async fn get_directory(&self, wanted: &ObjectRequest) -> Result<(Manifest, Vec<Hold>), Error> {
         let list = self.get(wanted).await?;
         let manifest = self.0.store.manifest(&wanted.digest)?;
-        let files = manifest.files().map(|(digest, _)| Wanted { digest, ..wanted.clone() });
+        let files = manifest.files().map(|(digest, _)| ObjectRequest { digest, ..wanted.clone() });
         let mut holds = self.get_all(files.collect()).await?;
         holds.push(list);
         Ok((manifest, holds))
@@ -156,7 +156,7 @@ impl Fetcher {
 
     /// Waits for the running transfer of an object, or begins one. If the request that began it is dropped, another request
     /// continues the transfer.
-    async fn join_transfer(&self, wanted: &Wanted) -> Result<(), Error> {
+    async fn join_transfer(&self, wanted: &ObjectRequest) -> Result<(), Error> {
         let transfer = self.0.transfers.lock().entry(wanted.digest).or_default().clone();
         let outcome = transfer.get_or_init(|| self.transfer(wanted)).await.clone();
         let mut transfers = self.0.transfers.lock();
@@ -167,7 +167,7 @@ impl Fetcher {
     }
 
     /// The nodes to ask, in order: holders, then relays, then holders that could not be reached a short while ago.
-    fn candidates<'a>(&self, wanted: &'a Wanted) -> VecDeque<Candidate<'a>> {
+    fn candidates<'a>(&self, wanted: &'a ObjectRequest) -> VecDeque<Candidate<'a>> {
         let is_other = |address: &&Arc<str>| **address != self.0.address;
         let holders = wanted.holders.iter().filter(is_other);
         let holders = holders.map(|address| Candidate { address, tries_left: MAX_TRIES, relay: None });
@@ -182,7 +182,7 @@ impl Fetcher {
     }
 
     /// Asks one node after the other until one delivers the object.
-    async fn transfer(&self, wanted: &Wanted) -> Result<(), Error> {
+    async fn transfer(&self, wanted: &ObjectRequest) -> Result<(), Error> {
         let digest = wanted.digest;
         let _permit = self.0.permits.acquire().await;
         let mut candidates = self.candidates(wanted);

@@ -40,7 +40,7 @@ mod workdir;
 
 pub use counters::TransferCounts;
 pub use error::Error;
-pub use fetch::{Fetcher, Wanted};
+pub use fetch::{Fetcher, ObjectRequest};
 pub use hash::{CHUNK_BYTES, digest_of};
 pub use layout::{StageItem, StageTarget, file_name, plan_stage_in};
 pub use manifest::{Entry, EntryKind, Manifest};
@@ -49,7 +49,7 @@ pub use send::{LocalContent, Sender};
 pub use service::Service;
 pub use sources::Sources;
 pub use stage_in::{StageIn, StagedFiles};
-pub use stage_out::Stored;
+pub use stage_out::StagedOut;
 pub use store::index::StoreUsage;
 pub use store::objects::Hold;
 pub use store::receive::{Receiving, Reception};

@@ -33,11 +33,11 @@ pub struct LocalContent {
     name: Arc<str>,
     directory: bool,
     content: Content,
-    objects: Vec<Object>,
+    objects: Vec<SentObject>,
 }
 
 #[derive(Debug, Clone)]
-struct Object {
+struct SentObject {
     digest: Digest,
     size: u64,
     bytes: ObjectBytes,
@@ -61,20 +61,20 @@ impl LocalContent {
         let content = if directory {
             let mut read = |path: &str, file: &mut File, _| {
                 let (digest, size) = digest_of(file).map_err(Error::io(format!("cannot read {path}")))?;
-                objects.push(Object { digest, size, bytes: ObjectBytes::File(whole.join(path)) });
+                objects.push(SentObject { digest, size, bytes: ObjectBytes::File(whole.join(path)) });
                 Ok((digest, size))
             };
             let manifest = WorkingDirectory::open(&whole)?.scan_directory("", &mut read)?;
             let (size, bytes) = (manifest.size(), manifest.encode());
             let digest = Digest(*blake3::hash(&bytes).as_bytes());
-            objects.push(Object { digest, size: bytes.len() as u64, bytes: ObjectBytes::Memory(bytes.into()) });
+            objects.push(SentObject { digest, size: bytes.len() as u64, bytes: ObjectBytes::Memory(bytes.into()) });
             Content { digest, size, executable: false, holders: Vec::new() }
         } else {
             let mut read =
                 |_: &str, file: &mut File, _| digest_of(file).map_err(Error::io(format!("cannot read {shown}")));
             let folder = whole.parent().ok_or_else(|| Error::path(&shown, "is not a file"))?;
             let file = WorkingDirectory::open(folder)?.scan_file(name, &mut read)?;
-            objects.push(Object { digest: file.digest, size: file.size, bytes: ObjectBytes::File(whole.clone()) });
+            objects.push(SentObject { digest: file.digest, size: file.size, bytes: ObjectBytes::File(whole.clone()) });
             Content { digest: file.digest, size: file.size, executable: file.executable, holders: Vec::new() }
         };
         Ok(Self { name: name.into(), directory, content, objects })
@@ -114,7 +114,7 @@ impl Sender {
         Ok(FileRef { uri: local.name.clone(), directory: local.directory, content: Some(content) })
     }
 
-    async fn send_object(&mut self, object: &Object) -> Result<String, Status> {
+    async fn send_object(&mut self, object: &SentObject) -> Result<String, Status> {
         let (mut furthest, mut tries) = (None, 0);
         loop {
             let request = v1::OffsetRequest { digest: object.digest.0.to_vec() };
@@ -136,7 +136,7 @@ impl Sender {
         }
     }
 
-    async fn put(&mut self, object: &Object, offset: u64) -> Result<(), Status> {
+    async fn put(&mut self, object: &SentObject, offset: u64) -> Result<(), Status> {
         if offset == object.size && offset > 0 {
             return Ok(());
         }

@@ -16,7 +16,7 @@ use xavantes_proto::{digest_from, v1};
 
 use crate::chunk_writer::{ChunkWriter, MAX_BUFFERED_CHUNKS};
 use crate::error::Error;
-use crate::fetch::{Fetcher, Wanted};
+use crate::fetch::{Fetcher, ObjectRequest};
 use crate::hash::CHUNK_BYTES;
 use crate::status::MAX_RELAYS;
 use crate::store::objects::Hold;
@@ -53,7 +53,7 @@ impl Service {
 
 impl Service {
     /// Fetches an object for a node that cannot reach its holders, and sends signs of life meanwhile.
-    async fn relay(&self, wanted: &Wanted, requester: &ChunkSender) -> Result<Hold, Status> {
+    async fn relay(&self, wanted: &ObjectRequest, requester: &ChunkSender) -> Result<Hold, Status> {
         let mut signs = tokio::time::interval(SIGN_OF_LIFE_INTERVAL);
         let got = self.fetcher.get(wanted);
         tokio::pin!(got);
@@ -89,7 +89,7 @@ impl Files for Service {
             return Err(Error::Missing(digest).into());
         }
         let (sender, receiver) = mpsc::channel(MAX_BUFFERED_CHUNKS);
-        let (this, wanted) = (self.clone(), Wanted { digest, holders, relays });
+        let (this, wanted) = (self.clone(), ObjectRequest { digest, holders, relays });
         tokio::spawn(async move {
             // The store keeps the object until it has been sent.
             let _hold = match elsewhere {
@@ -131,8 +131,11 @@ impl Files for Service {
             )));
         }
         let holders = vec![Arc::from(holder)];
-        let wanted =
-            digests.iter().map(|digest| Wanted { digest: *digest, holders: holders.clone(), relays: Vec::new() });
+        let wanted = digests.iter().map(|digest| ObjectRequest {
+            digest: *digest,
+            holders: holders.clone(),
+            relays: Vec::new(),
+        });
         // The holds protect the objects until they are pinned.
         let _holds = self.fetcher.get_all(wanted.collect()).await?;
         let store = self.store.clone();

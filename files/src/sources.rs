@@ -29,7 +29,7 @@ use xavantes_proto::{call_with_timeout, connect, v1};
 use crate::error::Error;
 use crate::hash::CHUNK_BYTES;
 use crate::manifest::{Entry, EntryKind, Manifest};
-use crate::stage_out::{Stored, store_directory};
+use crate::stage_out::{StagedOut, store_directory};
 use crate::store::state::Store;
 
 /// Upper bound on the files whose digest is remembered.
@@ -85,12 +85,12 @@ impl Sources {
     }
 
     /// Reads a file, or all files below a path, into the store.
-    pub async fn read(&self, uri: &str, directory: bool) -> Result<Stored, Error> {
+    pub async fn read(&self, uri: &str, directory: bool) -> Result<StagedOut, Error> {
         let place = self.resolve(uri).await?;
         if !directory {
             let meta = place.source.head(&place.path).await.map_err(|cause| place.error(&cause))?;
             let digest = self.read_file(&place, &meta).await?;
-            return Ok(Stored { digest, size: meta.size, executable: false, objects: vec![digest] });
+            return Ok(StagedOut { digest, size: meta.size, executable: false, objects: vec![digest] });
         }
         let found: Vec<ObjectMeta> =
             place.source.list(Some(&place.path)).try_collect().await.map_err(|cause| place.error(&cause))?;

@@ -15,7 +15,7 @@ use crate::workdir::{FoundPath, WorkingDirectory};
 
 /// A file or directory that is now in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StagedOut {
     /// The digest of the file, or of the manifest of the directory.
     pub digest: Digest,
     /// Total size of all files in bytes.
@@ -31,7 +31,7 @@ pub(crate) type ReadFile<'a> = dyn FnMut(&str, &mut File, u64) -> Result<(Digest
 
 impl WorkingDirectory {
     /// Stores the file or directory at a path.
-    pub fn stage_out(&self, store: &Store, path: &str, directory: bool) -> Result<Stored, Error> {
+    pub fn stage_out(&self, store: &Store, path: &str, directory: bool) -> Result<StagedOut, Error> {
         let add = &mut |_: &str, file: &mut File, size| store.add(file, size);
         match directory {
             false => self.scan_file(path, add),
@@ -40,7 +40,7 @@ impl WorkingDirectory {
     }
 
     /// Stores several files and directories as one directory, in which they keep their paths.
-    pub fn stage_out_together(&self, store: &Store, paths: &[String]) -> Result<Stored, Error> {
+    pub fn stage_out_together(&self, store: &Store, paths: &[String]) -> Result<StagedOut, Error> {
         let add = &mut |_: &str, file: &mut File, size| store.add(file, size);
         let mut entries = Vec::new();
         for path in paths {
@@ -50,7 +50,7 @@ impl WorkingDirectory {
                 let inner = inner.entries().iter().cloned();
                 entries.extend(inner.map(|entry| Entry { path: format!("{path}/{}", entry.path), ..entry }));
             } else {
-                let Stored { digest, size, executable, .. } = self.scan_file(path, add)?;
+                let StagedOut { digest, size, executable, .. } = self.scan_file(path, add)?;
                 entries.push(Entry { path: path.clone(), kind: EntryKind::File { digest, size, executable } });
             }
         }
@@ -58,7 +58,7 @@ impl WorkingDirectory {
     }
 
     /// Reads the file at a path.
-    pub(crate) fn scan_file(&self, path: &str, read: &mut ReadFile<'_>) -> Result<Stored, Error> {
+    pub(crate) fn scan_file(&self, path: &str, read: &mut ReadFile<'_>) -> Result<StagedOut, Error> {
         check_path(path)?;
         let (opened, stat) = self.open_file(path)?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -67,7 +67,7 @@ impl WorkingDirectory {
             _ => return Err(Error::path(path, "is neither a file nor a directory")),
         }
         let (digest, size) = read(path, &mut File::from(opened), stat.st_size.try_into().unwrap_or(0))?;
-        Ok(Stored { digest, size, executable: stat.st_mode & 0o100 != 0, objects: vec![digest] })
+        Ok(StagedOut { digest, size, executable: stat.st_mode & 0o100 != 0, objects: vec![digest] })
     }
 
     /// Reads all files of the directory at a path, `""` for this directory. Links stay links.
@@ -84,7 +84,7 @@ impl WorkingDirectory {
                 FileType::Directory => EntryKind::Empty,
                 FileType::Symlink => EntryKind::Link(root.read_link(path)?),
                 FileType::RegularFile => {
-                    let Stored { digest, size, executable, .. } = root.scan_file(path, read)?;
+                    let StagedOut { digest, size, executable, .. } = root.scan_file(path, read)?;
                     EntryKind::File { digest, size, executable }
                 }
                 _ => return Err(Error::path(path, "is neither a file nor a directory")),
@@ -96,9 +96,9 @@ impl WorkingDirectory {
 }
 
 /// Stores the manifest of a directory whose files are in the store.
-pub(crate) fn store_directory(store: &Store, manifest: &Manifest) -> Result<Stored, Error> {
+pub(crate) fn store_directory(store: &Store, manifest: &Manifest) -> Result<StagedOut, Error> {
     let bytes = manifest.encode();
     let (digest, _) = store.add(&mut &*bytes, bytes.len() as u64)?;
     let objects = manifest.files().map(|(digest, _)| digest).chain([digest]).collect();
-    Ok(Stored { digest, size: manifest.size(), executable: false, objects })
+    Ok(StagedOut { digest, size: manifest.size(), executable: false, objects })
 }

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use xavantes_files::{
-    Error, Fetcher, LocalContent, Sender, Service, StageIn, Store, TransferCounts, Wanted, WorkingDirectory,
+    Error, Fetcher, LocalContent, ObjectRequest, Sender, Service, StageIn, Store, TransferCounts, WorkingDirectory,
 };
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
@@ -48,8 +48,8 @@ impl Node {
     }
 }
 
-fn wanted(digest: Digest, holders: &[&Arc<str>]) -> Wanted {
-    Wanted { digest, holders: holders.iter().map(|holder| (*holder).clone()).collect(), relays: Vec::new() }
+fn wanted(digest: Digest, holders: &[&Arc<str>]) -> ObjectRequest {
+    ObjectRequest { digest, holders: holders.iter().map(|holder| (*holder).clone()).collect(), relays: Vec::new() }
 }
 
 /// Pseudo-random bytes.
@@ -163,7 +163,7 @@ async fn relays_fetch_objects_from_nodes_that_cannot_be_reached() {
     let digest = whole.add(b"far");
     // The first relay cannot reach the holder either, and asks the second, which has the object.
     let relays = vec![middle.address.clone(), whole.address.clone()];
-    let far = Wanted { relays, ..wanted(digest, &[&hidden]) };
+    let far = ObjectRequest { relays, ..wanted(digest, &[&hidden]) };
     near.fetcher.get(&far).await.expect("a relay delivers it");
     assert_eq!((near.counts().objects_in, middle.counts().objects_in), (1, 1));
     assert!(middle.store.has(&digest));
@@ -172,7 +172,7 @@ async fn relays_fetch_objects_from_nodes_that_cannot_be_reached() {
     other.fetcher.get(&far).await.expect("a relay delivers it");
     assert_eq!((whole.counts().objects_out, middle.counts().objects_in), (1, 1));
     // If no node has the object, the error says why each node failed.
-    let nobody = Wanted { digest: Digest([1; 32]), ..far.clone() };
+    let nobody = ObjectRequest { digest: Digest([1; 32]), ..far.clone() };
     let error = near.fetcher.get(&nobody).await.expect_err("nobody has it");
     let shown = error.to_string();
     assert!(shown.contains(&format!("through {}: ", middle.address)) && shown.contains("cannot be reached"), "{shown}");
@@ -187,7 +187,10 @@ async fn relays_fetch_objects_from_nodes_that_cannot_be_reached() {
     let small = Node::start(1).await;
     let digest = whole.add(b"also far");
     let relays = vec![small.address.clone(), whole.address.clone()];
-    near.fetcher.get(&Wanted { relays, ..wanted(digest, &[&hidden]) }).await.expect("the next relay delivers it");
+    near.fetcher
+        .get(&ObjectRequest { relays, ..wanted(digest, &[&hidden]) })
+        .await
+        .expect("the next relay delivers it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

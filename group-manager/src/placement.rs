@@ -8,7 +8,7 @@ use xavantes_proto::v1;
 
 /// The kind of node that a coordinator asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum PlaceKind {
     /// A worker with a slot for an activity.
     Worker,
     /// A coordinator that interprets a subtree.
@@ -25,7 +25,7 @@ pub(crate) struct LocalCapacity {
 
 /// The group that the rule chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Placement {
+pub(crate) enum PlacementOffer {
     Local,
     /// The group with this name.
     Foreign(String),
@@ -34,22 +34,22 @@ pub(crate) enum Placement {
 }
 
 /// Applies the rule.
-pub(crate) fn choose_group(wanted: Wanted, local: LocalCapacity, foreign: &[v1::GroupSummary]) -> Placement {
+pub(crate) fn choose_group(wanted: PlaceKind, local: LocalCapacity, foreign: &[v1::GroupSummary]) -> PlacementOffer {
     let local_fits = match wanted {
-        Wanted::Worker => local.free_slots > 0,
-        Wanted::Coordinator => local.free_slots > 0 && local.other_coordinators > 0,
+        PlaceKind::Worker => local.free_slots > 0,
+        PlaceKind::Coordinator => local.free_slots > 0 && local.other_coordinators > 0,
     };
     if local_fits {
-        return Placement::Local;
+        return PlacementOffer::Local;
     }
     let fits = |group: &&v1::GroupSummary| {
-        group.free_slots > 0 && (wanted == Wanted::Worker || !group.coordinators.is_empty())
+        group.free_slots > 0 && (wanted == PlaceKind::Worker || !group.coordinators.is_empty())
     };
     // The nearest groups; among those the one with the most free slots.
     let nearest = foreign.iter().filter(fits).map(|group| group.hops).min();
     let best =
         foreign.iter().filter(fits).filter(|group| Some(group.hops) == nearest).max_by_key(|group| group.free_slots);
-    best.map_or(Placement::Nowhere, |group| Placement::Foreign(group.group.clone()))
+    best.map_or(PlacementOffer::Nowhere, |group| PlacementOffer::Foreign(group.group.clone()))
 }
 
 #[cfg(test)]
@@ -63,17 +63,17 @@ mod tests {
 
     #[test]
     fn the_rule_prefers_the_local_group_and_then_near_groups_with_free_slots() {
-        use Wanted::{Coordinator, Worker};
+        use PlaceKind::{Coordinator, Worker};
         let local = |free_slots, other_coordinators| LocalCapacity { free_slots, other_coordinators };
-        let foreign = |name: &str| Placement::Foreign(name.into());
+        let foreign = |name: &str| PlacementOffer::Foreign(name.into());
         let near = group("near", 1, 2, 1);
         let busy = group("busy", 1, 0, 3);
         let headless = group("headless", 1, 9, 0);
         let far = group("far", 3, 50, 4);
         for (wanted, local, others, expected) in [
             // The local group comes first.
-            (Worker, local(1, 0), vec![near.clone()], Placement::Local),
-            (Coordinator, local(1, 1), vec![near.clone()], Placement::Local),
+            (Worker, local(1, 0), vec![near.clone()], PlacementOffer::Local),
+            (Coordinator, local(1, 1), vec![near.clone()], PlacementOffer::Local),
             // A foreign worker only if the local group has no free slot.
             (Worker, local(0, 5), vec![near.clone()], foreign("near")),
             // A foreign coordinator if the local group has no other coordinator …
@@ -87,8 +87,8 @@ mod tests {
             // The nearest group, then the one with the most free slots.
             (Worker, local(0, 0), vec![near.clone(), headless, far], foreign("headless")),
             // No group has free slots.
-            (Worker, local(0, 0), vec![busy.clone()], Placement::Nowhere),
-            (Coordinator, local(0, 1), vec![], Placement::Nowhere),
+            (Worker, local(0, 0), vec![busy.clone()], PlacementOffer::Nowhere),
+            (Coordinator, local(0, 1), vec![], PlacementOffer::Nowhere),
         ] {
             assert_eq!(choose_group(wanted, local, &others), expected, "{wanted:?} {local:?} {others:?}");
         }

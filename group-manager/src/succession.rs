@@ -14,7 +14,7 @@ pub(crate) struct Succession {
     /// Position of this manager in the order.
     position: usize,
     /// All managers in their order. The entry of this manager is unused.
-    managers: Vec<Peer>,
+    managers: Vec<ManagerPeer>,
     began: Duration,
     leads: bool,
     /// Epoch in which this manager led last.
@@ -24,7 +24,7 @@ pub(crate) struct Succession {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Peer {
+struct ManagerPeer {
     last_message: Option<Duration>,
     /// This manager received a message or failed to connect.
     tried: bool,
@@ -32,7 +32,7 @@ struct Peer {
     epoch: u64,
 }
 
-impl Peer {
+impl ManagerPeer {
     fn alive(&self, now: Duration) -> bool {
         self.last_message.is_some_and(|at| now.saturating_sub(at) < NODE_LEASE)
     }
@@ -41,14 +41,14 @@ impl Peer {
 impl Succession {
     /// Starts the manager at a position. `epoch` is the last epoch that it knew.
     pub(crate) fn new(position: usize, managers: usize, epoch: u64, now: Duration) -> Self {
-        let managers = vec![Peer::default(); managers.max(position + 1)];
+        let managers = vec![ManagerPeer::default(); managers.max(position + 1)];
         Self { position, managers, began: now, leads: false, epoch, newest_epoch: epoch }
     }
 
     /// Another manager sent a message.
     pub(crate) fn on_message(&mut self, position: usize, leads: bool, epoch: u64, now: Duration) {
         if let Some(peer) = self.managers.get_mut(position) {
-            *peer = Peer { last_message: Some(now), tried: true, leads, epoch };
+            *peer = ManagerPeer { last_message: Some(now), tried: true, leads, epoch };
             self.newest_epoch = self.newest_epoch.max(epoch);
         }
     }
@@ -70,10 +70,10 @@ impl Succession {
             // An earlier manager that returns leads as soon as it has the state of this one.
             true
         } else {
-            let lost = |peer: &Peer| !peer.alive(now) && (peer.last_message.is_some() || started);
+            let lost = |peer: &ManagerPeer| !peer.alive(now) && (peer.last_message.is_some() || started);
             before.iter().all(lost) && after.iter().all(|peer| peer.tried || started)
         };
-        let overtaken = |peer: &Peer| peer.alive(now) && peer.leads && peer.epoch >= self.epoch;
+        let overtaken = |peer: &ManagerPeer| peer.alive(now) && peer.leads && peer.epoch >= self.epoch;
         if leads && (!self.leads || after.iter().any(overtaken)) {
             self.newest_epoch += 1;
             self.epoch = self.newest_epoch;

@@ -42,7 +42,7 @@ impl Foundation {
     }
 
     /// Slots that work of other groups may use at once.
-    pub(crate) fn foreign_slots(&self) -> u32 {
+    pub(crate) fn max_foreign_slots(&self) -> u32 {
         self.settings.foreign_slots.unwrap_or(u32::MAX)
     }
 }

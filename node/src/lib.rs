@@ -26,7 +26,7 @@ pub use error::Error;
 pub use node::Node;
 pub use repositories::unfinished_processes;
 pub use settings::{
-    Cgroups, ContainerEngine, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
+    Cgroups, ContainersSetting, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
     is_database_url,
 };
 pub use xavantes_activity_manager::run_watchdog;

@@ -15,7 +15,7 @@ use crate::cache::store::ResultCache;
 use crate::data::pinning::Pinning;
 use crate::definitions::Programs;
 use crate::options::Options;
-use crate::process::registry::ProcessTable;
+use crate::process::registry::ProcessRegistry;
 use crate::subtrees::parents::Parents;
 use crate::workers::connection::Context;
 use crate::workers::dispatcher::{BORROWED, Dispatcher};
@@ -34,7 +34,7 @@ pub(crate) struct Coordinator {
     pub programs: Programs,
     pub cache: Arc<ResultCache>,
     pub pinning: Arc<Pinning>,
-    pub processes: ProcessTable,
+    pub processes: ProcessRegistry,
     pub parents: Arc<Parents>,
     pub pool: PoolHandle,
     /// What each process may have outstanding.
@@ -49,7 +49,7 @@ impl Coordinator {
     /// Opens a coordinator, recovers the processes of its repository, and spawns its background tasks.
     pub async fn open(options: Options, repository: Store) -> Result<Arc<Self>, Error> {
         let (pool, mail) = PoolHandle::new();
-        let processes = ProcessTable::default();
+        let processes = ProcessRegistry::default();
         let context = Context {
             hello: v1::CoordinatorHello {
                 node: options.node.clone(),

@@ -10,7 +10,7 @@ use crate::value::{Map, SharedKind, SharedRef, Value};
 
 /// The content of a shared object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Object {
+enum SharedObject {
     Set(BTreeSet<Value>),
     List(Vec<Value>),
     Map(BTreeMap<Value, Value>),
@@ -37,10 +37,10 @@ pub enum Method {
 }
 
 /// A method of a kind: name in code, method, least and greatest number of arguments.
-pub type Signature = (&'static str, Method, usize, usize);
+pub type MethodSignature = (&'static str, Method, usize, usize);
 
 /// Returns the methods of a kind of shared objects.
-pub fn methods(kind: SharedKind) -> &'static [Signature] {
+pub fn methods(kind: SharedKind) -> &'static [MethodSignature] {
     use Method as M;
     match kind {
         SharedKind::Set => &[
@@ -110,7 +110,7 @@ pub(crate) struct Undo {
 #[derive(Debug)]
 enum Before {
     /// The whole object.
-    Whole(Object),
+    Whole(SharedObject),
     /// A value, and whether it was a member of the set.
     Member(Value, bool),
     /// The length of the list.
@@ -130,7 +130,7 @@ enum Before {
 pub struct Objects {
     home: Arc<str>,
     next: u64,
-    table: BTreeMap<u64, Object>,
+    table: BTreeMap<u64, SharedObject>,
 }
 
 impl Objects {
@@ -154,10 +154,10 @@ impl Objects {
         let id = self.next;
         self.next += 1;
         let object = match kind {
-            SharedKind::Set => Object::Set(BTreeSet::new()),
-            SharedKind::List => Object::List(Vec::new()),
-            SharedKind::Map => Object::Map(BTreeMap::new()),
-            SharedKind::Counter => Object::Counter(0),
+            SharedKind::Set => SharedObject::Set(BTreeSet::new()),
+            SharedKind::List => SharedObject::List(Vec::new()),
+            SharedKind::Map => SharedObject::Map(BTreeMap::new()),
+            SharedKind::Counter => SharedObject::Counter(0),
         };
         self.table.insert(id, object);
         SharedRef { kind, home: self.home.clone(), id }
@@ -187,13 +187,13 @@ impl Objects {
     /// Returns the whole content as a plain value, for the results of a process.
     pub fn content(&self, object: &SharedRef) -> Option<Value> {
         Some(match self.table.get(&object.id)? {
-            Object::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
-            Object::List(list) => list.clone().into(),
-            Object::Map(map) => {
+            SharedObject::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
+            SharedObject::List(list) => list.clone().into(),
+            SharedObject::Map(map) => {
                 let entries = map.iter().map(|(key, value)| (Arc::from(key.to_string()), value.clone()));
                 Value::Map(Arc::new(entries.collect::<Map>()))
             }
-            Object::Counter(count) => Value::Int(*count),
+            SharedObject::Counter(count) => Value::Int(*count),
         })
     }
 
@@ -213,20 +213,20 @@ impl Objects {
         let Some(object) = self.table.get_mut(&undo.object) else { return };
         match (object, undo.before) {
             (object, Before::Whole(whole)) => *object = whole,
-            (Object::Set(set), Before::Member(value, was_in)) => {
+            (SharedObject::Set(set), Before::Member(value, was_in)) => {
                 if was_in {
                     set.insert(value);
                 } else {
                     set.remove(&value);
                 }
             }
-            (Object::List(list), Before::Length(length)) => list.truncate(length),
-            (Object::List(list), Before::Item(index, value)) => list[index] = value,
-            (Object::List(list), Before::Popped(value)) => list.push(value),
-            (Object::Map(map), Before::Entry(key, Some(value))) => {
+            (SharedObject::List(list), Before::Length(length)) => list.truncate(length),
+            (SharedObject::List(list), Before::Item(index, value)) => list[index] = value,
+            (SharedObject::List(list), Before::Popped(value)) => list.push(value),
+            (SharedObject::Map(map), Before::Entry(key, Some(value))) => {
                 map.insert(key, value);
             }
-            (Object::Map(map), Before::Entry(key, None)) => {
+            (SharedObject::Map(map), Before::Entry(key, None)) => {
                 map.remove(&key);
             }
             _ => {}
@@ -234,7 +234,7 @@ impl Objects {
     }
 }
 
-impl Object {
+impl SharedObject {
     fn call(&mut self, method: Method, arguments: &[Value]) -> Result<(Value, Before), String> {
         use Before as B;
         let argument = |index: usize| arguments.get(index).cloned().unwrap_or_default();
@@ -246,49 +246,49 @@ impl Object {
         let not_nil =
             |value: Value| if value.is_null() { Err("a shared object cannot hold nil".to_owned()) } else { Ok(value) };
         Ok(match (self, method) {
-            (Object::Set(set), Method::Size) => (Value::Int(set.len() as i64), B::Same),
-            (Object::Set(set), Method::Contains) => (Value::Bool(set.contains(&argument(0))), B::Same),
-            (Object::Set(set), Method::Values) => (set.iter().cloned().collect::<Vec<_>>().into(), B::Same),
-            (Object::Set(set), Method::Add) => {
+            (SharedObject::Set(set), Method::Size) => (Value::Int(set.len() as i64), B::Same),
+            (SharedObject::Set(set), Method::Contains) => (Value::Bool(set.contains(&argument(0))), B::Same),
+            (SharedObject::Set(set), Method::Values) => (set.iter().cloned().collect::<Vec<_>>().into(), B::Same),
+            (SharedObject::Set(set), Method::Add) => {
                 let value = not_nil(argument(0))?;
                 let new = set.insert(value.clone());
                 (Value::Bool(new), B::Member(value, !new))
             }
-            (Object::Set(set), Method::Remove) => {
+            (SharedObject::Set(set), Method::Remove) => {
                 let value = argument(0);
                 let was_in = set.remove(&value);
                 (Value::Bool(was_in), B::Member(value, was_in))
             }
-            (Object::List(list), Method::Size) => (Value::Int(list.len() as i64), B::Same),
-            (Object::List(list), Method::Values) => (list.clone().into(), B::Same),
-            (Object::List(list), Method::Get) => {
+            (SharedObject::List(list), Method::Size) => (Value::Int(list.len() as i64), B::Same),
+            (SharedObject::List(list), Method::Values) => (list.clone().into(), B::Same),
+            (SharedObject::List(list), Method::Get) => {
                 (position(&argument(0), list.len()).map(|index| list[index].clone()).unwrap_or_default(), B::Same)
             }
-            (Object::List(list), Method::Append) => {
+            (SharedObject::List(list), Method::Append) => {
                 list.push(not_nil(argument(0))?);
                 (Value::Int(list.len() as i64), B::Length(list.len() - 1))
             }
-            (Object::List(list), Method::Set) => {
+            (SharedObject::List(list), Method::Set) => {
                 let index = position(&argument(0), list.len()).ok_or_else(|| {
                     format!("position {} does not exist in a list of {} items", argument(0), list.len())
                 })?;
                 (Value::Null, B::Item(index, std::mem::replace(&mut list[index], not_nil(argument(1))?)))
             }
-            (Object::List(list), Method::Pop) => match list.pop() {
+            (SharedObject::List(list), Method::Pop) => match list.pop() {
                 Some(value) => (value.clone(), B::Popped(value)),
                 None => (Value::Null, B::Same),
             },
-            (Object::Map(map), Method::Size) => (Value::Int(map.len() as i64), B::Same),
-            (Object::Map(map), Method::Contains) => (Value::Bool(map.contains_key(&argument(0))), B::Same),
-            (Object::Map(map), Method::Keys) => (map.keys().cloned().collect::<Vec<_>>().into(), B::Same),
-            (Object::Map(map), Method::Values) => (map.values().cloned().collect::<Vec<_>>().into(), B::Same),
-            (Object::Map(map), Method::Get) => (map.get(&argument(0)).cloned().unwrap_or_default(), B::Same),
-            (Object::Map(map), Method::Put) => {
+            (SharedObject::Map(map), Method::Size) => (Value::Int(map.len() as i64), B::Same),
+            (SharedObject::Map(map), Method::Contains) => (Value::Bool(map.contains_key(&argument(0))), B::Same),
+            (SharedObject::Map(map), Method::Keys) => (map.keys().cloned().collect::<Vec<_>>().into(), B::Same),
+            (SharedObject::Map(map), Method::Values) => (map.values().cloned().collect::<Vec<_>>().into(), B::Same),
+            (SharedObject::Map(map), Method::Get) => (map.get(&argument(0)).cloned().unwrap_or_default(), B::Same),
+            (SharedObject::Map(map), Method::Put) => {
                 let key = key(argument(0))?;
                 let old = map.insert(key.clone(), not_nil(argument(1))?);
                 (old.clone().unwrap_or_default(), B::Entry(key, old))
             }
-            (Object::Map(map), Method::PutIfAbsent) => {
+            (SharedObject::Map(map), Method::PutIfAbsent) => {
                 let key = key(argument(0))?;
                 if map.contains_key(&key) {
                     (Value::Bool(false), B::Same)
@@ -297,7 +297,7 @@ impl Object {
                     (Value::Bool(true), B::Entry(key, None))
                 }
             }
-            (Object::Map(map), Method::Add) => {
+            (SharedObject::Map(map), Method::Add) => {
                 let key = key(argument(0))?;
                 let old = map.get(&key).cloned();
                 let sum = match &old {
@@ -309,26 +309,26 @@ impl Object {
                 map.insert(key.clone(), sum.clone());
                 (sum, B::Entry(key, old))
             }
-            (Object::Map(map), Method::Remove) => {
+            (SharedObject::Map(map), Method::Remove) => {
                 let old = map.remove(&argument(0));
                 (old.clone().unwrap_or_default(), B::Entry(argument(0), old))
             }
-            (Object::Counter(count), Method::Get) => (Value::Int(*count), B::Same),
-            (Object::Counter(count), Method::Add) => {
+            (SharedObject::Counter(count), Method::Get) => (Value::Int(*count), B::Same),
+            (SharedObject::Counter(count), Method::Add) => {
                 let sum = count.checked_add(amount(0)?).ok_or("the sum does not fit in 64 bits")?;
                 let old = std::mem::replace(count, sum);
-                (Value::Int(sum), B::Whole(Object::Counter(old)))
+                (Value::Int(sum), B::Whole(SharedObject::Counter(old)))
             }
-            (Object::Counter(count), Method::Set) => {
+            (SharedObject::Counter(count), Method::Set) => {
                 let old = std::mem::replace(count, amount(0)?);
-                (Value::Int(old), B::Whole(Object::Counter(old)))
+                (Value::Int(old), B::Whole(SharedObject::Counter(old)))
             }
             (object, Method::Clear) => {
                 let empty = match object {
-                    Object::Set(_) => Object::Set(BTreeSet::new()),
-                    Object::List(_) => Object::List(Vec::new()),
-                    Object::Map(_) => Object::Map(BTreeMap::new()),
-                    Object::Counter(_) => Object::Counter(0),
+                    SharedObject::Set(_) => SharedObject::Set(BTreeSet::new()),
+                    SharedObject::List(_) => SharedObject::List(Vec::new()),
+                    SharedObject::Map(_) => SharedObject::Map(BTreeMap::new()),
+                    SharedObject::Counter(_) => SharedObject::Counter(0),
                 };
                 (Value::Null, B::Whole(std::mem::replace(object, empty)))
             }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use xavantes_model::xml::{self, Child, MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES, Mapped, Tree};
+use xavantes_model::xml::{self, MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES, Mapped, XmlChild, XmlTree};
 
 const XSI: &str = r#"xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance""#;
 
@@ -22,7 +22,7 @@ fn refusal(text: &str) -> Option<&'static str> {
     }
 }
 
-fn tree(text: &str) -> Tree {
+fn tree(text: &str) -> XmlTree {
     xml::parse(0, text).unwrap_or_else(|found| panic!("{text:?}: {found:?}"))
 }
 
@@ -255,7 +255,7 @@ fn hostile_documents_are_refused_quickly() {
 }
 
 /// Checks that every span covers the text that it describes.
-fn check_positions(source: &str, tree: &Tree) {
+fn check_positions(source: &str, tree: &XmlTree) {
     for (node, element) in tree.elements() {
         let tag = &source[element.span.clone()];
         assert!(tag.starts_with(&format!("<{}", element.name)) && tag.ends_with('>'), "{tag}");
@@ -269,8 +269,8 @@ fn check_positions(source: &str, tree: &Tree) {
         }
         for child in &element.children {
             match child {
-                Child::Element(child) => assert_eq!(tree.element(*child).parent, Some(node)),
-                Child::Text(text) => assert_eq!(source[text.span.clone()].starts_with("<![CDATA["), text.cdata),
+                XmlChild::Element(child) => assert_eq!(tree.element(*child).parent, Some(node)),
+                XmlChild::Text(text) => assert_eq!(source[text.span.clone()].starts_with("<![CDATA["), text.cdata),
             }
         }
         if let Some(text) = tree.text(node) {

@@ -10,7 +10,7 @@
 //! | `reasons` | sentences for the typed reasons of the wire |
 //! | `words` | words for the states of the wire |
 
-mod attempt;
+mod attempt_key;
 mod connect;
 mod convert;
 mod epochs;
@@ -27,7 +27,7 @@ pub mod v1 {
 /// Encoding and size of messages.
 pub use prost::Message;
 
-pub use attempt::AttemptKey;
+pub use attempt_key::AttemptKey;
 pub use connect::{call_with_timeout, connect, connect_bulk};
 pub use epochs::Epochs;
 pub use parts::{Assembler, Multipart, pack, split};

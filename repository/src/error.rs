@@ -44,3 +44,8 @@ impl Error {
         Self::Broken("the repository has been shut down, or has failed before".into())
     }
 }
+
+/// Refuses names that a store cannot hold.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    if name.len() > MAX_NAME || name.contains('\0') { Err(Error::Name(name.into())) } else { Ok(()) }
+}

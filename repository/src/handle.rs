@@ -18,10 +18,10 @@ const OVERHEAD_BYTES: u64 = 128;
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the committer.
-pub(crate) enum Request {
+pub(crate) enum StoreRequest {
     /// The answer is the epoch of a created process, otherwise 0.
-    Change {
-        change: Change,
+    StoreChange {
+        change: StoreChange,
         answer: Answer<u64>,
     },
     Claim {
@@ -46,7 +46,7 @@ pub(crate) enum Request {
 }
 
 /// A change that the committer makes durable.
-pub(crate) enum Change {
+pub(crate) enum StoreChange {
     Create { process: String, head: Bytes },
     Append { process: String, record: Bytes },
     Compact { process: String, snapshot: Bytes },
@@ -56,7 +56,7 @@ pub(crate) enum Change {
     Remove { kind: String, key: String },
 }
 
-impl Change {
+impl StoreChange {
     /// Estimate of the bytes that the change adds to the store. `None` if it adds nothing.
     pub(crate) fn added_bytes(&self) -> Option<u64> {
         match self {
@@ -72,77 +72,77 @@ impl Change {
 
 /// Sends requests to the committer of a store.
 pub(crate) struct CommitterHandle {
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<StoreRequest>,
 }
 
 impl CommitterHandle {
     /// Makes a handle, and the queue from which the committer receives requests.
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Request>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<StoreRequest>) {
         let (requests, queue) = mpsc::channel(MAX_QUEUED_REQUESTS);
         (Self { requests }, queue)
     }
 
     pub(crate) async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
-        let change = Change::Create { process: process.into(), head };
-        self.request(|answer| Request::Change { change, answer }).await
+        let change = StoreChange::Create { process: process.into(), head };
+        self.request(|answer| StoreRequest::StoreChange { change, answer }).await
     }
 
     pub(crate) async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
-        self.change(Change::Append { process: process.into(), record }).await
+        self.change(StoreChange::Append { process: process.into(), record }).await
     }
 
     pub(crate) async fn compact(&self, process: &str, snapshot: Bytes) -> Result<(), Error> {
-        self.change(Change::Compact { process: process.into(), snapshot }).await
+        self.change(StoreChange::Compact { process: process.into(), snapshot }).await
     }
 
     pub(crate) async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
-        self.change(Change::Close { process: process.into(), summary }).await
+        self.change(StoreChange::Close { process: process.into(), summary }).await
     }
 
     pub(crate) async fn forget(&self, processes: Vec<String>) -> Result<(), Error> {
-        self.change(Change::Forget { processes }).await
+        self.change(StoreChange::Forget { processes }).await
     }
 
     pub(crate) async fn claim(&self) -> Result<Claimed, Error> {
-        self.request(|answer| Request::Claim { answer }).await
+        self.request(|answer| StoreRequest::Claim { answer }).await
     }
 
     pub(crate) async fn load(&self, process: &str) -> Result<Journal, Error> {
-        self.request(|answer| Request::Load { process: process.into(), answer }).await
+        self.request(|answer| StoreRequest::Load { process: process.into(), answer }).await
     }
 
     pub(crate) async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error> {
-        self.change(Change::Put { kind: kind.into(), key: key.into(), document }).await
+        self.change(StoreChange::Put { kind: kind.into(), key: key.into(), document }).await
     }
 
     pub(crate) async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
-        self.request(|answer| Request::Get { kind: kind.into(), key: key.into(), answer }).await
+        self.request(|answer| StoreRequest::Get { kind: kind.into(), key: key.into(), answer }).await
     }
 
     pub(crate) async fn documents(&self, kind: &str) -> Result<Vec<(String, Bytes)>, Error> {
-        self.request(|answer| Request::Documents { kind: kind.into(), answer }).await
+        self.request(|answer| StoreRequest::Documents { kind: kind.into(), answer }).await
     }
 
     pub(crate) async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
-        self.change(Change::Remove { kind: kind.into(), key: key.into() }).await
+        self.change(StoreChange::Remove { kind: kind.into(), key: key.into() }).await
     }
 
     /// Ends the committer and waits for its end.
     pub(crate) async fn shut_down(&self) {
         let (answer, answered) = oneshot::channel();
-        if self.requests.send(Request::ShutDown { answer }).await.is_ok() {
+        if self.requests.send(StoreRequest::ShutDown { answer }).await.is_ok() {
             // An error means that the committer has ended already.
             let _ = answered.await;
         }
     }
 
-    async fn change(&self, change: Change) -> Result<(), Error> {
-        self.request(|answer| Request::Change { change, answer }).await.map(drop)
+    async fn change(&self, change: StoreChange) -> Result<(), Error> {
+        self.request(|answer| StoreRequest::StoreChange { change, answer }).await.map(drop)
     }
 
     /// The request enters the queue when the caller first polls this future. `unconstrained` ignores the budget of the
     /// task, because a request that had to yield would lose its place in the order.
-    async fn request<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
+    async fn request<T>(&self, request: impl FnOnce(Answer<T>) -> StoreRequest) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         tokio::task::unconstrained(self.requests.send(request(answer))).await.map_err(|_| Error::ended())?;
         answered.await.map_err(|_| Error::ended())?

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::error::Error;
-use crate::names::{check_name, random_name};
+use crate::error::{Error, check_name};
+use crate::names::random_name;
 use crate::repository::{Claimed, Entry, FIXED_EPOCH, Journal, Repository};
 
 /// Journals and documents in maps.
@@ -19,12 +19,12 @@ pub(crate) struct MemoryStore {
 
 #[derive(Default)]
 struct Contents {
-    processes: BTreeMap<String, StoredProcess>,
+    processes: BTreeMap<String, MemoryProcess>,
     /// By kind and key.
     documents: BTreeMap<(String, String), Bytes>,
 }
 
-struct StoredProcess {
+struct MemoryProcess {
     journal: Journal,
     summary: Option<Bytes>,
 }
@@ -43,7 +43,7 @@ impl MemoryStore {
 }
 
 impl Contents {
-    fn running(&mut self, process: &str) -> Result<&mut StoredProcess, Error> {
+    fn running(&mut self, process: &str) -> Result<&mut MemoryProcess, Error> {
         self.processes
             .get_mut(process)
             .filter(|found| found.summary.is_none())
@@ -51,7 +51,7 @@ impl Contents {
     }
 }
 
-impl StoredProcess {
+impl MemoryProcess {
     fn entry(&self, process: &str) -> Entry {
         let Journal { head, snapshot, records, .. } = &self.journal;
         let parts = records.iter().chain(snapshot).chain(&self.summary).chain([head]);
@@ -78,7 +78,7 @@ impl Repository for MemoryStore {
                 return Err(Error::Exists(process.into()));
             }
             let journal = Journal { epoch: FIXED_EPOCH, head, snapshot: None, records: Vec::new() };
-            contents.processes.insert(process.into(), StoredProcess { journal, summary: None });
+            contents.processes.insert(process.into(), MemoryProcess { journal, summary: None });
             Ok(FIXED_EPOCH)
         })
     }

@@ -1,14 +1,7 @@
-//! Names of processes, kinds and keys that every store can hold, and random names.
-
-use crate::error::Error;
+//! The bound on names of processes, kinds and keys, and random names.
 
 /// Upper bound on the length of an id, kind or key in bytes.
 pub const MAX_NAME: usize = 1024;
-
-/// Refuses names that a store cannot hold.
-pub(crate) fn check_name(name: &str) -> Result<(), Error> {
-    if name.len() > MAX_NAME || name.contains('\0') { Err(Error::Name(name.into())) } else { Ok(()) }
-}
 
 /// Makes a name of 128 random bits, in hexadecimal digits.
 pub(crate) fn random_name() -> String {

@@ -35,7 +35,7 @@ pub fn free_address() -> String {
     addresses.find(|address| TcpListener::bind(address).is_ok()).expect("a port is free")
 }
 
-struct Node {
+struct GridNode {
     /// `group/name`.
     name: String,
     listen: String,
@@ -46,7 +46,7 @@ struct Node {
     place: Place,
 }
 
-impl Node {
+impl GridNode {
     fn kill(&mut self) {
         if let Some(child) = &mut self.child {
             program::kill(child);
@@ -99,7 +99,7 @@ impl Node {
 
 /// Nodes and their folder. Dropping the grid kills the nodes and removes the folder. If the test failed, it also prints the logs.
 pub struct Grid {
-    nodes: Vec<Node>,
+    nodes: Vec<GridNode>,
     folder: PathBuf,
     /// Number of files that the test has written.
     files: usize,
@@ -169,10 +169,10 @@ impl Grid {
     /// Starts the node `group/name` and waits until it has started. Kills an earlier node of this name; the new node uses its
     /// data.
     pub fn start(&mut self, name: &str, listen: &str, flags: &[&str]) {
-        self.nodes.iter_mut().filter(|node| node.name == name).for_each(Node::kill);
+        self.nodes.iter_mut().filter(|node| node.name == name).for_each(GridNode::kill);
         self.nodes.retain(|node| node.name != name);
         let file = self.folder.join(name.replace('/', "-"));
-        let node = Node {
+        let node = GridNode {
             name: name.to_owned(),
             listen: listen.to_owned(),
             flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
@@ -247,11 +247,11 @@ impl Grid {
         self.cli(address, &["results", process]).json()
     }
 
-    fn node(&self, name: &str) -> &Node {
+    fn node(&self, name: &str) -> &GridNode {
         self.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("there is no node {name}"))
     }
 
-    fn node_mut(&mut self, name: &str) -> &mut Node {
+    fn node_mut(&mut self, name: &str) -> &mut GridNode {
         let found = self.nodes.iter_mut().find(|node| node.name == name);
         found.unwrap_or_else(|| panic!("there is no node {name}"))
     }

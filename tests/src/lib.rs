@@ -18,7 +18,7 @@ pub mod xml;
 use std::time::{Duration, Instant};
 
 pub use grid::{Grid, free_address};
-pub use link::Link;
+pub use link::TestLink;
 pub use network::Networks;
 pub use program::{Ended, Running, program, workspace, xavantes};
 

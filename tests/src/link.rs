@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A proxy to an address. It listens until the program ends.
 #[derive(Debug)]
-pub struct Link {
+pub struct TestLink {
     address: String,
     shared: Arc<Shared>,
 }
@@ -28,7 +28,7 @@ struct Connections {
     open: HashMap<u64, [TcpStream; 2]>,
 }
 
-impl Link {
+impl TestLink {
     /// A link to a node that listens at this address now or later.
     pub fn to(address: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -55,7 +55,7 @@ impl Link {
         (self.shared.bytes_there.load(Ordering::SeqCst), self.shared.bytes_back.load(Ordering::SeqCst))
     }
 
-    /// Closes all connections, and refuses new ones until [`Link::mend`].
+    /// Closes all connections, and refuses new ones until [`TestLink::mend`].
     pub fn cut(&self) {
         let mut connections = self.shared.connections();
         connections.cut = true;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use xavantes_tests::xml::{document, inputs, outputs, pass_on, process_type, shell_type};
-use xavantes_tests::{Grid, Link, free_address, until};
+use xavantes_tests::{Grid, TestLink, free_address, until};
 
 const GROUPS: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 2] = ["w1", "w2"];
@@ -195,7 +195,7 @@ fn plan(kills: u64, dice: &mut Dice) -> Vec<Fault> {
 struct Field {
     grid: Grid,
     /// For each group, the link through which other groups reach its main node.
-    links: Vec<Link>,
+    links: Vec<TestLink>,
     addresses: Vec<String>,
     /// Faults that have begun, with the time at which they began.
     open: Vec<(Fault, Instant)>,
@@ -210,7 +210,7 @@ impl Field {
         let mut grid = Grid::new();
         grid.keep();
         let addresses: Vec<String> = GROUPS.iter().map(|_| free_address()).collect();
-        let links: Vec<Link> = addresses.iter().map(|address| Link::to(address)).collect();
+        let links: Vec<TestLink> = addresses.iter().map(|address| TestLink::to(address)).collect();
         for (index, group) in GROUPS.into_iter().enumerate() {
             let roles = ["--roles", "group-manager,process-coordinator", "--advertise", links[index].address()];
             let adjacent = index.checked_sub(1).map(|before| ["--adjacent", links[before].address()]);
@@ -230,7 +230,7 @@ impl Field {
         Self { grid, links, addresses, open: Vec::new(), counts: BTreeMap::new(), allowed: 0 }
     }
 
-    fn link(&self, group: &str) -> &Link {
+    fn link(&self, group: &str) -> &TestLink {
         let index = GROUPS.iter().position(|it| *it == group).expect("the group is in GROUPS");
         &self.links[index]
     }

@@ -27,12 +27,12 @@ struct WriterQueue {
 }
 
 #[derive(Default)]
-struct Shared {
+struct WriterState {
     queue: Mutex<WriterQueue>,
     changed: Condvar,
 }
 
-impl Shared {
+impl WriterState {
     /// The records of the next write, or `None` when the writer is closed.
     fn next(&self) -> Option<Vec<AnswerRecord>> {
         let mut queue = self.queue.lock();
@@ -62,7 +62,7 @@ impl Shared {
 }
 
 /// Writes answers in the background. A dropped writer still writes what it was given, if the disk allows it.
-pub(crate) struct AnswerWriter(Arc<Shared>);
+pub(crate) struct AnswerWriter(Arc<WriterState>);
 
 impl AnswerWriter {
     /// Starts the thread, which calls `on_persisted` with the attempts whose answers are durable.
@@ -70,7 +70,7 @@ impl AnswerWriter {
         mut answers: AnswerLog,
         mut on_persisted: impl FnMut(Vec<RealmAttempt>) + Send + 'static,
     ) -> std::io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<WriterState>::default();
         let writer = Self(shared.clone());
         std::thread::Builder::new().name("answer-writer".into()).spawn(move || {
             while let Some(records) = shared.next() {

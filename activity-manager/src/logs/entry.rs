@@ -15,7 +15,7 @@ pub(crate) struct LogTitle {
 /// Resource usage of an ended attempt. The index holds it as an array of numbers in this order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u64; 6]", into = "[u64; 6]")]
-pub(crate) struct UsageTotals {
+pub(crate) struct LoggedUsage {
     pub wall_ms: u64,
     pub user_ms: u64,
     pub system_ms: u64,
@@ -24,19 +24,19 @@ pub(crate) struct UsageTotals {
     pub written_bytes: u64,
 }
 
-impl From<[u64; 6]> for UsageTotals {
+impl From<[u64; 6]> for LoggedUsage {
     fn from([wall_ms, user_ms, system_ms, peak_memory, read_bytes, written_bytes]: [u64; 6]) -> Self {
         Self { wall_ms, user_ms, system_ms, peak_memory, read_bytes, written_bytes }
     }
 }
 
-impl From<UsageTotals> for [u64; 6] {
-    fn from(it: UsageTotals) -> Self {
+impl From<LoggedUsage> for [u64; 6] {
+    fn from(it: LoggedUsage) -> Self {
         [it.wall_ms, it.user_ms, it.system_ms, it.peak_memory, it.read_bytes, it.written_bytes]
     }
 }
 
-impl From<&v1::Usage> for UsageTotals {
+impl From<&v1::Usage> for LoggedUsage {
     fn from(usage: &v1::Usage) -> Self {
         Self {
             wall_ms: usage.wall_ms,
@@ -63,7 +63,7 @@ pub(crate) struct LogEntry {
     pub written: [u64; 2],
     /// Bytes that each file holds at most.
     pub limit: u64,
-    pub usage: UsageTotals,
+    pub usage: LoggedUsage,
     pub node: String,
     /// Why the attempt failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -77,7 +77,7 @@ impl LogEntry {
     }
 
     pub fn to_record(&self) -> v1::AttemptRecord {
-        let UsageTotals { wall_ms, user_ms, system_ms, peak_memory, read_bytes, written_bytes } = self.usage;
+        let LoggedUsage { wall_ms, user_ms, system_ms, peak_memory, read_bytes, written_bytes } = self.usage;
         let node = self.node.clone();
         v1::AttemptRecord {
             attempt: self.title.attempt,
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn usage_is_an_array_in_the_index() {
         let usage =
-            UsageTotals { wall_ms: 1, user_ms: 2, system_ms: 3, peak_memory: 4, read_bytes: 5, written_bytes: 6 };
+            LoggedUsage { wall_ms: 1, user_ms: 2, system_ms: 3, peak_memory: 4, read_bytes: 5, written_bytes: 6 };
         assert_eq!(serde_json::to_string(&usage).expect("numbers are JSON"), "[1,2,3,4,5,6]");
-        assert_eq!(serde_json::from_str::<UsageTotals>("[1,2,3,4,5,6]").expect("the array is complete"), usage);
+        assert_eq!(serde_json::from_str::<LoggedUsage>("[1,2,3,4,5,6]").expect("the array is complete"), usage);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A range of new data and the offset in the file that it goes to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Placement {
+pub(crate) struct OutputPlacement {
     pub offset: u64,
     pub data: Range<usize>,
 }
@@ -29,13 +29,13 @@ fn halves(limit: u64) -> (u64, u64) {
 }
 
 /// Where `length` new bytes go behind `written` bytes. Bytes that the same data would overwrite have no place.
-pub(crate) fn place(written: u64, length: usize, limit: u64) -> Vec<Placement> {
+pub(crate) fn place(written: u64, length: usize, limit: u64) -> Vec<OutputPlacement> {
     let (head, ring) = halves(limit);
     let (mut at, end) = (written, written + length as u64);
     let mut places = Vec::new();
     if at < head {
         let until = end.min(head);
-        places.push(Placement { offset: at, data: 0..(until - at) as usize });
+        places.push(OutputPlacement { offset: at, data: 0..(until - at) as usize });
         at = until;
     }
     if ring == 0 {
@@ -46,7 +46,7 @@ pub(crate) fn place(written: u64, length: usize, limit: u64) -> Vec<Placement> {
         let in_ring = (at - head) % ring;
         let count = (ring - in_ring).min(end - at);
         let from = (at - written) as usize;
-        places.push(Placement { offset: head + in_ring, data: from..from + count as usize });
+        places.push(OutputPlacement { offset: head + in_ring, data: from..from + count as usize });
         at += count;
     }
     places

@@ -47,11 +47,11 @@ impl Default for LogLimits {
 pub(crate) struct LogStore {
     folder: Arc<Path>,
     limits: LogLimits,
-    state: Mutex<StoreState>,
+    state: Mutex<LogStoreState>,
 }
 
 #[derive(Debug, Default)]
-struct StoreState {
+struct LogStoreState {
     next_number: u64,
     live: BTreeMap<u64, Arc<AttemptLog>>,
     /// Ended attempts, in the order in which they ended.
@@ -65,7 +65,7 @@ struct StoreState {
 impl LogStore {
     /// Opens the store in a folder, with the logs that are there.
     pub fn open(folder: &Path, limits: LogLimits) -> io::Result<Arc<Self>> {
-        let mut state = StoreState::default();
+        let mut state = LogStoreState::default();
         let index = std::fs::read_to_string(folder.join("index")).unwrap_or_default();
         // A crash may leave an incomplete last line.
         for entry in index.lines().filter_map(|line| serde_json::from_str::<LogEntry>(line).ok()) {
@@ -85,7 +85,7 @@ impl LogStore {
     }
 
     /// Removes files of attempts that ran when a former process of this worker died.
-    fn remove_unindexed(&self, state: &mut StoreState) {
+    fn remove_unindexed(&self, state: &mut LogStoreState) {
         let known: HashSet<u64> = state.ended.iter().map(|entry| entry.number).collect();
         for file in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = file.file_name();
@@ -152,7 +152,7 @@ impl LogStore {
         log.changed.notify_waiters();
     }
 
-    fn append(&self, state: &mut StoreState, entry: &LogEntry) -> io::Result<()> {
+    fn append(&self, state: &mut LogStoreState, entry: &LogEntry) -> io::Result<()> {
         if state.index.is_none() || state.index_bytes > MAX_INDEX_BYTES {
             self.rewrite_index(state)?;
         }
@@ -165,7 +165,7 @@ impl LogStore {
         }
     }
 
-    fn rewrite_index(&self, state: &mut StoreState) -> io::Result<()> {
+    fn rewrite_index(&self, state: &mut LogStoreState) -> io::Result<()> {
         let mut text = Vec::new();
         for entry in &state.ended {
             serde_json::to_writer(&mut text, &**entry)?;
@@ -182,7 +182,7 @@ impl LogStore {
     }
 
     /// Deletes logs that are too old, and the oldest ones until the rest fits.
-    fn evict(&self, state: &mut StoreState) {
+    fn evict(&self, state: &mut LogStoreState) {
         let oldest = unix_ms().saturating_sub(self.limits.age.as_millis() as u64);
         while let Some(first) = state.ended.front()
             && (first.ended_ms < oldest || state.stored_bytes > self.limits.total || state.ended.len() > MAX_ENTRIES)

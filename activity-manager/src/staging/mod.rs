@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tonic::Status;
 use tracing::warn;
-use xavantes_files::{Error, Fetcher, Sources, Stored};
+use xavantes_files::{Error, Fetcher, Sources, StagedOut};
 use xavantes_model::definition::FileText;
 use xavantes_model::value::Content;
 use xavantes_proto::v1::files_client::FilesClient;
@@ -86,7 +86,7 @@ impl Staging {
     }
 
     /// The content that was just stored on this node.
-    fn local_content(&self, taken: &Stored) -> Content {
+    fn local_content(&self, taken: &StagedOut) -> Content {
         Content {
             digest: taken.digest,
             size: taken.size,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xavantes_files::{
-    Error, Hold, Manifest, StageIn, StageItem, StageTarget, StagedFiles, Wanted, WorkingDirectory, check_path,
+    Error, Hold, Manifest, ObjectRequest, StageIn, StageItem, StageTarget, StagedFiles, WorkingDirectory, check_path,
     file_name, plan_stage_in,
 };
 use xavantes_model::digest::Digest;
@@ -154,12 +154,12 @@ fn known_holders(job: &Job) -> HashMap<Digest, Vec<Arc<str>>> {
     known.collect()
 }
 
-fn wanted(piece: &StageItem, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> Wanted {
+fn wanted(piece: &StageItem, known: &HashMap<Digest, Vec<Arc<str>>>, relays: &[Arc<str>]) -> ObjectRequest {
     let digest = piece.content.digest;
     let mut holders = known.get(&digest).cloned().unwrap_or_default();
     holders
         .extend(piece.content.holders.iter().filter(|holder| !holders.contains(holder)).cloned().collect::<Vec<_>>());
-    Wanted { digest, holders, relays: relays.to_vec() }
+    ObjectRequest { digest, holders, relays: relays.to_vec() }
 }
 
 /// The failure of a fetch. A missing file of a directory counts as a missing directory.

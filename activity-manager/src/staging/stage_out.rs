@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use xavantes_files::{EntryKind, Error, Stored, WorkingDirectory, file_name};
+use xavantes_files::{EntryKind, Error, StagedOut, WorkingDirectory, file_name};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::{FileRef, Type, Value};
 use xavantes_proto::{v1, value};
@@ -216,7 +216,7 @@ impl Staging {
     }
 
     /// The result for a directory that was just stored.
-    fn stored_directory(&self, name: &str, taken: Stored) -> Result<StoredOutput, AttemptFailure> {
+    fn stored_directory(&self, name: &str, taken: StagedOut) -> Result<StoredOutput, AttemptFailure> {
         let manifest = self.fetcher.store().manifest(&taken.digest).map_err(|error| store_failure(&error))?;
         let entries = manifest.entries().iter().filter_map(|entry| match entry.kind {
             EntryKind::File { digest, .. } => Some((entry.path.clone(), digest)),
@@ -226,7 +226,7 @@ impl Staging {
         Ok(StoredOutput { value, files: entries.collect(), objects: taken.objects })
     }
 
-    fn reference(&self, path: &str, directory: bool, taken: &Stored) -> Value {
+    fn reference(&self, path: &str, directory: bool, taken: &StagedOut) -> Value {
         let content = Some(self.local_content(taken));
         Value::File(Arc::new(FileRef { uri: file_name(path).into(), directory, content }))
     }

@@ -17,7 +17,7 @@ pub struct StoreUsage {
 }
 
 #[derive(Debug, Clone)]
-struct Object {
+struct StoredObject {
     size: u64,
     /// Tick of the index's clock at the last use.
     used: u64,
@@ -27,7 +27,7 @@ struct Object {
     owners: u32,
 }
 
-impl Object {
+impl StoredObject {
     fn is_evictable(&self) -> bool {
         self.holds == 0 && self.owners == 0
     }
@@ -35,7 +35,7 @@ impl Object {
 
 /// The objects of a store.
 #[derive(Debug, Clone, Default)]
-pub struct Index {
+pub struct ObjectIndex {
     limit: u64,
     /// Total size of all objects.
     total: u64,
@@ -43,14 +43,14 @@ pub struct Index {
     reserved: u64,
     /// Number of uses so far.
     clock: u64,
-    objects: HashMap<Digest, Object>,
+    objects: HashMap<Digest, StoredObject>,
     /// Evictable objects by the tick of their last use.
     idle: BTreeMap<u64, Digest>,
     idle_bytes: u64,
     pins: BTreeMap<String, BTreeSet<Digest>>,
 }
 
-impl Index {
+impl ObjectIndex {
     /// The index of an empty store that keeps at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
@@ -73,7 +73,7 @@ impl Index {
         all.into_iter().take(limit).map(|(_, digest)| digest).collect()
     }
 
-    /// Adds an object. Does not end a reservation: see [`Index::unreserve`].
+    /// Adds an object. Does not end a reservation: see [`ObjectIndex::unreserve`].
     pub fn add(&mut self, digest: Digest, size: u64) {
         if self.objects.contains_key(&digest) {
             return self.touch(&digest);
@@ -81,7 +81,7 @@ impl Index {
         let owners = self.pins.values().filter(|pinned| pinned.contains(&digest)).count() as u32;
         self.total += size;
         self.clock += 1;
-        self.objects.insert(digest, Object { size, used: self.clock, holds: 0, owners });
+        self.objects.insert(digest, StoredObject { size, used: self.clock, holds: 0, owners });
         self.enter_idle(&digest);
     }
 
@@ -112,7 +112,7 @@ impl Index {
         }
     }
 
-    fn change(&mut self, digest: &Digest, change: impl FnOnce(&mut Object)) -> bool {
+    fn change(&mut self, digest: &Digest, change: impl FnOnce(&mut StoredObject)) -> bool {
         self.leave_idle(digest);
         let Some(object) = self.objects.get_mut(digest) else { return false };
         change(object);
@@ -207,13 +207,13 @@ mod tests {
         Digest([number; 32])
     }
 
-    fn index() -> Index {
-        let mut index = Index::new(10);
+    fn index() -> ObjectIndex {
+        let mut index = ObjectIndex::new(10);
         (1..=3).for_each(|number| index.add(digest(number), 3));
         index
     }
 
-    fn usage(index: &Index) -> (u64, usize) {
+    fn usage(index: &ObjectIndex) -> (u64, usize) {
         (index.usage().bytes, index.usage().objects)
     }
 

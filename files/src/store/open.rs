@@ -16,7 +16,7 @@ use tracing::info;
 use xavantes_model::digest::Digest;
 
 use crate::counters::Counters;
-use crate::store::index::Index;
+use crate::store::index::ObjectIndex;
 use crate::store::pins::read_pins;
 use crate::store::stamp::boot_time;
 use crate::store::state::{Store, StoreInner, StoreState};
@@ -37,7 +37,7 @@ impl Store {
         for name in ["objects", "coming", "pins"] {
             create_private(&folder.join(name))?;
         }
-        let mut index = Index::new(limit);
+        let mut index = ObjectIndex::new(limit);
         for entry in fs::read_dir(folder.join("pins"))? {
             if let Some((owner, digests)) = read_pins(&fs::read(entry?.path())?) {
                 index.pin(&owner, &digests);
@@ -63,7 +63,7 @@ impl Store {
 }
 
 /// Adds all objects of a folder to the index, in the order of their last use. Returns those that may be damaged.
-fn index_objects(folder: &Path, index: &mut Index) -> io::Result<HashSet<Digest>> {
+fn index_objects(folder: &Path, index: &mut ObjectIndex) -> io::Result<HashSet<Digest>> {
     let booted = boot_time();
     let mut found = BTreeMap::new();
     let mut unchecked = HashSet::new();

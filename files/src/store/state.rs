@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use xavantes_model::digest::Digest;
 
 use crate::counters::{Counters, TransferCounts};
-use crate::store::index::{Index, StoreUsage};
+use crate::store::index::{ObjectIndex, StoreUsage};
 use crate::store::stamp::Stamp;
 
 /// A content-addressed object store; cheap to clone.
@@ -29,7 +29,7 @@ pub(super) struct StoreInner {
 
 #[derive(Debug)]
 pub(super) struct StoreState {
-    pub index: Index,
+    pub index: ObjectIndex,
     /// Objects that may be damaged: older than the boot of the machine, or with links when the store was opened. A check
     /// removes them from this set.
     pub unchecked: HashSet<Digest>,

@@ -6,7 +6,7 @@ use xavantes_proto::v1;
 
 use super::ManagerState;
 use crate::lending::{Borrower, Granted, LOAN_DURATION};
-use crate::placement::{LocalCapacity, Placement, Wanted, choose_group};
+use crate::placement::{LocalCapacity, PlaceKind, PlacementOffer, choose_group};
 
 /// The answer to a request for a place.
 #[derive(Debug, PartialEq)]
@@ -31,30 +31,30 @@ impl ManagerState {
     /// Answers a request for a worker or a coordinator.
     pub(crate) fn place(&mut self, request: &v1::PlaceRequest, now: Duration) -> PlaceAnswer {
         let wanted = match request.what() {
-            v1::place_request::What::Worker => Wanted::Worker,
-            _ => Wanted::Coordinator,
+            v1::place_request::What::Worker => PlaceKind::Worker,
+            _ => PlaceKind::Coordinator,
         };
         if request.group != self.options.group {
             return PlaceAnswer::local(match wanted {
-                Wanted::Worker => self.lend(request, now).unwrap_or_default(),
+                PlaceKind::Worker => self.lend(request, now).unwrap_or_default(),
                 // Coordinators of other groups find the coordinators of this group in its summary.
-                Wanted::Coordinator => v1::PlaceResponse::default(),
+                PlaceKind::Coordinator => v1::PlaceResponse::default(),
             });
         }
         let groups = self.federation.groups(now);
         let capacity = self.registry.capacity_for(&request.node);
         let placement = match wanted {
-            Wanted::Worker if !request.renew.is_empty() => Placement::Foreign(request.renew_group.clone()),
+            PlaceKind::Worker if !request.renew.is_empty() => PlacementOffer::Foreign(request.renew_group.clone()),
             // The roster has the workers of this group, so the coordinator asks for a worker of another group.
-            Wanted::Worker => choose_group(wanted, LocalCapacity { free_slots: 0, ..capacity }, &groups),
-            Wanted::Coordinator => choose_group(wanted, capacity, &groups),
+            PlaceKind::Worker => choose_group(wanted, LocalCapacity { free_slots: 0, ..capacity }, &groups),
+            PlaceKind::Coordinator => choose_group(wanted, capacity, &groups),
         };
         match placement {
-            Placement::Foreign(name) => {
+            PlacementOffer::Foreign(name) => {
                 let Some(group) = groups.into_iter().find(|group| group.group == name) else {
                     return PlaceAnswer::nowhere();
                 };
-                if wanted == Wanted::Worker {
+                if wanted == PlaceKind::Worker {
                     return PlaceAnswer::Ask(group.managers);
                 }
                 let best = group.coordinators.into_iter().min_by_key(|offer| offer.processes);
@@ -65,9 +65,9 @@ impl ManagerState {
                 });
                 PlaceAnswer::local(v1::PlaceResponse { node, group: name, ..Default::default() })
             }
-            Placement::Nowhere if wanted == Wanted::Worker => PlaceAnswer::nowhere(),
+            PlacementOffer::Nowhere if wanted == PlaceKind::Worker => PlaceAnswer::nowhere(),
             // Without free slots anywhere, another coordinator of this group still shares the interpretation.
-            Placement::Local | Placement::Nowhere => {
+            PlacementOffer::Local | PlacementOffer::Nowhere => {
                 let others = self.registry.coordinators().filter(|(node, _)| node.name != request.node);
                 let node = others.min_by_key(|(_, processes)| *processes).map(|(node, _)| node.clone());
                 let group = self.options.group.clone();

@@ -10,7 +10,7 @@ use xavantes_files::Sources;
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::foundation::{DAY, Foundation, MIB};
-use crate::settings::{Cgroups, ContainerEngine, Role};
+use crate::settings::{Cgroups, ContainersSetting, Role};
 
 /// The service, if the node has this role.
 pub(crate) fn open(foundation: &Foundation) -> Result<Option<Service>, Error> {
@@ -60,7 +60,7 @@ fn program_options(foundation: &Foundation) -> Result<ProgramOptions, Error> {
             total: settings.logs_mib.saturating_mul(MIB),
             age: DAY.saturating_mul(settings.logs_days),
         },
-        containers: settings.containers.map(ContainerEngine::name).map(str::to_owned),
+        containers: settings.containers.map(ContainersSetting::name).map(str::to_owned),
         cgroups,
         adopts: true,
     })

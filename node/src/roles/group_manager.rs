@@ -16,7 +16,7 @@ pub(crate) async fn open(foundation: &Foundation) -> Result<Option<Service>, Err
         adjacent: settings.adjacent.clone(),
         sources: settings.sources.clone(),
         foreign_groups: settings.foreign_groups.clone(),
-        foreign_slots: foundation.foreign_slots(),
+        foreign_slots: foundation.max_foreign_slots(),
     };
     Ok(Some(Service::open(options, store).await?))
 }

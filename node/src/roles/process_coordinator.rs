@@ -29,7 +29,7 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
         group: settings.group.clone(),
         managers: foundation.managers.clone(),
         foreign_groups: settings.foreign_groups.clone(),
-        foreign_slots: foundation.foreign_slots(),
+        foreign_slots: foundation.max_foreign_slots(),
         files: foundation.files.as_ref().map(|files| files.fetcher.clone()),
         printed,
     };

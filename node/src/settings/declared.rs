@@ -38,7 +38,7 @@ pub enum Cgroups {
 /// The program that runs containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum ContainerEngine {
+pub enum ContainersSetting {
     /// Docker
     Docker,
     /// Podman
@@ -47,7 +47,7 @@ pub enum ContainerEngine {
     None,
 }
 
-impl ContainerEngine {
+impl ContainersSetting {
     /// The name, as in a settings file.
     pub fn name(self) -> &'static str {
         match self {
@@ -139,7 +139,7 @@ pub struct Settings {
     pub gpus: u32,
     /// Program that runs containers [default: the one that answers]
     #[arg(long, value_name = "ENGINE", value_enum, help_heading = ACTIVITY_MANAGER)]
-    pub containers: Option<ContainerEngine>,
+    pub containers: Option<ContainersSetting>,
     /// Whether control groups limit the resources that programs use
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Cgroups::Auto, help_heading = ACTIVITY_MANAGER)]
     pub cgroups: Cgroups,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tracing::warn;
-use xavantes_files::{Fetcher, Wanted};
+use xavantes_files::{Fetcher, ObjectRequest};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::Value;
 use xavantes_proto::v1::files_client::FilesClient;
@@ -122,7 +122,7 @@ impl Pinning {
             let content = reference.content.unwrap_or_default();
             let Some(digest) = Digest::from_bytes(&content.digest) else { continue };
             let holders = content.holders.into_iter().map(Arc::from).collect();
-            let wanted = Wanted { digest, holders, relays: relays.clone() };
+            let wanted = ObjectRequest { digest, holders, relays: relays.clone() };
             let fetched = match reference.directory {
                 true => fetcher.get_directory(&wanted).await.map(|(_, holds)| holds),
                 false => fetcher.get(&wanted).await.map(|hold| vec![hold]),

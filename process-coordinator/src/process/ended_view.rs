@@ -32,9 +32,9 @@ impl EndedView<'_> {
     }
 
     /// The place that a path names, and the path with all iterations as one.
-    fn find(&self, path: &str) -> Result<(Place, String), String> {
+    fn find(&self, path: &str) -> Result<(HistoryPlace, String), String> {
         let Self { program, id, .. } = *self;
-        let mut place = Place::root(self.root);
+        let mut place = HistoryPlace::root(self.root);
         let rest = path.strip_prefix(id).filter(|rest| rest.is_empty() || rest.starts_with('/'));
         let rest = rest.ok_or_else(|| format!("{path:?} is not in process {id:?}"))?;
         let mut parent = id.to_owned();
@@ -51,7 +51,7 @@ impl EndedView<'_> {
                 return Err(format!("{parent} has no element {segment:?}{hint}"));
             };
             parent = join(&parent, node);
-            place = Place::of(place.process, node);
+            place = HistoryPlace::of(place.process, node);
             if self.tally(place).is_none() {
                 return Err(format!("{parent} never began"));
             }
@@ -60,11 +60,11 @@ impl EndedView<'_> {
     }
 
     /// What became of the elements at a place; the history does not count the root.
-    fn tally(&self, place: Place) -> Option<Tally> {
+    fn tally(&self, place: HistoryPlace) -> Option<Tally> {
         place.site.and_then(|(process, node)| self.history.tally(process, node))
     }
 
-    fn draw(&self, homes: &Homes, place: Place, path: String, depth: u32, max_children: usize) -> v1::Element {
+    fn draw(&self, homes: &Homes, place: HistoryPlace, path: String, depth: u32, max_children: usize) -> v1::Element {
         let program = self.program;
         let site = place.site.map(|(process, node)| program.node(process, node));
         let tally = self.tally(place).unwrap_or_default();
@@ -94,7 +94,7 @@ impl EndedView<'_> {
             Some(home) if *home != path => element.counted_at.clone_from(home),
             _ if depth == 0 => {}
             _ => {
-                let inner = elements(program, place).map(|node| (Place::of(place.process, node), node));
+                let inner = elements(program, place).map(|node| (HistoryPlace::of(place.process, node), node));
                 let mut reached = inner.filter(|(inner, _)| self.tally(*inner).is_some());
                 let shown = reached.by_ref().take(max_children);
                 element.children = shown
@@ -110,14 +110,14 @@ impl EndedView<'_> {
 
 /// A place of the definitions: the node of an element, and what the element runs.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct HistoryPlace {
     /// Process type and node of the element; none for the root of the process.
     site: Option<(usize, NodeId)>,
     process: usize,
     node: NodeId,
 }
 
-impl Place {
+impl HistoryPlace {
     fn root(root: Root) -> Self {
         Self { site: None, process: root.process, node: root.node }
     }
@@ -143,13 +143,13 @@ struct Homes(HashMap<usize, String>);
 impl Homes {
     fn new(view: &EndedView) -> Self {
         let mut homes = HashMap::new();
-        let mut pending = vec![(Place::root(view.root), view.id.to_owned())];
+        let mut pending = vec![(HistoryPlace::root(view.root), view.id.to_owned())];
         while let Some((place, path)) = pending.pop() {
             if place.is_call() && homes.contains_key(&place.process) {
                 continue;
             }
             let inner: Vec<_> = elements(view.program, place)
-                .map(|node| (Place::of(place.process, node), join(&path, node)))
+                .map(|node| (HistoryPlace::of(place.process, node), join(&path, node)))
                 .filter(|(inner, _)| view.tally(*inner).is_some())
                 .collect();
             pending.extend(inner.into_iter().rev());
@@ -162,7 +162,7 @@ impl Homes {
 }
 
 /// The elements inside a place, with its handlers of failure and end.
-fn elements(program: &Program, place: Place) -> impl Iterator<Item = &Node> {
+fn elements(program: &Program, place: HistoryPlace) -> impl Iterator<Item = &Node> {
     let node = program.node(place.process, place.node);
     let inner = node.elements.iter().copied().chain(node.catch).chain(node.finally);
     inner.map(move |inner| program.node(place.process, inner))

@@ -13,7 +13,7 @@ use crate::convert::{failure, references, release_except};
 use crate::process::handle::ProcessMail;
 use crate::process::history::ProcessHistory;
 use crate::process::input::ProcessInput;
-use crate::process::registry::ProcessTable;
+use crate::process::registry::ProcessRegistry;
 use crate::process::runner::{REPOSITORY_RETRY_INTERVAL, Runner};
 use crate::process::summary::Summary;
 use crate::subtrees::hosted;
@@ -147,7 +147,7 @@ impl Runner {
 }
 
 /// Removes a subtree that has ended and whose answer no parent needs.
-pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &ProcessTable, id: &Arc<str>) {
+pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &ProcessRegistry, id: &Arc<str>) {
     let Some(handle) = processes.find(id) else { return };
     let summary = Summary::new(&handle.status.borrow(), Vec::new(), &ProcessHistory::default());
     let summary = codec::encode(&summary);

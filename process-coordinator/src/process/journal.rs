@@ -55,7 +55,7 @@ pub struct Origin {
 
 /// Events and notes that became durable together.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct JournalRecord {
     at: u64,
     events: Vec<Event>,
     notes: Vec<Note>,
@@ -80,7 +80,7 @@ pub(crate) fn snapshot(at: u64, state: &EngineState, notes: &ProcessNotes) -> By
 
 /// Encodes a record, and clears the events and notes that went into it.
 pub(crate) fn record(at: u64, events: &mut Vec<Event>, notes: &mut Vec<Note>) -> Bytes {
-    let record = Record { at, events: std::mem::take(events), notes: std::mem::take(notes) };
+    let record = JournalRecord { at, events: std::mem::take(events), notes: std::mem::take(notes) };
     let bytes = codec::encode(&record);
     // Keeps the allocation for the next record.
     *events = record.events;
@@ -101,7 +101,7 @@ pub fn restore(
     };
     let first = snapshot.is_none().then_some(&*head.first);
     for record in first.into_iter().chain(records.iter().map(|record| &**record)) {
-        let record: Record = codec::decode("journal", record)?;
+        let record: JournalRecord = codec::decode("journal", record)?;
         restored.at = record.at;
         for event in &record.events {
             restored.state.apply(program, event).map_err(|_| Unreadable("journal"))?;

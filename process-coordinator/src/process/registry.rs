@@ -11,7 +11,7 @@ use crate::workers::handle::Orders;
 
 /// The processes that a coordinator knows; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ProcessTable(Arc<RwLock<Table>>);
+pub(crate) struct ProcessRegistry(Arc<RwLock<Table>>);
 
 /// Answers to attempts of a process, with the connections that wait for an acknowledgement.
 pub(crate) type UnacknowledgedAnswers = HashMap<AttemptKey, Orders>;
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-impl ProcessTable {
+impl ProcessRegistry {
     /// A process that runs here.
     pub fn find(&self, id: &str) -> Option<ProcessHandle> {
         self.0.read().running.get(id).cloned()

@@ -10,7 +10,7 @@ use crate::coordinator::Coordinator;
 use crate::process::summary::Summary;
 
 /// An ended process of the repository.
-struct Ended {
+struct EndedProcess {
     ended_ms: u64,
     size: u64,
     process: String,
@@ -47,13 +47,13 @@ impl Coordinator {
         Ok(())
     }
 
-    async fn ended_processes(&self) -> Result<Vec<Ended>, Error> {
+    async fn ended_processes(&self) -> Result<Vec<EndedProcess>, Error> {
         let mut ended = Vec::new();
         for entry in self.repository.list().await? {
             let Some(summary) = &entry.summary else { continue };
             let status = codec::decode("summary", summary).and_then(|summary: Summary| summary.status());
             if let Ok(status) = status {
-                ended.push(Ended { ended_ms: status.ended_ms, size: entry.size, process: entry.process });
+                ended.push(EndedProcess { ended_ms: status.ended_ms, size: entry.size, process: entry.process });
             }
         }
         Ok(ended)

@@ -22,7 +22,7 @@ use crate::process::effect::{Batch, JournalWrite, ProcessEffect};
 use crate::process::handle::{DecisionSender, LiveInput, ProcessMail};
 use crate::process::input::ProcessInput;
 use crate::process::outputs::Outputs;
-use crate::process::registry::ProcessTable;
+use crate::process::registry::ProcessRegistry;
 use crate::repository_calls::{RepositoryCall, join_in_order};
 use crate::subtrees::parents::Parent;
 use crate::workers::handle::{Orders, PoolHandle};
@@ -77,7 +77,7 @@ pub(crate) struct Runner {
     pub cache: Arc<ResultCache>,
     pub pinning: Arc<Pinning>,
     pub outputs: Outputs,
-    pub processes: ProcessTable,
+    pub processes: ProcessRegistry,
     pub pool: PoolHandle,
     pub share: watch::Receiver<Share>,
     /// The parent, if the process is a subtree of another one.

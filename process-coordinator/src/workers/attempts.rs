@@ -1,9 +1,9 @@
-//! The table of the attempts that this coordinator hands out. Each attempt is here once, in one [`AttemptState`], so that
+//! The table of the attempts that this coordinator hands out. Each attempt is here once, in one [`PoolAttemptState`], so that
 //! cancelling, pausing or losing it is one match on that state.
 //!
 //! The indices (the queue of each process, the turns of the processes, the attempts and used resources of each peer)
-//! are private: [`AttemptTable::insert`], [`AttemptTable::transition`], [`AttemptTable::remove_if`] and
-//! [`AttemptTable::take_turn`] keep them in step with the states.
+//! are private: [`PoolAttempts::insert`], [`PoolAttempts::transition`], [`PoolAttempts::remove_if`] and
+//! [`PoolAttempts::take_turn`] keep them in step with the states.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -17,7 +17,7 @@ use crate::handover::Placement;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AttemptState {
+pub enum PoolAttemptState {
     /// An activity in the queue of its process.
     Queued,
     /// A subtree that has no place yet (`None`), or whose place the process is recording.
@@ -52,38 +52,38 @@ pub enum Confirmation {
 
 /// An attempt with its state.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct PoolAttempt {
     pub task: Task,
     /// The process wants it cancelled.
     pub cancelled: bool,
     /// Last pause (`true`) or resume (`false`) that the process asked for; subtrees only.
     pub paused: Option<bool>,
-    state: AttemptState,
+    state: PoolAttemptState,
 }
 
-impl Attempt {
-    pub fn new(task: Task, state: AttemptState) -> Self {
+impl PoolAttempt {
+    pub fn new(task: Task, state: PoolAttemptState) -> Self {
         Self { task, cancelled: false, paused: None, state }
     }
 
-    pub fn state(&self) -> &AttemptState {
+    pub fn state(&self) -> &PoolAttemptState {
         &self.state
     }
 
     pub fn is_assigned_to(&self, index: PeerIndex) -> bool {
-        matches!(self.state, AttemptState::Assigned { peer, .. } if peer == index)
+        matches!(self.state, PoolAttemptState::Assigned { peer, .. } if peer == index)
     }
 
     /// How sure the pool is of the peer, if the attempt is assigned.
     pub fn confirmation(&self) -> Option<Confirmation> {
         match self.state {
-            AttemptState::Assigned { confirmation, .. } => Some(confirmation),
+            PoolAttemptState::Assigned { confirmation, .. } => Some(confirmation),
             _ => None,
         }
     }
 }
 
-/// Position of a peer in the table, valid until [`AttemptTable::remove_peer`].
+/// Position of a peer in the table, valid until [`PoolAttempts::remove_peer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerIndex(usize);
 
@@ -122,7 +122,7 @@ impl From<&AttemptKey> for ElementAttempt {
     }
 }
 
-/// Position of an attempt in [`AttemptTable::attempts`].
+/// Position of an attempt in [`PoolAttempts::attempts`].
 type Slot = usize;
 
 #[derive(Debug, Default)]
@@ -137,7 +137,7 @@ struct ProcessAttempts {
 struct PeerAttempts {
     name: Arc<str>,
     assigned: HashSet<Slot>,
-    /// Subtrees in [`AttemptState::AwaitingConnection`], in the order in which the pool sends them.
+    /// Subtrees in [`PoolAttemptState::AwaitingConnection`], in the order in which the pool sends them.
     awaiting: Vec<AttemptKey>,
     used: UsedResources,
 }
@@ -151,31 +151,31 @@ impl PeerTable {
         &self.0[peer.0].used
     }
 
-    fn index(&mut self, slot: Slot, attempt: &Attempt) {
+    fn index(&mut self, slot: Slot, attempt: &PoolAttempt) {
         match attempt.state {
-            AttemptState::Assigned { peer, .. } => {
+            PoolAttemptState::Assigned { peer, .. } => {
                 let peer = &mut self.0[peer.0];
                 peer.used.add(&attempt.task.needs);
                 peer.assigned.insert(slot);
             }
-            AttemptState::AwaitingConnection { coordinator, .. } => {
+            PoolAttemptState::AwaitingConnection { coordinator, .. } => {
                 self.0[coordinator.0].awaiting.push(attempt.task.key.clone());
             }
-            AttemptState::Queued | AttemptState::Placing { .. } | AttemptState::Unsettled => {}
+            PoolAttemptState::Queued | PoolAttemptState::Placing { .. } | PoolAttemptState::Unsettled => {}
         }
     }
 
-    fn unindex(&mut self, slot: Slot, attempt: &Attempt) {
+    fn unindex(&mut self, slot: Slot, attempt: &PoolAttempt) {
         match attempt.state {
-            AttemptState::Assigned { peer, .. } => {
+            PoolAttemptState::Assigned { peer, .. } => {
                 let peer = &mut self.0[peer.0];
                 peer.used.subtract(&attempt.task.needs);
                 peer.assigned.remove(&slot);
             }
-            AttemptState::AwaitingConnection { coordinator, .. } => {
+            PoolAttemptState::AwaitingConnection { coordinator, .. } => {
                 self.0[coordinator.0].awaiting.retain(|key| *key != attempt.task.key);
             }
-            AttemptState::Queued | AttemptState::Placing { .. } | AttemptState::Unsettled => {}
+            PoolAttemptState::Queued | PoolAttemptState::Placing { .. } | PoolAttemptState::Unsettled => {}
         }
     }
 }
@@ -183,7 +183,7 @@ impl PeerTable {
 /// The queue of the process whose turn it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'a> {
-    attempts: &'a Slab<Attempt>,
+    attempts: &'a Slab<PoolAttempt>,
     slots: &'a VecDeque<Slot>,
 }
 
@@ -196,9 +196,9 @@ impl<'a> Queue<'a> {
 
 /// All attempts that this coordinator hands out, by process.
 #[derive(Debug, Default)]
-pub struct AttemptTable {
+pub struct PoolAttempts {
     /// All attempts, each in one place from its insertion to its removal.
-    attempts: Slab<Attempt>,
+    attempts: Slab<PoolAttempt>,
     processes: HashMap<Arc<str>, ProcessAttempts>,
     /// The processes with a queue that is not empty, in the order of their turns.
     turns: VecDeque<Arc<str>>,
@@ -207,12 +207,12 @@ pub struct AttemptTable {
     vacant: Vec<PeerIndex>,
 }
 
-impl AttemptTable {
-    pub fn get(&self, key: &AttemptKey) -> Option<&Attempt> {
+impl PoolAttempts {
+    pub fn get(&self, key: &AttemptKey) -> Option<&PoolAttempt> {
         self.attempts.get(self.slot(key)?)
     }
 
-    pub fn get_mut(&mut self, key: &AttemptKey) -> Option<&mut Attempt> {
+    pub fn get_mut(&mut self, key: &AttemptKey) -> Option<&mut PoolAttempt> {
         self.attempts.get_mut(self.slot(key)?)
     }
 
@@ -221,22 +221,22 @@ impl AttemptTable {
     }
 
     /// The attempts of a process, in the order of their keys.
-    pub fn of_process(&self, process: &str) -> Vec<&Attempt> {
+    pub fn of_process(&self, process: &str) -> Vec<&PoolAttempt> {
         let slots = self.processes.get(process).into_iter().flat_map(|process| process.slots.values());
-        let mut attempts: Vec<&Attempt> = slots.map(|slot| &self.attempts[*slot]).collect();
+        let mut attempts: Vec<&PoolAttempt> = slots.map(|slot| &self.attempts[*slot]).collect();
         attempts.sort_by_key(|attempt| ElementAttempt::from(&attempt.task.key));
         attempts
     }
 
     /// Adds an attempt, or replaces the attempt of the same key. A queued one goes to the end of the queue of its process.
-    pub fn insert(&mut self, attempt: Attempt) {
+    pub fn insert(&mut self, attempt: PoolAttempt) {
         let key = &attempt.task.key;
         let id = ElementAttempt::from(key);
         let process = match self.processes.get_mut(&key.process) {
             Some(process) => process,
             None => self.processes.entry(key.process.clone()).or_default(),
         };
-        let queued = attempt.state == AttemptState::Queued;
+        let queued = attempt.state == PoolAttemptState::Queued;
         if queued && process.queue.is_empty() {
             self.turns.push_back(key.process.clone());
         }
@@ -247,7 +247,7 @@ impl AttemptTable {
         if let Some(slot) = process.slots.insert(id, slot) {
             let former = self.attempts.remove(slot);
             self.peers.unindex(slot, &former);
-            if former.state == AttemptState::Queued {
+            if former.state == PoolAttemptState::Queued {
                 unqueue(&mut process.queue, slot, &mut self.turns, &former.task.key.process);
             }
         }
@@ -256,14 +256,14 @@ impl AttemptTable {
 
     /// Moves an attempt to another state. One that returns to the queue of its process goes to the front: it has waited
     /// there before.
-    pub fn transition(&mut self, key: &AttemptKey, state: AttemptState) {
+    pub fn transition(&mut self, key: &AttemptKey, state: PoolAttemptState) {
         let Some(process) = self.processes.get_mut(&key.process) else { return };
         let Some(&slot) = process.slots.get(&key.into()) else { return };
         let attempt = &mut self.attempts[slot];
         self.peers.unindex(slot, attempt);
         let former = std::mem::replace(&mut attempt.state, state);
         self.peers.index(slot, attempt);
-        match (former == AttemptState::Queued, attempt.state == AttemptState::Queued) {
+        match (former == PoolAttemptState::Queued, attempt.state == PoolAttemptState::Queued) {
             (false, true) => {
                 if process.queue.is_empty() {
                     self.turns.push_back(key.process.clone());
@@ -277,17 +277,17 @@ impl AttemptTable {
 
     /// Records how sure the pool is of the peer of an assigned attempt.
     pub fn set_confirmation(&mut self, key: &AttemptKey, to: Confirmation) {
-        if let Some(Attempt { state: AttemptState::Assigned { confirmation, .. }, .. }) = self.get_mut(key) {
+        if let Some(PoolAttempt { state: PoolAttemptState::Assigned { confirmation, .. }, .. }) = self.get_mut(key) {
             *confirmation = to;
         }
     }
 
-    pub fn remove(&mut self, key: &AttemptKey) -> Option<Attempt> {
+    pub fn remove(&mut self, key: &AttemptKey) -> Option<PoolAttempt> {
         self.remove_if(key, |_| true)
     }
 
     /// Removes an attempt on a condition.
-    pub fn remove_if(&mut self, key: &AttemptKey, condition: impl FnOnce(&Attempt) -> bool) -> Option<Attempt> {
+    pub fn remove_if(&mut self, key: &AttemptKey, condition: impl FnOnce(&PoolAttempt) -> bool) -> Option<PoolAttempt> {
         let process = self.processes.get_mut(&key.process)?;
         let Entry::Occupied(entry) = process.slots.entry(key.into()) else { return None };
         let slot = *entry.get();
@@ -297,7 +297,7 @@ impl AttemptTable {
         entry.remove();
         let attempt = self.attempts.remove(slot);
         self.peers.unindex(slot, &attempt);
-        if attempt.state == AttemptState::Queued {
+        if attempt.state == PoolAttemptState::Queued {
             unqueue(&mut process.queue, slot, &mut self.turns, &key.process);
         }
         Some(attempt)
@@ -320,14 +320,14 @@ impl AttemptTable {
     pub fn take_turn(
         &mut self,
         choose: impl FnOnce(Queue<'_>, &PeerTable) -> Option<(usize, PeerIndex)>,
-    ) -> Option<&mut Attempt> {
+    ) -> Option<&mut PoolAttempt> {
         let turn = self.turns.pop_front()?;
         let process = self.processes.get_mut(&turn)?;
         let chosen = choose(Queue { attempts: &self.attempts, slots: &process.queue }, &self.peers);
         let assigned = chosen.and_then(|(position, peer)| {
             let slot = process.queue.remove(position)?;
             let attempt = self.attempts.get_mut(slot)?;
-            attempt.state = AttemptState::Assigned { peer, confirmation: Confirmation::Confirmed, epoch: 0 };
+            attempt.state = PoolAttemptState::Assigned { peer, confirmation: Confirmation::Confirmed, epoch: 0 };
             self.peers.index(slot, attempt);
             Some(attempt)
         });

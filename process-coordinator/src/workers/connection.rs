@@ -23,7 +23,7 @@ use crate::codec;
 use crate::convert::{release_except, stored_digests};
 use crate::process::handle::LiveInput;
 use crate::process::input::{AnswerExtras, ProcessInput};
-use crate::process::registry::ProcessTable;
+use crate::process::registry::ProcessRegistry;
 use crate::process::summary::Summary;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, PeerKind};
@@ -53,7 +53,7 @@ const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Context {
     pub hello: v1::CoordinatorHello,
-    pub processes: ProcessTable,
+    pub processes: ProcessRegistry,
     pub pool: PoolHandle,
     pub repository: Store,
     /// Addresses of the managers of the local group.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, v1};
 
-use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
+use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
 use super::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
 use super::pool::{Delegated, Pool, send_task};
 use crate::attempt::{AttemptKey, Task};
@@ -33,10 +33,10 @@ impl Pool {
         if size > MAX_PAYLOAD_BYTES {
             return self.notify_refused(task.key, RefusalKind::TooLargeBytes(size as u64));
         }
-        self.find_place(Attempt::new(task, AttemptState::Placing { place: None }));
+        self.find_place(PoolAttempt::new(task, PoolAttemptState::Placing { place: None }));
     }
 
-    pub(super) fn find_place(&mut self, attempt: Attempt) {
+    pub(super) fn find_place(&mut self, attempt: PoolAttempt) {
         self.commands.push(PoolCommand::FindPlace(attempt.task.key.clone()));
         self.attempts.insert(attempt);
     }
@@ -44,7 +44,7 @@ impl Pool {
     /// The group manager named a coordinator for a subtree, or has none. The process records the place first.
     pub fn on_place_found(&mut self, key: AttemptKey, node: Option<v1::NodeDescription>) {
         let attempt = self.attempts.get(&key);
-        if !attempt.is_some_and(|attempt| matches!(attempt.state(), AttemptState::Placing { .. })) {
+        if !attempt.is_some_and(|attempt| matches!(attempt.state(), PoolAttemptState::Placing { .. })) {
             return;
         }
         let Some(node) = node else {
@@ -52,7 +52,7 @@ impl Pool {
             return self.notify_refused(key, RefusalKind::NoCoordinator(v1::Nothing {}));
         };
         let place = Placement { node: node.name, address: node.address, epoch: 0 };
-        self.attempts.transition(&key, AttemptState::Placing { place: Some(place.clone()) });
+        self.attempts.transition(&key, PoolAttemptState::Placing { place: Some(place.clone()) });
         self.notify(key, PoolNotice::Placed(place));
     }
 
@@ -61,23 +61,23 @@ impl Pool {
     pub fn on_place_recorded(&mut self, key: &AttemptKey, now: Duration) {
         let Some(attempt) = self.attempts.get(key) else { return };
         match attempt.state() {
-            AttemptState::Placing { place: Some(place) } => {
+            PoolAttemptState::Placing { place: Some(place) } => {
                 let (path, place) = (attempt.task.job.path.clone(), place.clone());
                 let coordinator = self.open_coordinator(&place, now);
                 self.remember_delegation(path, place.address);
-                self.attempts.transition(key, AttemptState::AwaitingConnection { coordinator, since: now });
+                self.attempts.transition(key, PoolAttemptState::AwaitingConnection { coordinator, since: now });
                 self.send_awaiting(coordinator);
             }
-            &AttemptState::Assigned { peer, confirmation: Confirmation::AskWhenRecorded, .. } => {
+            &PoolAttemptState::Assigned { peer, confirmation: Confirmation::AskWhenRecorded, .. } => {
                 self.attempts.set_confirmation(key, Confirmation::Asked);
                 let claim = self.claim(&key.process);
                 self.send_if_connected(peer, Order::Claim(vec![claim]));
             }
-            AttemptState::Queued
-            | AttemptState::Placing { place: None }
-            | AttemptState::AwaitingConnection { .. }
-            | AttemptState::Assigned { .. }
-            | AttemptState::Unsettled => {}
+            PoolAttemptState::Queued
+            | PoolAttemptState::Placing { place: None }
+            | PoolAttemptState::AwaitingConnection { .. }
+            | PoolAttemptState::Assigned { .. }
+            | PoolAttemptState::Unsettled => {}
         }
     }
 
@@ -85,7 +85,7 @@ impl Pool {
     /// that it lost the subtree. The subtree repeats the report until the process has recorded the place.
     pub fn on_moved(&mut self, key: &AttemptKey, place: &Placement, now: Duration) -> MoveOutcome {
         let Some(attempt) = self.attempts.get(key) else { return MoveOutcome::Unwanted };
-        let &AttemptState::Assigned { peer, confirmation, epoch } = attempt.state() else {
+        let &PoolAttemptState::Assigned { peer, confirmation, epoch } = attempt.state() else {
             return MoveOutcome::Unwanted;
         };
         let same_place = **self.attempts.peer_name(peer) == *coordinator_name(place);
@@ -98,7 +98,7 @@ impl Pool {
         let peer = self.open_coordinator(place, now);
         self.notify(key.clone(), PoolNotice::Placed(place.clone()));
         let confirmation = Confirmation::AskWhenRecorded;
-        self.attempts.transition(key, AttemptState::Assigned { peer, confirmation, epoch: place.epoch });
+        self.attempts.transition(key, PoolAttemptState::Assigned { peer, confirmation, epoch: place.epoch });
         self.expect_answers_of(peer);
         MoveOutcome::Recording
     }
@@ -135,7 +135,7 @@ impl Pool {
             send_task(&mut self.commands, &name, &attempt.task, epoch);
             peer.owes = true;
             let confirmation = Confirmation::Confirmed;
-            self.attempts.transition(&key, AttemptState::Assigned { peer: coordinator, confirmation, epoch: 0 });
+            self.attempts.transition(&key, PoolAttemptState::Assigned { peer: coordinator, confirmation, epoch: 0 });
         }
     }
 
@@ -144,7 +144,7 @@ impl Pool {
         let awaiting = self.peers.values().flat_map(|peer| self.attempts.awaiting(peer.index));
         let expired = awaiting.filter(|key| {
             self.attempts.get(key).is_some_and(|attempt| match *attempt.state() {
-                AttemptState::AwaitingConnection { since, .. } => {
+                PoolAttemptState::AwaitingConnection { since, .. } => {
                     attempt.paused != Some(true) && now.saturating_sub(since) >= CONNECT_WITHIN
                 }
                 _ => false,

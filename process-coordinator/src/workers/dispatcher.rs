@@ -23,7 +23,7 @@ const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Upper bound on the mails that the dispatcher handles before it places queued attempts.
 const MAX_MAIL_BATCH: usize = 1024;
 
-struct Link {
+struct PeerLink {
     task: JoinHandle<()>,
     /// Present while the peer is connected.
     orders: Option<Orders>,
@@ -33,7 +33,7 @@ struct Link {
 pub(crate) struct Dispatcher {
     context: Context,
     pool: Pool,
-    links: HashMap<Arc<str>, Link>,
+    links: HashMap<Arc<str>, PeerLink>,
     began: Instant,
     share: watch::Sender<Share>,
 }
@@ -142,7 +142,7 @@ impl Dispatcher {
             PoolCommand::Connect(name, kind, address) => {
                 debug!(peer = %name, address, "connecting");
                 let task = tokio::spawn(link::run(self.context.clone(), kind, name.clone(), address));
-                if let Some(old) = self.links.insert(name, Link { task, orders: None }) {
+                if let Some(old) = self.links.insert(name, PeerLink { task, orders: None }) {
                     old.task.abort();
                 }
             }

@@ -22,7 +22,7 @@ use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
-use super::attempts::{Attempt, AttemptState, AttemptTable, PeerIndex};
+use super::attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
 use super::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
 use super::peer::Peer;
 use crate::attempt::{AttemptKey, Task};
@@ -52,7 +52,7 @@ pub(super) struct Search {
 /// The peers of a coordinator and the attempts of its processes.
 #[derive(Debug, Default)]
 pub struct Pool {
-    pub(super) attempts: AttemptTable,
+    pub(super) attempts: PoolAttempts,
     pub(super) peers: BTreeMap<Arc<str>, Peer>,
     /// Epochs of the processes that run here.
     pub(super) epochs: HashMap<Arc<str>, u64>,
@@ -120,7 +120,7 @@ impl Pool {
             return self.notify(task.key, PoolNotice::Answered(Outcome::Failed(failure)));
         }
         if self.epochs.contains_key(&task.key.process) {
-            self.attempts.insert(Attempt::new(task, AttemptState::Queued));
+            self.attempts.insert(PoolAttempt::new(task, PoolAttemptState::Queued));
         }
     }
 
@@ -129,13 +129,15 @@ impl Pool {
         let Some(attempt) = self.attempts.get_mut(&key) else { return };
         attempt.cancelled = true;
         match *attempt.state() {
-            AttemptState::Queued | AttemptState::Placing { .. } | AttemptState::AwaitingConnection { .. } => {
+            PoolAttemptState::Queued
+            | PoolAttemptState::Placing { .. }
+            | PoolAttemptState::AwaitingConnection { .. } => {
                 self.attempts.remove(&key);
                 self.notify_cancelled(key);
             }
-            AttemptState::Assigned { peer, .. } => self.send_if_connected(peer, Order::Cancel(key)),
+            PoolAttemptState::Assigned { peer, .. } => self.send_if_connected(peer, Order::Cancel(key)),
             // The worker that reports it gets the order then.
-            AttemptState::Unsettled => {}
+            PoolAttemptState::Unsettled => {}
         }
     }
 
@@ -143,17 +145,17 @@ impl Pool {
     pub fn pause(&mut self, key: AttemptKey, paused: bool) {
         let Some(attempt) = self.attempts.get_mut(&key) else { return };
         match *attempt.state() {
-            AttemptState::Placing { .. } => attempt.paused = Some(paused),
-            AttemptState::AwaitingConnection { coordinator, .. } => {
+            PoolAttemptState::Placing { .. } => attempt.paused = Some(paused),
+            PoolAttemptState::AwaitingConnection { coordinator, .. } => {
                 attempt.paused = Some(paused);
                 self.send_awaiting(coordinator);
             }
-            AttemptState::Assigned { peer, .. } => {
+            PoolAttemptState::Assigned { peer, .. } => {
                 attempt.paused = Some(paused);
                 self.send_if_connected(peer, Order::Pause(key, paused));
             }
             // Activities are not paused.
-            AttemptState::Queued | AttemptState::Unsettled => {}
+            PoolAttemptState::Queued | PoolAttemptState::Unsettled => {}
         }
     }
 
@@ -162,11 +164,13 @@ impl Pool {
         let Some(attempt) = self.attempts.get(key) else { return };
         match *attempt.state() {
             // It still runs; its process ignores the answer.
-            AttemptState::Queued => {}
-            AttemptState::Placing { .. } | AttemptState::AwaitingConnection { .. } | AttemptState::Unsettled => {
+            PoolAttemptState::Queued => {}
+            PoolAttemptState::Placing { .. }
+            | PoolAttemptState::AwaitingConnection { .. }
+            | PoolAttemptState::Unsettled => {
                 self.attempts.remove(key);
             }
-            AttemptState::Assigned { peer, .. } => {
+            PoolAttemptState::Assigned { peer, .. } => {
                 self.attempts.remove(key);
                 self.send_if_connected(peer, Order::Cancel(key.clone()));
             }
@@ -179,9 +183,11 @@ impl Pool {
         let index = peer.as_ref().map(|peer| peer.index);
         for key in keys {
             let answered = self.attempts.remove_if(key, |attempt| match attempt.state() {
-                AttemptState::Assigned { peer, .. } => Some(*peer) == index,
-                AttemptState::Unsettled => true,
-                AttemptState::Queued | AttemptState::Placing { .. } | AttemptState::AwaitingConnection { .. } => false,
+                PoolAttemptState::Assigned { peer, .. } => Some(*peer) == index,
+                PoolAttemptState::Unsettled => true,
+                PoolAttemptState::Queued
+                | PoolAttemptState::Placing { .. }
+                | PoolAttemptState::AwaitingConnection { .. } => false,
             });
             if let (Some(peer), Some(attempt)) = (&mut peer, answered)
                 && attempt.is_assigned_to(peer.index)
@@ -214,7 +220,7 @@ impl Pool {
             return self.notify_cancelled(key.clone());
         }
         attempt.paused = None;
-        self.attempts.transition(key, AttemptState::Queued);
+        self.attempts.transition(key, PoolAttemptState::Queued);
     }
 
     /// Does what time requires. Called several times a second.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
+use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
 use super::messages::{LossReason, Order, PeerKind, PoolNotice};
 use super::pool::{LOST_AFTER, Pool, Search};
 use crate::attempt::AttemptKey;
@@ -31,19 +31,19 @@ impl Pool {
         for RecoveredAttempt { task, place, stop, paused } in attempts {
             let is_subtree = task.job.subtree.is_some();
             let recovered = |state| {
-                let mut attempt = Attempt::new(task, state);
+                let mut attempt = PoolAttempt::new(task, state);
                 (attempt.cancelled, attempt.paused) = (stop, paused);
                 attempt
             };
             match place {
                 _ if !is_subtree => {
                     searching = true;
-                    self.attempts.insert(recovered(AttemptState::Unsettled));
+                    self.attempts.insert(recovered(PoolAttemptState::Unsettled));
                 }
                 Some(place) => {
                     let peer = self.open_coordinator(&place, now);
                     let (confirmation, epoch) = (Confirmation::Asked, place.epoch);
-                    let attempt = recovered(AttemptState::Assigned { peer, confirmation, epoch });
+                    let attempt = recovered(PoolAttemptState::Assigned { peer, confirmation, epoch });
                     self.remember_delegation(attempt.task.job.path.clone(), place.address);
                     self.attempts.insert(attempt);
                     self.expect_answers_of(peer);
@@ -51,7 +51,7 @@ impl Pool {
                     self.send_if_connected(peer, Order::Claim(vec![claim]));
                 }
                 // The subtree was not sent anywhere before.
-                None => self.find_place(recovered(AttemptState::Placing { place: None })),
+                None => self.find_place(recovered(PoolAttemptState::Placing { place: None })),
             }
         }
         // Also if nothing is outstanding: workers learn that a former owner has lost the process, and repeat answers
@@ -112,8 +112,9 @@ impl Pool {
         let node = name.strip_suffix(&*format!("@{address}")).unwrap_or(name).to_owned();
         for key in missing {
             let Some(attempt) = self.attempts.get(key) else { continue };
-            let AttemptState::Assigned { confirmation: Confirmation::Confirmed | Confirmation::Adopted, epoch, .. } =
-                *attempt.state()
+            let PoolAttemptState::Assigned {
+                confirmation: Confirmation::Confirmed | Confirmation::Adopted, epoch, ..
+            } = *attempt.state()
             else {
                 continue;
             };
@@ -127,12 +128,12 @@ impl Pool {
     fn adopt<'a>(&mut self, name: &Arc<str>, peer: PeerIndex, keys: impl Iterator<Item = &'a AttemptKey>) {
         for key in keys {
             let Some(attempt) = self.attempts.get(key) else { continue };
-            if *attempt.state() != AttemptState::Unsettled {
+            if *attempt.state() != PoolAttemptState::Unsettled {
                 continue;
             }
             let cancelled = attempt.cancelled;
             let confirmation = Confirmation::Adopted;
-            self.attempts.transition(key, AttemptState::Assigned { peer, confirmation, epoch: 0 });
+            self.attempts.transition(key, PoolAttemptState::Assigned { peer, confirmation, epoch: 0 });
             if cancelled {
                 self.send(name, Order::Cancel(key.clone()));
             }
@@ -142,14 +143,14 @@ impl Pool {
     /// A peer connected and does not know these attempts: they never arrived, or were lost with the peer.
     fn lose_missing(&mut self, name: &Arc<str>, missing: Vec<AttemptKey>, now: Duration) {
         for key in missing {
-            match self.attempts.get(&key).and_then(Attempt::confirmation) {
+            match self.attempts.get(&key).and_then(PoolAttempt::confirmation) {
                 Some(Confirmation::Confirmed) => {
                     self.attempts.remove(&key);
                     self.notify(key, PoolNotice::Lost(LossReason::UnknownToWorker));
                 }
                 // The worker may have crashed before it stored the new owner of the attempt: the pool asks once more.
                 Some(Confirmation::Adopted) => {
-                    self.attempts.transition(&key, AttemptState::Unsettled);
+                    self.attempts.transition(&key, PoolAttemptState::Unsettled);
                     let others = self.peers.keys().filter(|other| *other != name).cloned();
                     let search = self.searches.entry(key.process.clone());
                     let search = search.or_insert_with(|| Search { heard: others.collect(), since: now });
@@ -177,15 +178,15 @@ impl Pool {
     }
 
     fn is_asked(&self, key: &AttemptKey) -> bool {
-        self.attempts.get(key).and_then(Attempt::confirmation) == Some(Confirmation::Asked)
+        self.attempts.get(key).and_then(PoolAttempt::confirmation) == Some(Confirmation::Asked)
     }
 
     /// Cancels attempts that a peer runs and no process waits for. An attempt at another peer is wanted: a subtree that has
     /// moved is still noted at its former place. Attempts of foreign processes are for their owner to cancel.
     fn cancel_unwanted(&mut self, name: &Arc<str>, running: Vec<AttemptKey>) {
         for key in running {
-            let state = self.attempts.get(&key).map(Attempt::state);
-            let wanted = matches!(state, Some(AttemptState::Assigned { .. } | AttemptState::Unsettled));
+            let state = self.attempts.get(&key).map(PoolAttempt::state);
+            let wanted = matches!(state, Some(PoolAttemptState::Assigned { .. } | PoolAttemptState::Unsettled));
             if !wanted && !self.foreign.contains(&key.process) {
                 self.send(name, Order::Cancel(key));
             }
@@ -246,7 +247,7 @@ impl Pool {
         for process in ended.map(|(process, _)| process.clone()).collect::<Vec<_>>() {
             self.searches.remove(&process);
             let attempts = self.attempts.of_process(&process).into_iter();
-            let unsettled = attempts.filter(|attempt| *attempt.state() == AttemptState::Unsettled);
+            let unsettled = attempts.filter(|attempt| *attempt.state() == PoolAttemptState::Unsettled);
             for key in unsettled.map(|attempt| attempt.task.key.clone()).collect::<Vec<_>>() {
                 match self.attempts.remove(&key) {
                     Some(attempt) if attempt.cancelled => self.notify_cancelled(key),

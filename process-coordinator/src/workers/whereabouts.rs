@@ -5,7 +5,7 @@ use xavantes_model::digest::Digest;
 use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
-use super::attempts::AttemptState;
+use super::attempts::PoolAttemptState;
 use super::messages::{PeerKind, Vicinity, Whereabouts};
 use super::peer::Peer;
 use super::placement::relays;
@@ -22,13 +22,15 @@ impl Pool {
     fn whereabouts_of(&self, key: &AttemptKey) -> Option<Whereabouts> {
         let attempt = self.attempts.get(key)?;
         match *attempt.state() {
-            AttemptState::Assigned { peer, .. } => {
+            PoolAttemptState::Assigned { peer, .. } => {
                 let (name, peer) = self.peers.get_key_value(self.attempts.peer_name(peer))?;
                 let silent = peer.silent_since.map(|since| self.last_tick.saturating_sub(since));
                 Some(Whereabouts::At { name: name.clone(), address: peer.address.clone(), silent })
             }
-            AttemptState::Queued => Some(Whereabouts::Waits(self.wait_reason(&attempt.task.needs))),
-            AttemptState::Placing { .. } | AttemptState::AwaitingConnection { .. } | AttemptState::Unsettled => None,
+            PoolAttemptState::Queued => Some(Whereabouts::Waits(self.wait_reason(&attempt.task.needs))),
+            PoolAttemptState::Placing { .. }
+            | PoolAttemptState::AwaitingConnection { .. }
+            | PoolAttemptState::Unsettled => None,
         }
     }
 

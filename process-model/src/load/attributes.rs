@@ -1,19 +1,24 @@
-//! Attributes with a fixed meaning: policies, choices, numbers.
+//! Attributes with a fixed meaning: names, types, policies, choices, numbers.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::document::Document;
+use super::identifiers::check_name;
 use super::literals;
-use super::report::Report;
+use super::report::LoadReport;
 use crate::definition::{OnFailure, Policy};
+use crate::diagnostic::did_you_mean;
+use crate::value::Type;
 use crate::xml;
 
 /// Parses an attribute if it is present. Reports an error of the parser.
 pub(super) fn read<T>(
     document: &Document,
-    node: xml::ElementId,
+    node: xml::XmlElementId,
     name: &str,
-    report: &mut Report,
+    report: &mut LoadReport,
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Option<T> {
     let attribute = document.tree.element(node).attribute(name)?;
@@ -46,7 +51,7 @@ pub(super) struct PolicyParts {
 
 impl PolicyParts {
     /// Reads the attributes of an element or type.
-    pub fn read(document: &Document, node: xml::ElementId, report: &mut Report) -> Self {
+    pub fn read(document: &Document, node: xml::XmlElementId, report: &mut LoadReport) -> Self {
         if document.tree.element(node).attributes.is_empty() {
             return Self::default();
         }
@@ -77,4 +82,35 @@ impl PolicyParts {
             on_failure: self.on_failure.or(fallback.on_failure).unwrap_or(default.on_failure),
         }
     }
+}
+
+/// Reads and checks the attribute `NAME` of a parameter, element, case or axis. Returns it with its bytes.
+pub(super) fn read_name(
+    document: &Document,
+    node: xml::XmlElementId,
+    report: &mut LoadReport,
+) -> Option<(Arc<str>, Range<usize>)> {
+    let attribute = document.tree.element(node).attribute("NAME")?;
+    let name = attribute.value.value.as_str();
+    if let Err((message, help)) = check_name(name) {
+        report.add("bad-name", document.span(&attribute.value_span), message, || Some(help.into()));
+        return None;
+    }
+    Some((name.into(), attribute.value_span.clone()))
+}
+
+/// Reads the attribute `TYPE` of a parameter or axis.
+pub(super) fn read_type(document: &Document, node: xml::XmlElementId, report: &mut LoadReport) -> Option<Type> {
+    let attribute = document.tree.element(node).attribute("TYPE")?;
+    let name = xml::trim(&attribute.value.value);
+    let ty = Type::from_name(name);
+    if ty.is_none() {
+        let message = format!("there is no type {name:?}");
+        report.add("bad-value", document.span(&attribute.value_span), message, || {
+            let known = || Type::ALL.iter().map(|(name, _)| *name);
+            did_you_mean(name, known())
+                .or_else(|| Some(format!("the types are {}", known().collect::<Vec<_>>().join(", "))))
+        });
+    }
+    ty
 }

@@ -16,14 +16,14 @@ const MAX_CODE_PIECES: usize = 200_000;
 pub(super) struct Document {
     /// Position among the sources.
     pub index: usize,
-    pub tree: xml::Tree,
+    pub tree: xml::XmlTree,
     pub lines: LineIndex,
     /// Pieces of code checked so far.
     code_pieces: Cell<usize>,
 }
 
 impl Document {
-    pub fn new(index: usize, text: &str, tree: xml::Tree) -> Self {
+    pub fn new(index: usize, text: &str, tree: xml::XmlTree) -> Self {
         Self { index, tree, lines: LineIndex::new(text), code_pieces: Cell::new(0) }
     }
 
@@ -33,7 +33,7 @@ impl Document {
     }
 
     /// Returns the line of an element.
-    pub fn line(&self, node: xml::ElementId) -> u32 {
+    pub fn line(&self, node: xml::XmlElementId) -> u32 {
         self.lines.line(self.tree.element(node).span.start)
     }
 

@@ -127,7 +127,7 @@ pub(super) fn image(text: &str) -> Result<&str, String> {
 }
 
 /// Checks the name of an environment variable that a definition may set.
-pub(super) fn variable(text: &str) -> Result<&str, String> {
+pub(super) fn environment_variable(text: &str) -> Result<&str, String> {
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !begins || text.len() > MAX_NAME || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Err(format!("expected a name of letters, digits and _, got {text:?}"));
@@ -160,9 +160,9 @@ mod tests {
         for wrong in ["", "--privileged", "a b", "a;b", "é", "a\n b", &"x".repeat(513)] {
             assert!(image(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(variable("OMP_NUM_THREADS"), Ok("OMP_NUM_THREADS"));
+        assert_eq!(environment_variable("OMP_NUM_THREADS"), Ok("OMP_NUM_THREADS"));
         for wrong in ["", "1A", "A-B", "A=B", " A", "é", "XAVANTES_PATH"] {
-            assert!(variable(wrong).is_err(), "{wrong}");
+            assert!(environment_variable(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -35,12 +35,12 @@ use document::Document;
 use grammar::Tag;
 pub use literals::duration;
 pub use process::compile_exit_condition;
-use report::Report;
+use report::LoadReport;
 use types::Types;
 
 /// Reads and checks documents that belong together. The error is everything that is wrong with them, in order.
 pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {
-    let mut report = Report::default();
+    let mut report = LoadReport::default();
     let mut types = Types::default();
     let mut documents = Vec::new();
     for (index, source) in sources.iter().enumerate() {

@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::attributes::{choice, read};
+use super::attributes::{choice, read, read_name, read_type};
 use super::document::Document;
 use super::grammar::{self, Tag};
-use super::identifiers::check_name;
-use super::report::Report;
+use super::report::LoadReport;
 use super::template::{self, Piece};
 use crate::definition::{Direction, Variable};
-use crate::diagnostic::did_you_mean;
 use crate::value::{Type, Value};
 use crate::xml;
 
@@ -30,7 +28,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     /// Adds the parameters that an element declares.
-    pub fn read(&mut self, document: &Document, node: xml::ElementId, tag: Tag, report: &mut Report) {
+    pub fn read(&mut self, document: &Document, node: xml::XmlElementId, tag: Tag, report: &mut LoadReport) {
         for (child_tag, child) in grammar::children(document, node, tag) {
             let direction = match child_tag {
                 Tag::InParameter => Direction::In,
@@ -75,7 +73,7 @@ impl Parameters {
         direction: Direction,
         meaning: &str,
         document: &Document,
-        report: &mut Report,
+        report: &mut LoadReport,
     ) {
         if self.reserve(name, meaning, document, report) {
             let (name, optional, implicit) = (Arc::from(name), direction != Direction::Local, true);
@@ -84,7 +82,7 @@ impl Parameters {
     }
 
     /// Returns false, and reports it, if a declared variable has this name.
-    pub fn reserve(&self, name: &str, meaning: &str, document: &Document, report: &mut Report) -> bool {
+    pub fn reserve(&self, name: &str, meaning: &str, document: &Document, report: &mut LoadReport) -> bool {
         let Some(slot) = self.slots.get(name) else { return true };
         let span = document.span(&self.spans[*slot as usize]);
         let message = format!("the name {name:?} is taken: it is {meaning}");
@@ -101,37 +99,6 @@ impl Parameters {
     pub fn next_slot(&self) -> u32 {
         self.variables.len() as u32
     }
-}
-
-/// Reads and checks the attribute `NAME` of a parameter, element, case or axis. Returns it with its bytes.
-pub(super) fn read_name(
-    document: &Document,
-    node: xml::ElementId,
-    report: &mut Report,
-) -> Option<(Arc<str>, Range<usize>)> {
-    let attribute = document.tree.element(node).attribute("NAME")?;
-    let name = attribute.value.value.as_str();
-    if let Err((message, help)) = check_name(name) {
-        report.add("bad-name", document.span(&attribute.value_span), message, || Some(help.into()));
-        return None;
-    }
-    Some((name.into(), attribute.value_span.clone()))
-}
-
-/// Reads the attribute `TYPE` of a parameter or axis.
-pub(super) fn read_type(document: &Document, node: xml::ElementId, report: &mut Report) -> Option<Type> {
-    let attribute = document.tree.element(node).attribute("TYPE")?;
-    let name = xml::trim(&attribute.value.value);
-    let ty = Type::from_name(name);
-    if ty.is_none() {
-        let message = format!("there is no type {name:?}");
-        report.add("bad-value", document.span(&attribute.value_span), message, || {
-            let known = || Type::ALL.iter().map(|(name, _)| *name);
-            did_you_mean(name, known())
-                .or_else(|| Some(format!("the types are {}", known().collect::<Vec<_>>().join(", "))))
-        });
-    }
-    ty
 }
 
 /// Parses a `DEFAULT`, which must not contain `${…}`.

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::document::Document;
-use super::report::Report;
+use super::report::LoadReport;
 use crate::diagnostic::Span;
 use crate::script::SyntaxError;
 use crate::xml::Mapped;
 
 /// A problem with a name in a script.
-pub(super) struct Problem<'a> {
+pub(super) struct LoadProblem<'a> {
     pub code: &'static str,
     /// Bytes of the script.
     pub at: Range<usize>,
@@ -28,27 +28,27 @@ pub(super) struct CodeTooLarge {
 }
 
 /// Reports a `${` without its `}`.
-pub(super) fn report_unclosed(document: &Document, report: &mut Report, span: &Range<usize>) {
+pub(super) fn report_unclosed(document: &Document, report: &mut LoadReport, span: &Range<usize>) {
     report.add("bad-value", document.span(span), "this `${` is never closed", || {
         Some("add the closing }, or write $${ for a literal ${".into())
     });
 }
 
 /// The place of a script in its document.
-pub(super) struct Place<'p> {
+pub(super) struct ProblemPlace<'p> {
     pub document: &'p Document,
     pub mapped: &'p Mapped,
     /// Offset at which the script begins in the text of its attribute or element.
     pub start: usize,
 }
 
-impl Place<'_> {
+impl ProblemPlace<'_> {
     fn span(&self, at: Range<usize>) -> Span {
         self.document.span(&self.mapped.source_range(self.start + at.start..self.start + at.end))
     }
 
     /// Reports a syntax error.
-    pub fn syntax(&self, report: &mut Report, text: &str, error: SyntaxError) {
+    pub fn syntax(&self, report: &mut LoadReport, text: &str, error: SyntaxError) {
         let templates = text.contains("${");
         report.add("lua-syntax", self.span(error.at), error.message, || {
             templates.then(|| "code is written without ${ }".into())
@@ -56,7 +56,7 @@ impl Place<'_> {
     }
 
     /// Reports problems. Returns `None` if there are any.
-    pub fn problems(&self, report: &mut Report, problems: Vec<Problem<'_>>) -> Option<()> {
+    pub fn problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> Option<()> {
         let clean = problems.is_empty();
         for problem in problems {
             report.add(problem.code, self.span(problem.at), problem.message, problem.help);
@@ -65,7 +65,7 @@ impl Place<'_> {
     }
 
     /// Reports that a script is too large.
-    pub fn too_large(&self, report: &mut Report, text: &str, CodeTooLarge { code, message, help }: CodeTooLarge) {
+    pub fn too_large(&self, report: &mut LoadReport, text: &str, CodeTooLarge { code, message, help }: CodeTooLarge) {
         let start = text.len() - text.trim_start().len();
         report.add(code, self.span(start..text.trim_end().len().max(start)), message, || Some(help.into()));
     }

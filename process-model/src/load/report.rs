@@ -9,13 +9,13 @@ pub(super) const MAX_CANDIDATES: usize = 1000;
 
 /// The findings so far.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct LoadReport {
     found: Vec<Diagnostic>,
     /// Says that there are more findings than the report shows.
     left_out: Option<Diagnostic>,
 }
 
-impl Report {
+impl LoadReport {
     /// True if the report shows no further findings.
     pub fn is_full(&self) -> bool {
         self.left_out.is_some()

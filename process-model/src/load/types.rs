@@ -9,7 +9,7 @@ use super::document::Document;
 use super::grammar::{self, Tag};
 use super::identifiers::check_type_name;
 use super::parameters::Parameters;
-use super::report::{MAX_CANDIDATES, Report};
+use super::report::{LoadReport, MAX_CANDIDATES};
 use crate::diagnostic::did_you_mean;
 use crate::xml;
 
@@ -18,7 +18,7 @@ pub(super) struct TypeInfo {
     pub name: Arc<str>,
     /// Position among the documents that are well-formed.
     pub document: usize,
-    pub node: xml::ElementId,
+    pub node: xml::XmlElementId,
     pub line: u32,
     pub parameters: Parameters,
     pub policy: PolicyParts,
@@ -37,7 +37,7 @@ pub(super) struct Types {
 
 impl Types {
     /// Adds the types of a document.
-    pub fn collect(&mut self, document: &Document, position: usize, report: &mut Report) {
+    pub fn collect(&mut self, document: &Document, position: usize, report: &mut LoadReport) {
         for (tag, node) in grammar::children(document, document.tree.root(), Tag::Xavantes) {
             let element = document.tree.element(node);
             let name: Arc<str> = element.attribute("NAME").map_or("", |name| &name.value.value).into();
@@ -68,7 +68,13 @@ impl Types {
     }
 
     /// Returns the type that an `ACTIVITY` or `PROCESS` names.
-    pub fn find(&self, document: &Document, node: xml::ElementId, tag: Tag, report: &mut Report) -> Option<usize> {
+    pub fn find(
+        &self,
+        document: &Document,
+        node: xml::XmlElementId,
+        tag: Tag,
+        report: &mut LoadReport,
+    ) -> Option<usize> {
         let attribute = document.tree.element(node).attribute("TYPE")?;
         let wanted = attribute.value.value.as_str();
         let activity = tag == Tag::Activity;

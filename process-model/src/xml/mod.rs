@@ -3,7 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `parser` | from text to a [`Tree`], or the first error |
+//! | `parser` | from text to a [`XmlTree`], or the first error |
 //! | `scanner` | rules for names, attributes, references and declarations |
 //! | `tree` | elements, attributes and text with their source positions |
 //! | `mapped` | decoded text that maps back to the source |
@@ -25,4 +25,4 @@ pub use chars::{is_blank, trim};
 pub use limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES};
 pub use mapped::Mapped;
 pub use parser::{decode, parse};
-pub use tree::{Attribute, Child, Element, ElementId, Text, Tree};
+pub use tree::{Attribute, Text, XmlChild, XmlElement, XmlElementId, XmlTree};

@@ -13,7 +13,7 @@ use super::chars::{clip, is_space};
 use super::limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NODES};
 use super::mapped::Mapped;
 use super::scanner::{Fallible, Scanner};
-use super::tree::{Attribute, Child, Element, ElementId, Text, Tree};
+use super::tree::{Attribute, Text, XmlChild, XmlElement, XmlElementId, XmlTree};
 use crate::diagnostic::Diagnostic;
 
 /// Namespace of the attributes that tell editors where the schema is.
@@ -36,7 +36,7 @@ pub fn decode(bytes: &[u8]) -> Result<&str, (usize, String)> {
 
 /// Parses a document and stops at the first error. `source` is the position of the document among the sources; spans
 /// carry it.
-pub fn parse(source: usize, text: &str) -> Result<Tree, Vec<Diagnostic>> {
+pub fn parse(source: usize, text: &str) -> Result<XmlTree, Vec<Diagnostic>> {
     let parser = Parser { scanner: Scanner { source, text }, elements: Vec::new(), open: None, nodes: 0 };
     parser.run().map_err(|diagnostic| vec![diagnostic])
 }
@@ -44,15 +44,15 @@ pub fn parse(source: usize, text: &str) -> Result<Tree, Vec<Diagnostic>> {
 /// State of one run of the parser.
 struct Parser<'a> {
     scanner: Scanner<'a>,
-    elements: Vec<Element>,
+    elements: Vec<XmlElement>,
     /// Innermost open element; the other open elements are its ancestors.
-    open: Option<ElementId>,
+    open: Option<XmlElementId>,
     /// Elements, attributes and pieces of text so far; at most [`MAX_NODES`].
     nodes: usize,
 }
 
 impl<'a> Parser<'a> {
-    fn run(mut self) -> Fallible<Tree> {
+    fn run(mut self) -> Fallible<XmlTree> {
         if self.scanner.text.len() > MAX_BYTES {
             let message =
                 format!("the document has {} bytes; at most {MAX_BYTES} are accepted", self.scanner.text.len());
@@ -103,9 +103,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn finish(self, base: usize) -> Fallible<Tree> {
+    fn finish(self, base: usize) -> Fallible<XmlTree> {
         if let Some(open) = self.open {
-            let Element { name, span, .. } = &self.elements[open.0 as usize];
+            let XmlElement { name, span, .. } = &self.elements[open.0 as usize];
             let help = format!("write `</{name}>` where the element ends");
             return Err(self
                 .scanner
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
         if self.elements.is_empty() {
             return Err(self.scanner.malformed(base..base, "the document has no root element"));
         }
-        Ok(Tree { elements: self.elements })
+        Ok(XmlTree { elements: self.elements })
     }
 
     /// Counts an element, attribute or piece of text before memory is allocated for it.
@@ -150,13 +150,13 @@ impl<'a> Parser<'a> {
         }
         self.count_node(&span)?;
         let attributes = self.attributes(name_span.end, end)?;
-        let id = ElementId(self.elements.len() as u32);
+        let id = XmlElementId(self.elements.len() as u32);
         if let Some(parent) = self.open {
-            self.elements[parent.0 as usize].children.push(Child::Element(id));
+            self.elements[parent.0 as usize].children.push(XmlChild::Element(id));
         }
         let parent = self.open;
         let (name, end, children) = (name.to_owned(), span.end, Vec::new());
-        self.elements.push(Element { name, name_span, span, end, attributes, children, parent, depth });
+        self.elements.push(XmlElement { name, name_span, span, end, attributes, children, parent, depth });
         if !closes_itself {
             self.open = Some(id);
         }
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
         let mut value = Mapped::new(content.start);
         self.scanner.decode_into(&mut value, content, false)?;
         self.count_node(&span)?;
-        self.open_children(&span)?.push(Child::Text(Text { value, span, cdata: true }));
+        self.open_children(&span)?.push(XmlChild::Text(Text { value, span, cdata: true }));
         Ok(())
     }
 
@@ -263,14 +263,14 @@ impl<'a> Parser<'a> {
     /// references stays one piece, or else a new one.
     fn text_piece(&mut self, span: &Range<usize>) -> Fallible<&mut Mapped> {
         let goes_on = matches!(self.open_children(span)?.last(),
-            Some(Child::Text(text)) if !text.cdata && text.span.end == span.start);
+            Some(XmlChild::Text(text)) if !text.cdata && text.span.end == span.start);
         if !goes_on {
             self.count_node(span)?;
             let text = Text { value: Mapped::new(span.start), span: span.clone(), cdata: false };
-            self.open_children(span)?.push(Child::Text(text));
+            self.open_children(span)?.push(XmlChild::Text(text));
         }
         match self.open_children(span)?.last_mut() {
-            Some(Child::Text(text)) => {
+            Some(XmlChild::Text(text)) => {
                 text.span.end = span.end;
                 Ok(&mut text.value)
             }
@@ -278,7 +278,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn open_children(&mut self, span: &Range<usize>) -> Fallible<&mut Vec<Child>> {
+    fn open_children(&mut self, span: &Range<usize>) -> Fallible<&mut Vec<XmlChild>> {
         match self.open {
             Some(open) => Ok(&mut self.elements[open.0 as usize].children),
             None => Err(self.scanner.malformed(span.clone(), "text is not allowed outside of the root element")),

@@ -4,21 +4,21 @@ use std::ops::Range;
 
 use super::mapped::Mapped;
 
-/// Names an element of a [`Tree`]. It is meaningful only for the tree that returned it.
+/// Names an element of a [`XmlTree`]. It is meaningful only for the tree that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ElementId(pub(super) u32);
+pub struct XmlElementId(pub(super) u32);
 
 /// A whole document. It has at least a root element.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct XmlTree {
     // In document order, so the root comes first. Elements refer to each other by position, so dropping a deeply
     // nested tree does not recurse.
-    pub(super) elements: Vec<Element>,
+    pub(super) elements: Vec<XmlElement>,
 }
 
 /// An element with its content. The parser drops comments and processing instructions.
 #[derive(Debug, Clone)]
-pub struct Element {
+pub struct XmlElement {
     /// Tag name.
     pub name: String,
     /// Bytes of the name in the start tag.
@@ -30,18 +30,18 @@ pub struct Element {
     /// Attributes in written order, without those that concern XML itself (`xmlns:xsi`, `xml:lang`, …).
     pub attributes: Vec<Attribute>,
     /// Elements and text in written order.
-    pub children: Vec<Child>,
+    pub children: Vec<XmlChild>,
     /// Enclosing element; the root has none.
-    pub parent: Option<ElementId>,
+    pub parent: Option<XmlElementId>,
     /// Nesting depth: 1 for the root.
     pub depth: usize,
 }
 
 /// One item directly inside an element.
 #[derive(Debug, Clone)]
-pub enum Child {
+pub enum XmlChild {
     /// An element.
-    Element(ElementId),
+    Element(XmlElementId),
     /// A piece of text.
     Text(Text),
 }
@@ -70,33 +70,33 @@ pub struct Attribute {
     pub value_span: Range<usize>,
 }
 
-impl Element {
+impl XmlElement {
     /// Returns the attribute called `name`.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
     /// Iterates over the child elements.
-    pub fn elements(&self) -> impl Iterator<Item = ElementId> {
+    pub fn elements(&self) -> impl Iterator<Item = XmlElementId> {
         self.children.iter().filter_map(|child| match child {
-            Child::Element(id) => Some(*id),
-            Child::Text(_) => None,
+            XmlChild::Element(id) => Some(*id),
+            XmlChild::Text(_) => None,
         })
     }
 
     /// Iterates over the pieces of text directly inside.
     pub fn texts(&self) -> impl Iterator<Item = &Text> {
         self.children.iter().filter_map(|child| match child {
-            Child::Element(_) => None,
-            Child::Text(text) => Some(text),
+            XmlChild::Element(_) => None,
+            XmlChild::Text(text) => Some(text),
         })
     }
 }
 
-impl Tree {
+impl XmlTree {
     /// Returns the outermost element.
-    pub fn root(&self) -> ElementId {
-        ElementId(0)
+    pub fn root(&self) -> XmlElementId {
+        XmlElementId(0)
     }
 
     /// Returns the element that `id` names.
@@ -104,23 +104,23 @@ impl Tree {
     /// # Panics
     ///
     /// If `id` belongs to another, larger tree.
-    pub fn element(&self, id: ElementId) -> &Element {
+    pub fn element(&self, id: XmlElementId) -> &XmlElement {
         &self.elements[id.0 as usize]
     }
 
     /// Iterates over the child elements of `parent`.
-    pub fn children(&self, parent: ElementId) -> impl Iterator<Item = (ElementId, &Element)> {
+    pub fn children(&self, parent: XmlElementId) -> impl Iterator<Item = (XmlElementId, &XmlElement)> {
         self.element(parent).elements().map(|child| (child, self.element(child)))
     }
 
     /// Iterates over all elements in document order.
-    pub fn elements(&self) -> impl Iterator<Item = (ElementId, &Element)> {
-        self.elements.iter().enumerate().map(|(index, element)| (ElementId(index as u32), element))
+    pub fn elements(&self) -> impl Iterator<Item = (XmlElementId, &XmlElement)> {
+        self.elements.iter().enumerate().map(|(index, element)| (XmlElementId(index as u32), element))
     }
 
     /// Joins the pieces of text directly inside `parent`, without the text of its child elements. Returns `None` if
     /// there is no piece of text.
-    pub fn text(&self, parent: ElementId) -> Option<Mapped> {
+    pub fn text(&self, parent: XmlElementId) -> Option<Mapped> {
         let mut texts = self.element(parent).texts();
         let mut joined = texts.next()?.value.clone();
         texts.for_each(|text| joined.append(&text.value));

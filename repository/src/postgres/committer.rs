@@ -15,7 +15,7 @@ use super::queries;
 use super::statements::{ObsoleteRecords, remove_obsolete_records};
 use super::transaction::{Committed, commit};
 use crate::error::Error;
-use crate::handle::{Answer, Change, Request, reply};
+use crate::handle::{Answer, StoreChange, StoreRequest, reply};
 use crate::repository::Claimed;
 
 /// Bytes of payloads after which the committer commits a batch though more requests wait.
@@ -29,11 +29,11 @@ pub(super) fn start(
     pool: PgPool,
     session: Session,
     node: String,
-    requests: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<StoreRequest>,
 ) {
     let renewal = tokio::spawn(session.clone().renew_forever(pool.clone(), node.clone()));
     let ownership = Ownership::new(session, node);
-    let mut committer = Committer { options, connection: Some(connection), pool, ownership };
+    let mut committer = PostgresCommitter { options, connection: Some(connection), pool, ownership };
     tokio::spawn(async move {
         let ended = committer.run(requests).await;
         renewal.abort();
@@ -48,7 +48,7 @@ pub(super) fn start(
     });
 }
 
-struct Committer {
+struct PostgresCommitter {
     options: PgConnectOptions,
     /// Connection for writing. `None` after an error on it.
     connection: Option<PgConnection>,
@@ -58,14 +58,14 @@ struct Committer {
 }
 
 /// Changes that share one transaction, with the channels for their answers.
-struct Batch {
-    changes: Vec<Change>,
+struct WriteBatch {
+    changes: Vec<StoreChange>,
     answers: Vec<Answer<u64>>,
     bytes: u64,
 }
 
-impl Batch {
-    fn add(&mut self, change: Change, answer: Answer<u64>) {
+impl WriteBatch {
+    fn add(&mut self, change: StoreChange, answer: Answer<u64>) {
         self.bytes += change.added_bytes().unwrap_or_default();
         self.changes.push(change);
         self.answers.push(answer);
@@ -74,13 +74,17 @@ impl Batch {
     /// Collects a change and the waiting changes after it. Also returns the first request that does not belong to the
     /// batch. A change that forgets processes is a batch of its own, because the change before it may close one of the
     /// processes, and the change after it may create the same process again.
-    fn collect(change: Change, answer: Answer<u64>, requests: &mut mpsc::Receiver<Request>) -> (Self, Option<Request>) {
-        let alone = matches!(change, Change::Forget { .. });
+    fn collect(
+        change: StoreChange,
+        answer: Answer<u64>,
+        requests: &mut mpsc::Receiver<StoreRequest>,
+    ) -> (Self, Option<StoreRequest>) {
+        let alone = matches!(change, StoreChange::Forget { .. });
         let mut batch = Self { changes: Vec::new(), answers: Vec::new(), bytes: 0 };
         batch.add(change, answer);
         while !alone && batch.bytes < MAX_BATCH_BYTES {
             match requests.try_recv() {
-                Ok(Request::Change { change, answer }) if !matches!(change, Change::Forget { .. }) => {
+                Ok(StoreRequest::StoreChange { change, answer }) if !matches!(change, StoreChange::Forget { .. }) => {
                     batch.add(change, answer);
                 }
                 Ok(other) => return (batch, Some(other)),
@@ -91,10 +95,10 @@ impl Batch {
     }
 }
 
-impl Committer {
+impl PostgresCommitter {
     /// Runs until a request to shut down arrives, or the last handle is dropped. Returns the channel for the answer to
     /// the request to shut down.
-    async fn run(&mut self, mut requests: mpsc::Receiver<Request>) -> Option<oneshot::Sender<()>> {
+    async fn run(&mut self, mut requests: mpsc::Receiver<StoreRequest>) -> Option<oneshot::Sender<()>> {
         let mut next = None;
         loop {
             let request = match next.take() {
@@ -102,8 +106,8 @@ impl Committer {
                 None => requests.recv().await?,
             };
             match request {
-                Request::Change { change, answer } => {
-                    let (batch, following) = Batch::collect(change, answer, &mut requests);
+                StoreRequest::StoreChange { change, answer } => {
+                    let (batch, following) = WriteBatch::collect(change, answer, &mut requests);
                     next = following;
                     let (results, obsolete) = self.commit(&batch.changes).await;
                     for (answer, result) in batch.answers.into_iter().zip(results) {
@@ -111,26 +115,26 @@ impl Committer {
                     }
                     self.remove_obsolete(obsolete).await;
                 }
-                Request::Claim { answer } => reply(answer, self.claim().await),
-                Request::Load { process, answer } => {
+                StoreRequest::Claim { answer } => reply(answer, self.claim().await),
+                StoreRequest::Load { process, answer } => {
                     let (pool, owned) = (self.pool.clone(), self.ownership.owned.get(&process).cloned());
                     tokio::spawn(async move { reply(answer, queries::load(&pool, &process, owned).await) });
                 }
-                Request::Get { kind, key, answer } => {
+                StoreRequest::Get { kind, key, answer } => {
                     let pool = self.pool.clone();
                     tokio::spawn(async move { reply(answer, queries::document(&pool, &kind, &key).await) });
                 }
-                Request::Documents { kind, answer } => {
+                StoreRequest::Documents { kind, answer } => {
                     let pool = self.pool.clone();
                     tokio::spawn(async move { reply(answer, queries::documents(&pool, &kind).await) });
                 }
-                Request::ShutDown { answer } => return Some(answer),
+                StoreRequest::ShutDown { answer } => return Some(answer),
             }
         }
     }
 
     /// Commits changes in one transaction, and repeats it while it fails temporarily.
-    async fn commit(&mut self, changes: &[Change]) -> (Vec<Result<u64, Error>>, ObsoleteRecords) {
+    async fn commit(&mut self, changes: &[StoreChange]) -> (Vec<Result<u64, Error>>, ObsoleteRecords) {
         let retries = Retries::new();
         loop {
             match with_timeout(STATEMENT_TIMEOUT, self.try_commit(changes)).await {
@@ -163,7 +167,7 @@ impl Committer {
     }
 
     /// An error drops the connection.
-    async fn try_commit(&mut self, changes: &[Change]) -> sqlx::Result<Committed> {
+    async fn try_commit(&mut self, changes: &[StoreChange]) -> sqlx::Result<Committed> {
         let mut connection = self.take_connection().await?;
         let committed = commit(&mut self.ownership, &mut connection, changes).await?;
         self.connection = Some(connection);

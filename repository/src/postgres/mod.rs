@@ -30,12 +30,12 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use self::connection::{connect, options, pool, to_error};
 use self::lease::Session;
-use crate::error::Error;
+use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
-use crate::names::check_name;
+
 use crate::repository::{Claimed, Entry, Journal, Repository};
 
-/// The store. The committer makes its changes.
+/// The store in PostgreSQL. The committer makes its changes.
 pub(crate) struct PostgresStore {
     realm: String,
     committer: CommitterHandle,

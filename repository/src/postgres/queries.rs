@@ -53,7 +53,7 @@ fn entry(row: &PgRow) -> sqlx::Result<Entry> {
 }
 
 /// The row of a process.
-struct StoredProcess {
+struct ProcessRow {
     owner: String,
     epoch: i64,
     head: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) async fn load(pool: &PgPool, process: &str, owned: Option<Owned>) -> 
         .fetch_optional(pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
-        Ok(Some(StoredProcess {
+        Ok(Some(ProcessRow {
             owner: row.try_get("owner")?,
             epoch: row.try_get("epoch")?,
             head: row.try_get("head")?,

@@ -11,7 +11,7 @@ use super::statements::{
     write_summaries,
 };
 use crate::error::Error;
-use crate::handle::Change;
+use crate::handle::StoreChange;
 
 /// Result of a committed transaction.
 pub(super) struct Committed {
@@ -29,7 +29,7 @@ pub(super) struct Committed {
 pub(super) async fn commit(
     ownership: &mut Ownership,
     connection: &mut PgConnection,
-    changes: &[Change],
+    changes: &[StoreChange],
 ) -> sqlx::Result<Committed> {
     let session = ownership.session.id();
     let mut transaction = connection.begin().await?;
@@ -42,31 +42,31 @@ pub(super) async fn commit(
     let mut documents: HashMap<(&str, &str), Option<&Bytes>> = HashMap::new();
     for change in changes {
         results.push(match change {
-            Change::Create { process, .. } => plan.create(process, &session, created.get(process).copied()),
-            Change::Append { process, record } => plan.of(process).map(|changes| {
+            StoreChange::Create { process, .. } => plan.create(process, &session, created.get(process).copied()),
+            StoreChange::Append { process, record } => plan.of(process).map(|changes| {
                 changes.records.push(record);
                 0
             }),
-            Change::Compact { process, snapshot } => plan.of(process).map(|changes| {
+            StoreChange::Compact { process, snapshot } => plan.of(process).map(|changes| {
                 changes.records = vec![snapshot];
                 changes.has_snapshot = true;
                 0
             }),
-            Change::Close { process, summary } => plan.of(process).map(|changes| {
+            StoreChange::Close { process, summary } => plan.of(process).map(|changes| {
                 changes.records = Vec::new();
                 changes.has_snapshot = false;
                 changes.summary = Some(summary);
                 0
             }),
-            Change::Forget { processes } => {
+            StoreChange::Forget { processes } => {
                 forget(&mut transaction, processes).await?;
                 Ok(0)
             }
-            Change::Put { kind, key, document } => {
+            StoreChange::Put { kind, key, document } => {
                 documents.insert((kind, key), Some(document));
                 Ok(0)
             }
-            Change::Remove { kind, key } => {
+            StoreChange::Remove { kind, key } => {
                 documents.insert((kind, key), None);
                 Ok(0)
             }

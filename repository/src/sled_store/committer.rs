@@ -8,15 +8,15 @@ use tokio::sync::{mpsc, oneshot};
 use super::open_database::OpenDatabase;
 use super::writer::Writer;
 use crate::error::Error;
-use crate::handle::{Request, reply};
+use crate::handle::{StoreRequest, reply};
 use crate::repository::{Claimed, FIXED_EPOCH};
 
 /// Bytes of payloads after which the committer commits a batch though more requests wait.
 const MAX_BATCH_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Starts the thread. It ends after a request to shut down, or when the last handle is dropped.
-pub(super) fn start(writer: Writer, opened: OpenDatabase, requests: mpsc::Receiver<Request>) -> Result<(), Error> {
-    let committer = Committer { writer, opened };
+pub(super) fn start(writer: Writer, opened: OpenDatabase, requests: mpsc::Receiver<StoreRequest>) -> Result<(), Error> {
+    let committer = SledCommitter { writer, opened };
     std::thread::Builder::new()
         .name("committer".into())
         .spawn(move || committer.run(requests))
@@ -24,13 +24,13 @@ pub(super) fn start(writer: Writer, opened: OpenDatabase, requests: mpsc::Receiv
     Ok(())
 }
 
-struct Committer {
+struct SledCommitter {
     writer: Writer,
     opened: OpenDatabase,
 }
 
-impl Committer {
-    fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+impl SledCommitter {
+    fn run(mut self, mut requests: mpsc::Receiver<StoreRequest>) {
         let ended = loop {
             let Some(first) = requests.blocking_recv() else { break None };
             match self.batch(first, &mut requests) {
@@ -55,8 +55,8 @@ impl Committer {
     /// store.
     fn batch(
         &mut self,
-        first: Request,
-        requests: &mut mpsc::Receiver<Request>,
+        first: StoreRequest,
+        requests: &mut mpsc::Receiver<StoreRequest>,
     ) -> Result<Option<oneshot::Sender<()>>, Error> {
         self.writer.begin();
         let mut changes = Vec::new();
@@ -66,23 +66,23 @@ impl Committer {
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
-                Request::Change { change, answer } => {
+                StoreRequest::StoreChange { change, answer } => {
                     bytes += change.added_bytes().unwrap_or_default();
                     let result = self.writer.apply(change);
                     broken = fatal(&result);
                     changes.push((answer, result));
                 }
-                Request::Claim { answer } => {
+                StoreRequest::Claim { answer } => {
                     reply(answer, Ok(Claimed { gained: self.writer.claim(), lost: Vec::new() }));
                 }
-                Request::Load { process, answer } => {
+                StoreRequest::Load { process, answer } => {
                     let result = self.writer.load(&process);
                     broken = fatal(&result);
                     reply(answer, result);
                 }
-                Request::Get { kind, key, answer } => reply(answer, self.writer.database.document(&kind, &key)),
-                Request::Documents { kind, answer } => reply(answer, self.writer.database.documents_of(&kind)),
-                Request::ShutDown { answer } => ended = Some(answer),
+                StoreRequest::Get { kind, key, answer } => reply(answer, self.writer.database.document(&kind, &key)),
+                StoreRequest::Documents { kind, answer } => reply(answer, self.writer.database.documents_of(&kind)),
+                StoreRequest::ShutDown { answer } => ended = Some(answer),
             }
             let full = bytes > MAX_BATCH_BYTES || ended.is_some() || broken.is_some();
             next = if full { None } else { requests.try_recv().ok() };
@@ -106,15 +106,15 @@ fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
 }
 
 /// Answers every request with an error until a request to shut down arrives. Returns the channel for its answer.
-fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<Request>) -> Option<oneshot::Sender<()>> {
+fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<StoreRequest>) -> Option<oneshot::Sender<()>> {
     while let Some(request) = requests.blocking_recv() {
         match request {
-            Request::Change { answer, .. } => reply(answer, Err(error.clone())),
-            Request::Claim { answer } => reply(answer, Err(error.clone())),
-            Request::Load { answer, .. } => reply(answer, Err(error.clone())),
-            Request::Get { answer, .. } => reply(answer, Err(error.clone())),
-            Request::Documents { answer, .. } => reply(answer, Err(error.clone())),
-            Request::ShutDown { answer } => return Some(answer),
+            StoreRequest::StoreChange { answer, .. } => reply(answer, Err(error.clone())),
+            StoreRequest::Claim { answer } => reply(answer, Err(error.clone())),
+            StoreRequest::Load { answer, .. } => reply(answer, Err(error.clone())),
+            StoreRequest::Get { answer, .. } => reply(answer, Err(error.clone())),
+            StoreRequest::Documents { answer, .. } => reply(answer, Err(error.clone())),
+            StoreRequest::ShutDown { answer } => return Some(answer),
         }
     }
     None

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::error::Error;
 
 /// All processes by id.
-pub(super) type Index = HashMap<String, IndexEntry>;
+pub(super) type RecordIndex = HashMap<String, IndexEntry>;
 
 /// A process in the index.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct IndexEntry {
 }
 
 /// Finds a process that this store may continue.
-pub(super) fn running<'a>(index: &'a mut Index, id: &str) -> Result<&'a mut IndexEntry, Error> {
+pub(super) fn running<'a>(index: &'a mut RecordIndex, id: &str) -> Result<&'a mut IndexEntry, Error> {
     let entry = index.get_mut(id).filter(|entry| entry.running).ok_or_else(|| Error::Unknown(id.into()))?;
     if !entry.claimed {
         return Err(Error::NotOwned(id.into()));

@@ -36,16 +36,16 @@ use bytes::Bytes;
 use self::blobs::Blobs;
 use self::data_directory::DataDirectory;
 use self::database::Database;
-use self::index::Index;
+use self::index::RecordIndex;
 use self::open_database::{OpenDatabase, blocking};
 use self::recovery::{Recovered, recover};
 use self::writer::Writer;
-use crate::error::Error;
+use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
-use crate::names::check_name;
+
 use crate::repository::{Claimed, Entry, Journal, Repository};
 
-/// The store. The committer makes its changes.
+/// The store in sled. The committer makes its changes.
 pub(crate) struct SledStore {
     realm: String,
     committer: CommitterHandle,
@@ -73,7 +73,7 @@ impl SledStore {
 }
 
 /// Adds the facts that only the index has. `None` if the process was removed meanwhile.
-fn complete(index: &Index, mut entry: Entry) -> Option<Entry> {
+fn complete(index: &RecordIndex, mut entry: Entry) -> Option<Entry> {
     let indexed = index.get(&entry.process)?;
     entry.owner.clone_from(&indexed.owner);
     entry.size = indexed.record_size + indexed.journal_size;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::database::Database;
-use super::index::Index;
+use super::index::RecordIndex;
 use crate::error::Error;
 
 /// An open database and its index; cheap to clone.
@@ -13,18 +13,18 @@ use crate::error::Error;
 pub(super) struct OpenDatabase {
     /// `None` after the store was closed. Readers hold the lock, so that the committer does not close the database.
     database: Arc<RwLock<Option<Database>>>,
-    pub(super) index: Arc<Mutex<Index>>,
+    pub(super) index: Arc<Mutex<RecordIndex>>,
 }
 
 impl OpenDatabase {
-    pub(super) fn new(database: Database, index: Index) -> Self {
+    pub(super) fn new(database: Database, index: RecordIndex) -> Self {
         Self { database: Arc::new(RwLock::new(Some(database))), index: Arc::new(Mutex::new(index)) }
     }
 
     /// Runs a read on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Database, &Mutex<Index>) -> Result<T, Error> + Send + 'static,
+        read: impl FnOnce(&Database, &Mutex<RecordIndex>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let opened = self.clone();
         blocking(move || match &*opened.database.read() {

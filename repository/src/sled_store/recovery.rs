@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use super::blobs::Blobs;
 use super::database::Database;
-use super::index::{Index, IndexEntry};
+use super::index::{IndexEntry, RecordIndex};
 use super::record::{DecodeError, JournalEntry, Payload, ProcessRecord, decode, journal_numbers};
 use crate::error::Error;
 
 /// Result of the recovery.
 pub(super) struct Recovered {
-    pub(super) index: Index,
+    pub(super) index: RecordIndex,
     /// A number that no process has had.
     pub(super) next_number: u64,
 }
@@ -20,7 +20,7 @@ pub(super) struct Recovered {
 pub(super) fn recover(database: &Database, blobs: &mut Blobs) -> Result<Recovered, Error> {
     let mut journals = read_journals(database)?;
     let mut highest = journals.keys().copied().max().unwrap_or_default();
-    let mut index = Index::new();
+    let mut index = RecordIndex::new();
     let mut undamaged = true;
     for item in &database.processes {
         let (key, value) = item.map_err(|error| database.broken(&error))?;

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use super::blobs::{Blobs, MAX_INLINE_BYTES};
 use super::data_directory::DataDirectory;
 use super::database::Database;
-use super::index::{Index, IndexEntry, running};
+use super::index::{IndexEntry, RecordIndex, running};
 use super::record::{
     BlobDigest, JournalEntry, Payload, ProcessRecord, decode, document_key, encode, journal_key, journal_numbers,
 };
 use crate::error::Error;
-use crate::handle::Change;
+use crate::handle::StoreChange;
 use crate::repository::Journal;
 
 /// Target size of a journal entry. Records of one process that share a commit share entries of about this size.
@@ -35,7 +35,7 @@ pub(super) struct Writer {
     /// Number of the next process.
     next_number: u64,
     node: String,
-    index: Arc<Mutex<Index>>,
+    index: Arc<Mutex<RecordIndex>>,
     /// Declared after the database, so that the directory stays locked until the database is closed.
     directory: DataDirectory,
 
@@ -66,7 +66,7 @@ impl Writer {
         blobs: Blobs,
         next_number: u64,
         node: String,
-        index: Arc<Mutex<Index>>,
+        index: Arc<Mutex<RecordIndex>>,
     ) -> Result<Self, Error> {
         let file = File::open(database.file()).map_err(|error| database.broken(&error))?;
         Ok(Self {
@@ -93,21 +93,21 @@ impl Writer {
     }
 
     /// Applies a change. It is durable after [`commit`](Self::commit).
-    pub(super) fn apply(&mut self, change: Change) -> Result<(), Error> {
+    pub(super) fn apply(&mut self, change: StoreChange) -> Result<(), Error> {
         if let Some(bytes) = change.added_bytes() {
             self.free_bytes = self.free_bytes.checked_sub(bytes).ok_or_else(|| self.directory.full(bytes))?;
         }
         let index = self.index.clone();
         let index = &mut *index.lock();
         match change {
-            Change::Create { process, head } => self.create(index, process, head),
-            Change::Append { process, record } => {
+            StoreChange::Create { process, head } => self.create(index, process, head),
+            StoreChange::Append { process, record } => {
                 running(index, &process)?;
                 let payloads = self.split_record(record)?;
                 self.appended.entry(process).or_default().extend(payloads);
                 Ok(())
             }
-            Change::Compact { process, snapshot } => {
+            StoreChange::Compact { process, snapshot } => {
                 let entry = running(index, &process)?;
                 let snapshot = self.store(snapshot)?;
                 self.drop_appended(&process);
@@ -115,15 +115,15 @@ impl Writer {
                 entry.journal_size = 0;
                 self.write_entry(entry, &JournalEntry::Snapshot(snapshot))
             }
-            Change::Close { process, summary } => self.close(index, process, summary),
-            Change::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
-            Change::Put { kind, key, document } => {
+            StoreChange::Close { process, summary } => self.close(index, process, summary),
+            StoreChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
+            StoreChange::Put { kind, key, document } => {
                 let key = document_key(&kind, &key);
                 let value = encode(&key, &self.store(document)?);
                 let old = self.database.documents.insert(&key, value);
                 self.on_document_replaced(&key, old)
             }
-            Change::Remove { kind, key } => {
+            StoreChange::Remove { kind, key } => {
                 let key = document_key(&kind, &key);
                 let old = self.database.documents.remove(&key);
                 self.on_document_replaced(&key, old)
@@ -131,7 +131,7 @@ impl Writer {
         }
     }
 
-    fn create(&mut self, index: &mut Index, id: String, head: Bytes) -> Result<(), Error> {
+    fn create(&mut self, index: &mut RecordIndex, id: String, head: Bytes) -> Result<(), Error> {
         if index.contains_key(&id) {
             return Err(Error::Exists(id));
         }
@@ -146,7 +146,7 @@ impl Writer {
         Ok(())
     }
 
-    fn close(&mut self, index: &mut Index, id: String, summary: Bytes) -> Result<(), Error> {
+    fn close(&mut self, index: &mut RecordIndex, id: String, summary: Bytes) -> Result<(), Error> {
         let entry = running(index, &id)?;
         let mut process = match self.database.process(&id)? {
             Some(Ok(process)) => process,
@@ -164,7 +164,7 @@ impl Writer {
     }
 
     /// Removes a process that has ended or is damaged.
-    fn forget(&mut self, index: &mut Index, id: &str) -> Result<(), Error> {
+    fn forget(&mut self, index: &mut RecordIndex, id: &str) -> Result<(), Error> {
         if !index.get(id).is_some_and(|entry| !entry.running || entry.damage.is_some()) {
             return Ok(());
         }

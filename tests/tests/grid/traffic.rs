@@ -1,7 +1,7 @@
 //! The traffic between groups for a subtree does not grow with the number of its activities.
 
 use serde_json::json;
-use xavantes_tests::{Grid, Link, free_address, until};
+use xavantes_tests::{Grid, TestLink, free_address, until};
 
 use crate::kit::{assert_counts, busy, document, group};
 use crate::lines::{LONG, Lines, wait_for_delegation};
@@ -33,10 +33,10 @@ const TOTAL: &str = r#"
 
 /// Starts groups a and b. Only messages between the coordinators of a and b use the link, because the manager of b is a separate
 /// node. Returns the addresses of a, and of the coordinator and the manager of b.
-fn groups(grid: &mut Grid, flags: &[&str]) -> (Link, String, String, String) {
+fn groups(grid: &mut Grid, flags: &[&str]) -> (TestLink, String, String, String) {
     let a = grid.group("a", &[], &[]);
     let (manager, coordinator) = (free_address(), free_address());
-    let link = Link::to(&coordinator);
+    let link = TestLink::to(&coordinator);
     grid.start("b/manager", &manager, &["--roles", "group-manager", "--adjacent", &a]);
     let roles = ["--roles", "process-coordinator", "--join", &manager, "--advertise", link.address()];
     grid.start("b/main", &coordinator, &[&roles[..], flags].concat());

@@ -12,25 +12,25 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::unix::pipe;
 use wait4::{ResUse, Wait4};
 
-use super::process_table::ProcessTable;
+use super::program_table::ProgramTable;
 use super::tracked::{ProgramSpec, TrackedProgram};
 
 /// Upper bound on the output of a tool.
 const MAX_TOOL_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// A running process. Dropping it kills the process with its group.
-pub(crate) struct Child {
+pub(crate) struct ProgramChild {
     child: std::process::Child,
     /// Becomes readable when the process ends.
     ended: AsyncFd<OwnedFd>,
-    processes: Arc<ProcessTable>,
+    processes: Arc<ProgramTable>,
     tracked: Option<Arc<TrackedProgram>>,
     reaped: bool,
 }
 
-impl Child {
+impl ProgramChild {
     /// Starts a program of an attempt, or a tool, in a process group of its own.
-    pub fn start(processes: &Arc<ProcessTable>, command: &mut Command, spec: Option<ProgramSpec>) -> io::Result<Self> {
+    pub fn start(processes: &Arc<ProgramTable>, command: &mut Command, spec: Option<ProgramSpec>) -> io::Result<Self> {
         use std::os::unix::process::CommandExt;
         let (mut child, tracked) = processes.start(command.process_group(0), spec)?;
         let pid = Pid::from_child(&child);
@@ -76,7 +76,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for ProgramChild {
     fn drop(&mut self) {
         if !self.reaped {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
@@ -99,9 +99,9 @@ fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Runs a tool to its end and returns its output.
-pub(crate) async fn run_tool(processes: &Arc<ProcessTable>, command: &mut Command) -> io::Result<Output> {
+pub(crate) async fn run_tool(processes: &Arc<ProgramTable>, command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = Child::start(processes, command, None)?;
+    let mut child = ProgramChild::start(processes, command, None)?;
     let (stdout, stderr) = child.output()?;
     let read = |pipe: Option<OwnedFd>| async move {
         let mut output = Vec::new();

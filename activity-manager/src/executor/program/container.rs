@@ -14,8 +14,8 @@ use super::cgroups::Cgroup;
 use super::child::run_tool;
 use super::interpreters::search;
 use super::invocation::Invocation;
-use super::process_table::ProcessTable;
 use super::procfs::MARKER_VARIABLE;
+use super::program_table::ProgramTable;
 use super::workdir::WorkDir;
 
 /// Container engines, by their commands. The first one that works is used.
@@ -166,7 +166,7 @@ impl ContainerEngine {
     }
 
     /// Asks a container to end. The engine kills it after the grace.
-    pub async fn stop(&self, processes: &Arc<ProcessTable>, workdir: &WorkDir, grace: Duration) {
+    pub async fn stop(&self, processes: &Arc<ProgramTable>, workdir: &WorkDir, grace: Duration) {
         let until = Instant::now() + grace;
         loop {
             let mut command = Command::new(&self.program);
@@ -181,7 +181,7 @@ impl ContainerEngine {
     }
 
     /// A property of a container; `None` if there is no such container.
-    async fn inspect(&self, processes: &Arc<ProcessTable>, workdir: &WorkDir, what: &str) -> Option<String> {
+    async fn inspect(&self, processes: &Arc<ProgramTable>, workdir: &WorkDir, what: &str) -> Option<String> {
         let mut command = Command::new(&self.program);
         command.args(["inspect", "--format", what, &container_name(&self.root, workdir)]);
         let output = run_tool(processes, &mut command).await.ok().filter(|output| output.status.success())?;
@@ -190,19 +190,19 @@ impl ContainerEngine {
 
     /// True if the kernel killed a container because it used too much memory. Podman does not always know that, but leaves a
     /// file in the current directory of its command.
-    pub async fn ran_out_of_memory(&self, processes: &Arc<ProcessTable>, workdir: &WorkDir) -> bool {
+    pub async fn ran_out_of_memory(&self, processes: &Arc<ProgramTable>, workdir: &WorkDir) -> bool {
         workdir.path().join("oom").exists()
             || self.inspect(processes, workdir, "{{.State.OOMKilled}}").await.as_deref() == Some("true")
     }
 
     /// True if a container ended with this status because its program was never started.
-    pub async fn never_started(&self, processes: &Arc<ProcessTable>, workdir: &WorkDir, status: Option<i32>) -> bool {
+    pub async fn never_started(&self, processes: &Arc<ProgramTable>, workdir: &WorkDir, status: Option<i32>) -> bool {
         status.is_some_and(|status| START_FAILED.contains(&status))
             && matches!(self.inspect(processes, workdir, "{{.State.Status}}").await.as_deref(), None | Some("created"))
     }
 
     /// The control group of a container.
-    pub async fn cgroup(&self, processes: &Arc<ProcessTable>, workdir: &WorkDir) -> ContainerCgroup {
+    pub async fn cgroup(&self, processes: &Arc<ProgramTable>, workdir: &WorkDir) -> ContainerCgroup {
         let output = self.inspect(processes, workdir, "{{.Id}} {{.State.Pid}}").await;
         let running = output.as_deref().and_then(|output| {
             let (id, pid) = output.split_once(' ')?;
@@ -215,7 +215,7 @@ impl ContainerEngine {
     }
 
     /// Removes a container, even if it runs.
-    pub async fn remove(&self, processes: &Arc<ProcessTable>, workdir: &WorkDir) {
+    pub async fn remove(&self, processes: &Arc<ProgramTable>, workdir: &WorkDir) {
         let mut command = Command::new(&self.program);
         command.args(["rm", "-f", "-v", &container_name(&self.root, workdir)]);
         let _ = run_tool(processes, &mut command).await;

@@ -16,8 +16,8 @@ use super::container::ContainerEngine;
 use super::gpus::Gpus;
 use super::interpreters::{Interpreters, default_path, search};
 use super::options::ProgramOptions;
-use super::process_table::{self, ProcessTable};
 use super::procfs;
+use super::program_table::{self, ProgramTable};
 use super::watchdog::Watchdog;
 use super::workdir::WorkDirs;
 use crate::logs::store::LogStore;
@@ -31,7 +31,7 @@ pub(crate) struct ProgramEnvironment {
     /// Bytes of memory that activities may require.
     pub memory: u64,
     pub gpus: Gpus,
-    pub processes: Arc<ProcessTable>,
+    pub processes: Arc<ProgramTable>,
     pub workdirs: Arc<WorkDirs>,
     pub logs: Arc<LogStore>,
     pub interpreters: Interpreters,
@@ -63,8 +63,8 @@ impl ProgramEnvironment {
         let workdirs = WorkDirs::open(&folder, options.keep_failed)?;
         let logs = LogStore::open(&folder.join("logs"), options.logs)?;
         let engine = ContainerEngine::find(&path, options.containers.as_deref(), workdirs.root());
-        let processes = ProcessTable::new(options.adopts);
-        tokio::spawn(process_table::observe(Arc::downgrade(&processes)));
+        let processes = ProgramTable::new(options.adopts);
+        tokio::spawn(program_table::observe(Arc::downgrade(&processes)));
         let start = || Watchdog::start(&processes, workdirs.root(), temporary.as_deref());
         let watchdog = options.adopts.then(start).flatten();
         let mut variables = vec![

@@ -10,7 +10,7 @@
 //! | `command` | the operating system command, with its limits |
 //! | `supervise` | a running program until nothing of it runs any more |
 //! | `child` | one process that this worker started |
-//! | `tracked`, `process_table` | running programs, their usage, their orphans |
+//! | `tracked`, `program_table` | running programs, their usage, their orphans |
 //! | `procfs`, `signals`, `disk` | the operating system |
 //! | `watchdog` | the process that ends programs when the node is killed |
 //! | `limits` | when a program uses too much; pure |
@@ -32,8 +32,8 @@ mod invocation;
 mod limits;
 pub mod options;
 mod output;
-mod process_table;
 mod procfs;
+mod program_table;
 mod results;
 pub(crate) mod run;
 mod signals;

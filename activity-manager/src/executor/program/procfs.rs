@@ -10,7 +10,7 @@ pub(crate) const MARKER_VARIABLE: &str = "XAVANTES_DIRECTORY";
 
 /// A process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct OsProcess {
     pub pid: u32,
     pub parent: u32,
     pub group: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Process {
     pub memory: u64,
 }
 
-impl Process {
+impl OsProcess {
     /// Parses `/proc/PID/stat`.
     fn parse(pid: u32, stat: &str, page: u64) -> Option<Self> {
         // The name is in parentheses and may contain any character.
@@ -56,16 +56,16 @@ pub(crate) fn pids() -> impl Iterator<Item = u32> {
 /// All processes at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessSnapshot {
-    processes: Vec<Process>,
+    processes: Vec<OsProcess>,
     children: HashMap<u32, Vec<usize>>,
 }
 
 impl ProcessSnapshot {
     pub fn take() -> Self {
-        Self::of(pids().filter_map(Process::find).collect())
+        Self::of(pids().filter_map(OsProcess::find).collect())
     }
 
-    fn of(processes: Vec<Process>) -> Self {
+    fn of(processes: Vec<OsProcess>) -> Self {
         let mut children: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, process) in processes.iter().enumerate() {
             children.entry(process.parent).or_default().push(at);
@@ -74,8 +74,8 @@ impl ProcessSnapshot {
     }
 
     /// These processes, those of this group, and all their descendants, without ended ones.
-    pub fn family(&self, roots: &[u32], group: u32) -> Vec<Process> {
-        let belongs = |process: &Process| roots.contains(&process.pid) || process.group == group;
+    pub fn family(&self, roots: &[u32], group: u32) -> Vec<OsProcess> {
+        let belongs = |process: &OsProcess| roots.contains(&process.pid) || process.group == group;
         let mut found: Vec<usize> = (0..self.processes.len()).filter(|at| belongs(&self.processes[*at])).collect();
         let mut known: Vec<bool> = vec![false; self.processes.len()];
         found.iter().for_each(|at| known[*at] = true);
@@ -183,13 +183,13 @@ mod tests {
     #[test]
     fn files_of_proc_are_parsed() {
         let stat = "7 (a) b) S 3 5 5 0 -1 4194304 1 2 3 4 10 20 30 40 20 0 1 0 12345 999 17 1844";
-        let process = Process::parse(7, stat, 4096).expect("the line is complete");
-        let expected = Process { pid: 7, parent: 3, group: 5, start: 12345, ended: false, memory: 17 * 4096 };
+        let process = OsProcess::parse(7, stat, 4096).expect("the line is complete");
+        let expected = OsProcess { pid: 7, parent: 3, group: 5, start: 12345, ended: false, memory: 17 * 4096 };
         assert_eq!(process, expected);
         for wrong in ["", "7 (a", "7 (a) S", "7 (a) S x 5"] {
-            assert_eq!(Process::parse(7, wrong, 4096), None, "{wrong}");
+            assert_eq!(OsProcess::parse(7, wrong, 4096), None, "{wrong}");
         }
-        let own = Process::find(std::process::id()).expect("this process exists");
+        let own = OsProcess::find(std::process::id()).expect("this process exists");
         assert!(own.memory > 0 && own.parent > 0 && !own.ended);
         assert!(own_peak_memory() >= own.memory / 2 && peak_memory(u32::MAX) == 0);
         assert_eq!((field("a: 1\nab: 23 kB\n", "ab:"), field("ab: x", "ab:"), field("", "ab:")), (23, 0, 0));
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn families_consist_of_descendants_and_group_members() {
-        let process = |pid, parent, group| Process { pid, parent, group, ..Process::default() };
+        let process = |pid, parent, group| OsProcess { pid, parent, group, ..OsProcess::default() };
         let mut all = vec![
             process(1, 0, 1),
             process(10, 1, 10),

@@ -8,7 +8,7 @@ use xavantes_model::definition::{ActivityType, Capture};
 use xavantes_proto::v1;
 
 use super::cgroups::{Cgroup, CgroupUsage};
-use super::child::Child;
+use super::child::ProgramChild;
 use super::command::{cannot_start, command};
 use super::container::{ContainerCgroup, ContainerEngine};
 use super::environment::ProgramEnvironment;
@@ -45,7 +45,7 @@ pub(super) async fn supervise(
     let (mut command, spec) = command(environment, activity, workdir, invocation, &gpus.numbers)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let unstarted = |error| cannot_start(&invocation.name, &error);
-    let mut child = Child::start(&environment.processes, &mut command, Some(spec)).map_err(unstarted)?;
+    let mut child = ProgramChild::start(&environment.processes, &mut command, Some(spec)).map_err(unstarted)?;
     let (stdout, stderr) = child.output().map_err(unstarted)?;
     let mut stdout = OutputPipe::new(stdout, log, OutputStream::Stdout, captures(activity));
     let mut stderr = OutputPipe::new(stderr, log, OutputStream::Stderr, false);
@@ -124,7 +124,7 @@ pub(super) async fn supervise(
 }
 
 /// Checks the disk usage of an ended program. It may have been too short to be seen while it ran.
-async fn scratch_exceeded(environment: &ProgramEnvironment, child: &Child) -> Option<String> {
+async fn scratch_exceeded(environment: &ProgramEnvironment, child: &ProgramChild) -> Option<String> {
     let tracked = child.tracked().filter(|tracked| tracked.is_scratch_limited())?.clone();
     tokio::task::spawn_blocking({
         let processes = environment.processes.clone();
@@ -145,7 +145,7 @@ enum ForcedEnd {
 async fn wait_or_stop(
     environment: &ProgramEnvironment,
     job: &Job,
-    child: &Child,
+    child: &ProgramChild,
     workdir: &WorkDir,
 ) -> Option<ForcedEnd> {
     let tracked = child.tracked()?;
@@ -181,7 +181,7 @@ async fn wait_or_stop(
 
 /// Fills in the usage of a program: of its control group if it has one, otherwise as the kernel counted it for the program
 /// and the children that it waited for.
-fn account(child: &Child, rusage: &wait4::ResourceUsage, cgroup: Option<&CgroupUsage>, usage: &mut v1::Usage) {
+fn account(child: &ProgramChild, rusage: &wait4::ResourceUsage, cgroup: Option<&CgroupUsage>, usage: &mut v1::Usage) {
     usage.user_ms = rusage.utime.as_millis() as u64;
     usage.system_ms = rusage.stime.as_millis() as u64;
     let (seen, mut counted) = (child.tracked().map_or(0, |tracked| tracked.peak_memory()), rusage.maxrss);
@@ -222,7 +222,7 @@ async fn poll_container(
         }
     };
     loop {
-        let memory = |pid: u32| procfs::Process::find(pid).map_or(0, |process| process.memory);
+        let memory = |pid: u32| procfs::OsProcess::find(pid).map_or(0, |process| process.memory);
         let processes = cgroup.processes();
         if !processes.is_empty() {
             usage.cgroup = cgroup.usage();
@@ -233,7 +233,7 @@ async fn poll_container(
 }
 
 /// Polls the memory of a young program, at ever longer intervals, until the process table observes it.
-async fn poll_young_program(child: &Child) {
+async fn poll_young_program(child: &ProgramChild) {
     let mut pause = UNWATCHED_TIME;
     while let Some(tracked) = child.tracked().filter(|tracked| tracked.is_young()) {
         tracked.on_observed(ObservedUsage { memory: procfs::peak_memory(child.pid()), scratch: 0, processes: 1 });

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use tracing::warn;
 
-use super::process_table::ProcessTable;
-use super::procfs::Process;
+use super::procfs::OsProcess;
+use super::program_table::ProgramTable;
 use super::signals::kill_leftovers;
 
 /// The command of this executable that runs the watchdog.
@@ -26,7 +26,7 @@ pub(crate) struct Watchdog(Child);
 
 impl Watchdog {
     /// Starts this executable as a watchdog, if that is possible.
-    pub fn start(processes: &ProcessTable, root: &Path, temporary: Option<&Path>) -> Option<Self> {
+    pub fn start(processes: &ProgramTable, root: &Path, temporary: Option<&Path>) -> Option<Self> {
         let mut command = Command::new(std::env::current_exe().ok()?);
         // In a process group of its own: signals from a terminal end the node, but not the watchdog.
         command.arg(COMMAND).arg(root).args(temporary).process_group(0);
@@ -76,7 +76,7 @@ fn descends_from_node(pid: u32) -> bool {
     };
     let own = executable(std::process::id());
     let (mut pid, mut visited) = (pid, 0);
-    while let Some(process) = Process::find(pid).filter(|_| pid > 1 && visited < MAX_ANCESTORS) {
+    while let Some(process) = OsProcess::find(pid).filter(|_| pid > 1 && visited < MAX_ANCESTORS) {
         if own.is_some() && executable(pid) == own {
             return true;
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl AttemptTable {
+impl PoolAttempts {
     /// Recomputes every index from the states of the attempts.
     fn assert_consistent(&self) {
         let mut expected: Vec<PeerAttempts> = self.peers.0.iter().map(|peer| new_peer(&peer.name)).collect();
@@ -11,7 +11,8 @@ impl AttemptTable {
             let mut queued: Vec<Slot> = it.queue.iter().copied().collect();
             queued.sort();
             let slots = it.slots.values().copied();
-            let mut of_state: Vec<Slot> = slots.filter(|it| self.attempts[*it].state == AttemptState::Queued).collect();
+            let mut of_state: Vec<Slot> =
+                slots.filter(|it| self.attempts[*it].state == PoolAttemptState::Queued).collect();
             of_state.sort();
             assert_eq!(queued, of_state, "queue of {process}");
             let turns = self.turns.iter().filter(|turn| *turn == process).count();
@@ -22,14 +23,14 @@ impl AttemptTable {
                 let key = &attempt.task.key;
                 assert_eq!((&key.process, ElementAttempt::from(key)), (process, *id));
                 match attempt.state {
-                    AttemptState::Assigned { peer, .. } => {
+                    PoolAttemptState::Assigned { peer, .. } => {
                         expected[peer.0].assigned.insert(*slot);
                         expected[peer.0].used.add(&attempt.task.needs);
                     }
-                    AttemptState::AwaitingConnection { coordinator, .. } => {
+                    PoolAttemptState::AwaitingConnection { coordinator, .. } => {
                         expected[coordinator.0].awaiting.push(key.clone());
                     }
-                    AttemptState::Queued | AttemptState::Placing { .. } | AttemptState::Unsettled => {}
+                    PoolAttemptState::Queued | PoolAttemptState::Placing { .. } | PoolAttemptState::Unsettled => {}
                 }
             }
         }
@@ -57,8 +58,8 @@ fn task(key: AttemptKey) -> Task {
 
 #[derive(Debug, Clone)]
 enum Operation {
-    Insert(AttemptKey, AttemptState),
-    Transition(AttemptKey, AttemptState),
+    Insert(AttemptKey, PoolAttemptState),
+    Transition(AttemptKey, PoolAttemptState),
     Confirm(AttemptKey, Confirmation),
     Remove(AttemptKey),
     RemoveProcess(Arc<str>),
@@ -96,13 +97,13 @@ impl Generator {
         [Confirmed, Adopted, AskWhenRecorded, Asked][self.below(4) as usize]
     }
 
-    fn state(&mut self) -> AttemptState {
+    fn state(&mut self) -> PoolAttemptState {
         match self.below(9) {
-            0..=2 => AttemptState::Queued,
-            3 => AttemptState::Placing { place: None },
-            4 => AttemptState::AwaitingConnection { coordinator: self.peer(), since: Duration::ZERO },
-            5 => AttemptState::Unsettled,
-            _ => AttemptState::Assigned { peer: self.peer(), confirmation: self.confirmation(), epoch: 0 },
+            0..=2 => PoolAttemptState::Queued,
+            3 => PoolAttemptState::Placing { place: None },
+            4 => PoolAttemptState::AwaitingConnection { coordinator: self.peer(), since: Duration::ZERO },
+            5 => PoolAttemptState::Unsettled,
+            _ => PoolAttemptState::Assigned { peer: self.peer(), confirmation: self.confirmation(), epoch: 0 },
         }
     }
 
@@ -119,9 +120,9 @@ impl Generator {
     }
 }
 
-fn apply(table: &mut AttemptTable, operation: Operation) {
+fn apply(table: &mut PoolAttempts, operation: Operation) {
     match operation {
-        Operation::Insert(key, state) => table.insert(Attempt::new(task(key), state)),
+        Operation::Insert(key, state) => table.insert(PoolAttempt::new(task(key), state)),
         Operation::Transition(key, state) => {
             table.transition(&key, state.clone());
             assert!(table.get(&key).is_none_or(|attempt| *attempt.state() == state));
@@ -151,8 +152,8 @@ fn apply(table: &mut AttemptTable, operation: Operation) {
     }
 }
 
-fn table() -> AttemptTable {
-    let mut table = AttemptTable::default();
+fn table() -> PoolAttempts {
+    let mut table = PoolAttempts::default();
     for peer in 0..PEERS {
         table.add_peer(format!("peer-{peer}").into());
     }
@@ -176,13 +177,13 @@ fn processes_take_turns_and_a_refused_task_goes_first() {
     let mut table = table();
     let key = |process: &str, element| AttemptKey::new(process, element, 1);
     for (process, element) in [("p", 1), ("p", 2), ("p", 3), ("q", 4), ("q", 5)] {
-        table.insert(Attempt::new(task(key(process, element)), AttemptState::Queued));
+        table.insert(PoolAttempt::new(task(key(process, element)), PoolAttemptState::Queued));
     }
-    let turn = |table: &mut AttemptTable| {
+    let turn = |table: &mut PoolAttempts| {
         table.take_turn(|_, _| Some((0, PeerIndex(0)))).map(|attempt| attempt.task.key.element)
     };
     assert_eq!([turn(&mut table), turn(&mut table)], [Some(1), Some(4)]);
-    table.transition(&key("p", 1), AttemptState::Queued);
+    table.transition(&key("p", 1), PoolAttemptState::Queued);
     assert!(table.take_turn(|_, _| None).is_none(), "p has its turn and uses it not");
     assert_eq!([turn(&mut table), turn(&mut table)], [Some(5), Some(1)]);
     assert_eq!([turn(&mut table), turn(&mut table), turn(&mut table)], [Some(2), Some(3), None]);

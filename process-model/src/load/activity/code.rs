@@ -7,7 +7,7 @@ use crate::definition::ActivityCode;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
-use crate::load::report::Report;
+use crate::load::report::LoadReport;
 use crate::load::types::TypeInfo;
 use crate::script::{Code, Form, Port};
 use crate::xml;
@@ -16,8 +16,8 @@ use crate::xml;
 pub(super) fn read_code(
     document: &Document,
     info: &TypeInfo,
-    node: xml::ElementId,
-    report: &mut Report,
+    node: xml::XmlElementId,
+    report: &mut LoadReport,
 ) -> Option<ActivityCode> {
     let attribute = document.tree.element(node).attribute("LANGUAGE")?;
     let language = attribute.value.value.as_str();
@@ -62,7 +62,12 @@ fn dedented(text: &str) -> String {
     text.split('\n').map(|line| line.strip_prefix(common).unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-fn read_lua(document: &Document, info: &TypeInfo, node: xml::ElementId, report: &mut Report) -> Option<ActivityCode> {
+fn read_lua(
+    document: &Document,
+    info: &TypeInfo,
+    node: xml::XmlElementId,
+    report: &mut LoadReport,
+) -> Option<ActivityCode> {
     let inputs = inputs(info);
     let outputs: Vec<Port> = info
         .parameters
@@ -90,8 +95,8 @@ fn read_lua(document: &Document, info: &TypeInfo, node: xml::ElementId, report: 
 fn read_command(
     document: &Document,
     info: &TypeInfo,
-    node: xml::ElementId,
-    report: &mut Report,
+    node: xml::XmlElementId,
+    report: &mut LoadReport,
 ) -> Option<ActivityCode> {
     let (mut texts, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
     let (mut line, mut clean) = (None, true);

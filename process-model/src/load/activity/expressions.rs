@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::Document;
-use crate::load::problem::{CodeTooLarge, Place, Problem, report_unclosed};
-use crate::load::report::{MAX_CANDIDATES, Report};
+use crate::load::problem::{CodeTooLarge, LoadProblem, ProblemPlace, report_unclosed};
+use crate::load::report::{LoadReport, MAX_CANDIDATES};
 use crate::load::template::{self, Piece, join};
 use crate::load::types::TypeInfo;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
@@ -25,7 +25,12 @@ pub(super) fn inputs(info: &TypeInfo) -> Vec<Port> {
 
 /// Makes one expression of a text with `${…}` in it. Returns `None` if something is wrong with it, which is then
 /// reported.
-pub(super) fn expression(document: &Document, info: &TypeInfo, mapped: &Mapped, report: &mut Report) -> Option<String> {
+pub(super) fn expression(
+    document: &Document,
+    info: &TypeInfo,
+    mapped: &Mapped,
+    report: &mut LoadReport,
+) -> Option<String> {
     let pieces = match template::cut(&mapped.value) {
         Ok(pieces) => pieces,
         Err(at) => {
@@ -49,7 +54,7 @@ pub(super) fn compile_all(
     expressions: &[String],
     line: u32,
     clean: bool,
-    report: &mut Report,
+    report: &mut LoadReport,
 ) -> Code {
     let inputs = inputs(info);
     let mut fits = check_count(inputs.len(), inputs.len(), expressions.len());
@@ -66,7 +71,7 @@ pub(super) fn report_too_large(
     document: &Document,
     info: &TypeInfo,
     outcome: Result<(), CodeTooLarge>,
-    report: &mut Report,
+    report: &mut LoadReport,
 ) {
     if let Err(CodeTooLarge { code, message, help }) = outcome {
         let span = document.span(&document.tree.element(info.node).name_span);
@@ -81,10 +86,10 @@ pub(super) fn check(
     mapped: &Mapped,
     range: Range<usize>,
     form: Form,
-    report: &mut Report,
+    report: &mut LoadReport,
 ) -> bool {
     let text = &mapped.value[range.clone()];
-    let place = Place { document, mapped, start: range.start };
+    let place = ProblemPlace { document, mapped, start: range.start };
     let uses = match document.free_names(text, form) {
         Ok(uses) => uses,
         Err(error) => {
@@ -99,7 +104,7 @@ pub(super) fn check(
 }
 
 /// Returns the problem with one use of a name.
-fn problem<'a>(info: &'a TypeInfo, it: &NameUse, form: Form) -> Option<Problem<'a>> {
+fn problem<'a>(info: &'a TypeInfo, it: &NameUse, form: Form) -> Option<LoadProblem<'a>> {
     let name = it.name.clone();
     let declared = info.parameters.slots.contains_key(name.as_str());
     let shared = SharedKind::ALL.iter().any(|kind| kind.type_name() == name);
@@ -122,7 +127,7 @@ fn problem<'a>(info: &'a TypeInfo, it: &NameUse, form: Form) -> Option<Problem<'
     } else {
         ("unknown-name", format!("there is no {name:?} here"), Box::new(move || name_help(info, &name, true)))
     };
-    Some(Problem { code, at: it.at.clone(), message, write: it.write, help })
+    Some(LoadProblem { code, at: it.at.clone(), message, write: it.write, help })
 }
 
 /// Advises on an unknown name.

@@ -9,7 +9,7 @@ use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::problem::report_unclosed;
-use crate::load::report::{MAX_CANDIDATES, Report};
+use crate::load::report::{LoadReport, MAX_CANDIDATES};
 use crate::load::template::{self, Piece, join};
 use crate::load::types::TypeInfo;
 use crate::path::{check_path, check_pattern, parse_source_uri};
@@ -18,7 +18,7 @@ use crate::value::Type;
 use crate::xml;
 
 /// Reads `INPUT` and `OUTPUT` of an activity type.
-pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut Report) -> ActivityFiles {
+pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> ActivityFiles {
     let mut reader = Reader { document, info, report, expressions: Vec::new(), line: info.line, clean: true };
     let (mut inputs, mut outputs): (Vec<InputFile>, Vec<OutputFile>) = Default::default();
     for (tag, node) in grammar::children(document, info.node, Tag::ActivityType) {
@@ -50,7 +50,7 @@ pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut Report) ->
 struct Reader<'a> {
     document: &'a Document,
     info: &'a TypeInfo,
-    report: &'a mut Report,
+    report: &'a mut LoadReport,
     /// Expressions of the computed texts, in order.
     expressions: Vec<String>,
     line: u32,
@@ -59,7 +59,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Returns the slot of the parameter that an `INPUT` or `OUTPUT` names.
-    fn parameter(&mut self, node: xml::ElementId, tag: Tag, known: &[u32]) -> Option<u32> {
+    fn parameter(&mut self, node: xml::XmlElementId, tag: Tag, known: &[u32]) -> Option<u32> {
         let attribute = self.document.tree.element(node).attribute("PARAMETER")?;
         let name = attribute.value.value.as_str();
         let parameters = &self.info.parameters;
@@ -87,7 +87,7 @@ impl Reader<'_> {
     /// Reads a path, pattern or location. The worker checks a text with code in it when it has computed the text.
     fn text(
         &mut self,
-        node: xml::ElementId,
+        node: xml::XmlElementId,
         name: &str,
         fits: impl FnOnce(&str) -> Result<(), &'static str>,
     ) -> Option<FileText> {

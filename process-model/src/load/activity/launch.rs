@@ -8,12 +8,12 @@ use crate::load::attributes::{choice, read};
 use crate::load::document::Document;
 use crate::load::grammar::{self, PROGRAM_ATTRIBUTES, Tag};
 use crate::load::literals;
-use crate::load::report::Report;
+use crate::load::report::LoadReport;
 use crate::load::types::TypeInfo;
 use crate::xml;
 
 /// Reports settings of programs on Lua code, which has no exit status, no environment and no image.
-pub(super) fn refuse_program(document: &Document, info: &TypeInfo, code: xml::ElementId, report: &mut Report) {
+pub(super) fn refuse_program(document: &Document, info: &TypeInfo, code: xml::XmlElementId, report: &mut LoadReport) {
     let help = || Some("remove it, or run a program: LANGUAGE=\"command\", \"bash\", \"python\", …".to_owned());
     let results = results(document, info).map(|(_, node)| (node, "FROM"));
     for (node, name) in PROGRAM_ATTRIBUTES.iter().map(|name| (code, *name)).chain(results) {
@@ -29,7 +29,7 @@ pub(super) fn refuse_program(document: &Document, info: &TypeInfo, code: xml::El
 }
 
 /// Iterates over the parameters that the activity gives a value, with their positions.
-fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::ElementId)> {
+fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::XmlElementId)> {
     let outs = [Tag::OutParameter, Tag::InOutParameter];
     let nodes = grammar::children(document, info.node, Tag::ActivityType).filter(move |(tag, _)| outs.contains(tag));
     nodes.filter_map(|(_, node)| {
@@ -39,7 +39,12 @@ fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize,
 }
 
 /// Reads the settings of an external program.
-pub(super) fn read_launch(document: &Document, info: &TypeInfo, code: xml::ElementId, report: &mut Report) -> Launch {
+pub(super) fn read_launch(
+    document: &Document,
+    info: &TypeInfo,
+    code: xml::XmlElementId,
+    report: &mut LoadReport,
+) -> Launch {
     let image = read(document, code, "IMAGE", report, |text| literals::image(text).map(Arc::from));
     let success = read(document, code, "SUCCESS", report, literals::statuses).unwrap_or_default();
     let retry = read(document, code, "RETRY", report, literals::statuses);
@@ -59,11 +64,12 @@ pub(super) fn read_launch(document: &Document, info: &TypeInfo, code: xml::Eleme
     Launch { image, environment, success, retry, captures }
 }
 
-fn read_environment(document: &Document, info: &TypeInfo, report: &mut Report) -> Environment {
+fn read_environment(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> Environment {
     let (mut names, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
     let (mut line, mut clean) = (info.line, true);
     for (_, node) in grammar::children(document, info.node, Tag::ActivityType).filter(|(tag, _)| *tag == Tag::Env) {
-        let Some(name) = read(document, node, "NAME", report, |text| literals::variable(text).map(Arc::<str>::from))
+        let Some(name) =
+            read(document, node, "NAME", report, |text| literals::environment_variable(text).map(Arc::<str>::from))
         else {
             continue;
         };

@@ -13,13 +13,13 @@ use crate::load::attributes::{choice, read};
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
-use crate::load::report::Report;
+use crate::load::report::LoadReport;
 use crate::load::types::TypeInfo;
 use crate::value::Type;
 use crate::xml;
 
 /// Builds an activity type. Returns `None` if it has no usable code, which is then reported.
-pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut Report) -> Option<ActivityType> {
+pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> Option<ActivityType> {
     let requires = grammar::child(document, info.node, Tag::Requires);
     let requires = requires.map_or_else(Requires::default, |node| read_requires(document, node, report));
     let node = grammar::child(document, info.node, Tag::Code)?;
@@ -46,7 +46,7 @@ pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut Report) -
 }
 
 /// Reads `CACHE`. Results can be reused only if the activity has no other effects, as far as the definition tells.
-fn read_cache(document: &Document, info: &TypeInfo, report: &mut Report) -> bool {
+fn read_cache(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> bool {
     let choices = [("true", true), ("false", false)];
     let cache = read(document, info.node, "CACHE", report, |text| choice(text, &choices)).unwrap_or(false);
     let Some(attribute) = document.tree.element(info.node).attribute("CACHE").filter(|_| cache) else { return false };
@@ -68,7 +68,7 @@ fn read_cache(document: &Document, info: &TypeInfo, report: &mut Report) -> bool
     cache
 }
 
-fn read_requires(document: &Document, node: xml::ElementId, report: &mut Report) -> Requires {
+fn read_requires(document: &Document, node: xml::XmlElementId, report: &mut LoadReport) -> Requires {
     let default = Requires::default();
     let mut count = |name, least| {
         let number = read(document, node, name, report, |text| literals::int(text, least, u32::MAX.into()));

@@ -3,11 +3,11 @@
 use super::rules::{RULES, Tag, is_binding};
 use crate::diagnostic::did_you_mean;
 use crate::load::document::Document;
-use crate::load::report::Report;
+use crate::load::report::LoadReport;
 use crate::xml;
 
 /// Checks a whole document. Returns false if the root is not the root of a Xavantes document.
-pub(in crate::load) fn check(document: &Document, report: &mut Report) -> bool {
+pub(in crate::load) fn check(document: &Document, report: &mut LoadReport) -> bool {
     let root = document.tree.root();
     let element = document.tree.element(root);
     if element.name != Tag::Xavantes.name() {
@@ -35,7 +35,13 @@ pub(in crate::load) fn check(document: &Document, report: &mut Report) -> bool {
     true
 }
 
-fn check_attributes(document: &Document, report: &mut Report, tag: Tag, parent: Option<Tag>, node: xml::ElementId) {
+fn check_attributes(
+    document: &Document,
+    report: &mut LoadReport,
+    tag: Tag,
+    parent: Option<Tag>,
+    node: xml::XmlElementId,
+) {
     let element = document.tree.element(node);
     for required in tag.rule().required {
         if element.attribute(required).is_none() {
@@ -75,7 +81,7 @@ fn attribute_help(tag: Tag) -> Option<String> {
     })
 }
 
-fn check_text(document: &Document, report: &mut Report, tag: Tag, node: xml::ElementId) {
+fn check_text(document: &Document, report: &mut LoadReport, tag: Tag, node: xml::XmlElementId) {
     let command = tag == Tag::Code && is_command(document, node);
     if tag.rule().text && !command {
         return;
@@ -94,16 +100,16 @@ fn check_text(document: &Document, report: &mut Report, tag: Tag, node: xml::Ele
     }
 }
 
-fn is_command(document: &Document, node: xml::ElementId) -> bool {
+fn is_command(document: &Document, node: xml::XmlElementId) -> bool {
     document.tree.element(node).attribute("LANGUAGE").is_some_and(|language| language.value.value == "command")
 }
 
 fn check_children(
     document: &Document,
-    report: &mut Report,
+    report: &mut LoadReport,
     tag: Tag,
-    node: xml::ElementId,
-    open: &mut Vec<(Tag, Option<Tag>, xml::ElementId)>,
+    node: xml::XmlElementId,
+    open: &mut Vec<(Tag, Option<Tag>, xml::XmlElementId)>,
 ) {
     let mut seen: Vec<Tag> = Vec::new();
     for (child, element) in document.tree.children(node) {

@@ -304,9 +304,9 @@ impl Tag {
 /// Iterates over the children of an element that its rule allows.
 pub(in crate::load) fn children<'d>(
     document: &'d Document,
-    node: xml::ElementId,
+    node: xml::XmlElementId,
     tag: Tag,
-) -> impl Iterator<Item = (Tag, xml::ElementId)> + 'd {
+) -> impl Iterator<Item = (Tag, xml::XmlElementId)> + 'd {
     document.tree.children(node).filter_map(move |(child, element)| {
         let known = Tag::from_name(&element.name)?;
         tag.holds(known).then_some((known, child))
@@ -314,7 +314,7 @@ pub(in crate::load) fn children<'d>(
 }
 
 /// Returns the first child with that tag.
-pub(in crate::load) fn child(document: &Document, node: xml::ElementId, tag: Tag) -> Option<xml::ElementId> {
+pub(in crate::load) fn child(document: &Document, node: xml::XmlElementId, tag: Tag) -> Option<xml::XmlElementId> {
     document.tree.children(node).find(|(_, element)| element.name == tag.name()).map(|(child, _)| child)
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::diagnostic::did_you_mean;
 use crate::load::document::Document;
-use crate::load::report::{MAX_CANDIDATES, Report};
+use crate::load::report::{LoadReport, MAX_CANDIDATES};
 use crate::xml;
 
 /// For each element, by position: the number of elements it waits for, and the elements that wait for it.
@@ -18,7 +18,7 @@ pub(super) struct Links {
 const MAX_SHOWN: usize = 10;
 
 /// Reads the links between the elements of a `PAR`, given with their names in order.
-pub(super) fn links(document: &Document, elements: &[(&str, xml::ElementId)], report: &mut Report) -> Links {
+pub(super) fn links(document: &Document, elements: &[(&str, xml::XmlElementId)], report: &mut LoadReport) -> Links {
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (position, (name, _)) in elements.iter().enumerate() {
         positions.entry(name).or_insert(position);
@@ -56,10 +56,10 @@ pub(super) fn links(document: &Document, elements: &[(&str, xml::ElementId)], re
 
 fn report_cycles(
     document: &Document,
-    elements: &[(&str, xml::ElementId)],
+    elements: &[(&str, xml::XmlElementId)],
     before: &[Vec<u32>],
     dependents: &[Vec<u32>],
-    report: &mut Report,
+    report: &mut LoadReport,
 ) {
     let mut missing: Vec<usize> = before.iter().map(Vec::len).collect();
     let mut ready: Vec<usize> = (0..elements.len()).filter(|position| missing[*position] == 0).collect();

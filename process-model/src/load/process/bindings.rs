@@ -8,7 +8,7 @@ use super::resolver::{Resolver, parameter_help};
 use super::scope::{Names, TypeInProgress};
 use crate::definition::{Bindings, NodeId, Script, Variable};
 use crate::load::grammar::is_binding;
-use crate::load::problem::Place;
+use crate::load::problem::ProblemPlace;
 use crate::load::template::{Piece, join};
 use crate::script::Form;
 use crate::value::{Type, Value};
@@ -116,7 +116,7 @@ impl Linker<'_> {
                 Piece::Text(_) => None,
             }) {
                 let code = &text[range.clone()];
-                let place = Place { document: self.document, mapped: &attribute.value, start: range.start };
+                let place = ProblemPlace { document: self.document, mapped: &attribute.value, start: range.start };
                 match self.document.free_names(code, Form::Expression) {
                     Ok(used) => clean &= place.problems(self.report, resolver.resolve_all(&used)).is_some(),
                     Err(error) => {
@@ -130,7 +130,7 @@ impl Linker<'_> {
         let read = std::mem::take(&mut resolver.read);
         let script = clean.then(|| resolver.expressions(&texts, line));
         self.keep_results(read);
-        let place = Place { document: self.document, mapped: &first.value, start: 0 };
+        let place = ProblemPlace { document: self.document, mapped: &first.value, start: 0 };
         script?.map_err(|too_large| place.too_large(self.report, &first.value.value, too_large)).ok()
     }
 

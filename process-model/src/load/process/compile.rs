@@ -8,7 +8,7 @@ use super::scope::{TypeInProgress, type_of};
 use crate::definition::{NodeId, Script, Summary};
 use crate::load::grammar::{self, Tag};
 use crate::load::identifiers::single_name;
-use crate::load::problem::{Place, report_unclosed};
+use crate::load::problem::{ProblemPlace, report_unclosed};
 use crate::load::template::{self, Piece};
 use crate::load::type_check::{fits, wrong_literal};
 use crate::script::Form;
@@ -84,7 +84,13 @@ impl<'a> Linker<'a> {
     }
 
     /// Compiles a condition that is an attribute or a child element.
-    pub fn condition(&mut self, xml: xml::ElementId, tag: Tag, scope: NodeId, summaries: &[Summary]) -> Option<Script> {
+    pub fn condition(
+        &mut self,
+        xml: xml::XmlElementId,
+        tag: Tag,
+        scope: NodeId,
+        summaries: &[Summary],
+    ) -> Option<Script> {
         let document = self.document;
         let Some(written) = self.expression_text(xml, tag, Tag::Condition) else {
             let element = document.tree.element(xml);
@@ -102,7 +108,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Returns the text of an expression that is an attribute or a child element of the same name, but not both.
-    pub fn expression_text(&mut self, xml: xml::ElementId, tag: Tag, child_tag: Tag) -> Option<ExpressionText<'a>> {
+    pub fn expression_text(&mut self, xml: xml::XmlElementId, tag: Tag, child_tag: Tag) -> Option<ExpressionText<'a>> {
         let document = self.document;
         let name = child_tag.name();
         let child = grammar::child(document, xml, child_tag);
@@ -141,7 +147,7 @@ impl<'a> Linker<'a> {
     ) -> Option<Script> {
         let line = self.line(at, range.start);
         let text = &at.value[range.clone()];
-        let place = Place { document: self.document, mapped: at, start: range.start };
+        let place = ProblemPlace { document: self.document, mapped: at, start: range.start };
         let used = self
             .document
             .free_names(text, Form::Expression)
@@ -160,7 +166,7 @@ impl<'a> Linker<'a> {
     /// assignments are known. Returns `None` if the text is not valid Lua.
     pub fn statements(
         &mut self,
-        node: xml::ElementId,
+        node: xml::XmlElementId,
         scope: NodeId,
         summaries: &[Summary],
     ) -> Option<(Option<Script>, bool)> {
@@ -169,7 +175,7 @@ impl<'a> Linker<'a> {
         };
         let text = at.value.as_str();
         let line = self.line(&at, 0);
-        let place = Place { document: self.document, mapped: &at, start: 0 };
+        let place = ProblemPlace { document: self.document, mapped: &at, start: 0 };
         let used = self
             .document
             .free_names(text, Form::Statements)

@@ -12,13 +12,13 @@ use crate::definition::{Axis, AxisValues, Bound, Kind, LoopSource, Node, NodeId,
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
-use crate::load::report::Report;
+use crate::load::report::LoadReport;
 use crate::load::types::Types;
 use crate::value::Type;
 use crate::xml::{self, Attribute, is_blank, trim};
 
 /// Adds the code to the nodes of a type, in document order.
-pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, report: &mut Report) -> Vec<Node> {
+pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, report: &mut LoadReport) -> Vec<Node> {
     let Skeleton { nodes, drafts } = skeleton;
     let (table, assigned, unclear) = (ScopeTable::default(), HashSet::new(), HashSet::new());
     let mut linker = Linker { document, types, report, nodes, drafts, table, assigned, unclear };
@@ -59,7 +59,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn pre_code(&mut self, id: NodeId, xml: xml::ElementId) {
+    fn pre_code(&mut self, id: NodeId, xml: xml::XmlElementId) {
         let Some(child) = grammar::child(self.document, xml, Tag::PreCode) else { return };
         match self.statements(child, id, &[]) {
             Some((script, certain)) => {
@@ -77,7 +77,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn switch(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
+    fn switch(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
         let mut conditions = Vec::new();
         for element in self.nodes[id.index()].elements.clone() {
             let NodeDraft { tag, xml, .. } = self.drafts[element.index()];
@@ -89,7 +89,7 @@ impl<'a> Linker<'a> {
         self.nodes[id.index()].kind = Kind::Switch { conditions, parallel };
     }
 
-    fn for_loop(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
+    fn for_loop(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
         let source = self.source(id, tag, xml);
         let parallel = (tag == Tag::ParFor).then(|| self.parallel(id, tag, xml));
         if let Some(source) = source {
@@ -97,7 +97,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn while_loop(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) {
+    fn while_loop(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         let summaries = readable_summaries(tag, collects, CodePosition::LoopCondition);
         let condition = self.condition(xml, tag, id, &summaries);
@@ -107,9 +107,9 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn par(&mut self, id: NodeId, xml: xml::ElementId) {
+    fn par(&mut self, id: NodeId, xml: xml::XmlElementId) {
         let parallel = self.parallel(id, Tag::Par, xml);
-        let elements: Vec<(&str, xml::ElementId)> = self.nodes[id.index()]
+        let elements: Vec<(&str, xml::XmlElementId)> = self.nodes[id.index()]
             .elements
             .iter()
             .map(|element| (&*self.nodes[element.index()].name, self.drafts[element.index()].xml))
@@ -131,7 +131,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn parallel(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Parallel {
+    fn parallel(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) -> Parallel {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         let summaries = readable_summaries(tag, collects, CodePosition::ExitCondition);
         let exit = match self.expression_text(xml, tag, Tag::ExitCondition) {
@@ -146,7 +146,7 @@ impl<'a> Linker<'a> {
         Parallel { exit, join, max }
     }
 
-    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::ElementId) -> Option<LoopSource> {
+    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) -> Option<LoopSource> {
         let document = self.document;
         let element = document.tree.element(xml);
         let grid = grammar::child(document, xml, Tag::ParamGrid);
@@ -219,7 +219,7 @@ impl<'a> Linker<'a> {
 
     fn axes(&mut self, id: NodeId) -> Option<Vec<Axis>> {
         let document = self.document;
-        let drafts: Vec<(Arc<str>, Type, xml::ElementId)> =
+        let drafts: Vec<(Arc<str>, Type, xml::XmlElementId)> =
             self.drafts[id.index()].axes.iter().map(|axis| (axis.name.clone(), axis.ty, axis.xml)).collect();
         let mut axes = Vec::new();
         for (name, ty, xml) in drafts {
@@ -255,7 +255,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Reads an attribute that is a whole number or `${…}`.
-    fn bound(&mut self, id: NodeId, xml: xml::ElementId, name: &str, least: i64) -> Option<Bound> {
+    fn bound(&mut self, id: NodeId, xml: xml::XmlElementId, name: &str, least: i64) -> Option<Bound> {
         let document = self.document;
         let attribute = document.tree.element(xml).attribute(name)?;
         match self.value(attribute)? {

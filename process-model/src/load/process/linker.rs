@@ -6,14 +6,14 @@ use super::nodes::NodeDraft;
 use super::scope::{ScopeTable, TypeInProgress};
 use crate::definition::{Node, NodeId};
 use crate::load::document::Document;
-use crate::load::report::Report;
+use crate::load::report::LoadReport;
 use crate::load::types::Types;
 
 /// Visits the nodes in document order. The modules `controllers`, `bindings` and `compile` add its methods.
 pub(super) struct Linker<'a> {
     pub document: &'a Document,
     pub types: &'a Types,
-    pub report: &'a mut Report,
+    pub report: &'a mut LoadReport,
     pub nodes: Vec<Node>,
     pub drafts: Vec<NodeDraft>,
     pub table: ScopeTable,

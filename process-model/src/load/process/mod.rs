@@ -23,7 +23,7 @@ mod resolver;
 mod scope;
 
 use super::document::Document;
-use super::report::Report;
+use super::report::LoadReport;
 use super::types::{TypeInfo, Types};
 use crate::definition::Node;
 use crate::xml;
@@ -34,8 +34,8 @@ pub(super) fn build(
     document: &Document,
     types: &Types,
     info: &TypeInfo,
-    body: xml::ElementId,
-    report: &mut Report,
+    body: xml::XmlElementId,
+    report: &mut LoadReport,
 ) -> Vec<Node> {
     let skeleton = nodes::build(document, types, info, body, report);
     controllers::link(document, types, skeleton, report)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::definition::{Delegate, Direction, Kind, Node, NodeId};
 use crate::load::attributes::{PolicyParts, choice, read};
+use crate::load::attributes::{read_name, read_type};
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
-use crate::load::parameters::{Parameters, read_name, read_type};
-use crate::load::report::Report;
+use crate::load::parameters::Parameters;
+use crate::load::report::LoadReport;
 use crate::load::types::{TypeInfo, Types};
 use crate::value::Type;
 use crate::xml;
@@ -20,7 +21,7 @@ const RESERVED: [&str; 3] = ["catch", "finally", "default"];
 
 /// The parameters of an element that code around it can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signature {
+pub(super) enum CallSignature {
     /// Those of the controller itself.
     Own,
     /// Those of an activity type.
@@ -33,9 +34,9 @@ pub(super) enum Signature {
 
 /// Facts about a node that only the loader needs.
 pub(super) struct NodeDraft {
-    pub xml: xml::ElementId,
+    pub xml: xml::XmlElementId,
     pub tag: Tag,
-    pub signature: Signature,
+    pub signature: CallSignature,
     /// Variables with their positions. The node takes the variables themselves when it is built.
     pub parameters: Parameters,
     pub axes: Vec<AxisDraft>,
@@ -45,7 +46,7 @@ pub(super) struct NodeDraft {
 pub(super) struct AxisDraft {
     pub name: Arc<str>,
     pub ty: Type,
-    pub xml: xml::ElementId,
+    pub xml: xml::XmlElementId,
 }
 
 /// Nodes without code.
@@ -58,7 +59,7 @@ pub(super) struct Skeleton {
 struct Frame {
     id: NodeId,
     tag: Tag,
-    pending: std::vec::IntoIter<(Tag, xml::ElementId)>,
+    pending: std::vec::IntoIter<(Tag, xml::XmlElementId)>,
     position: u32,
     cases: u32,
     /// Names of the children so far.
@@ -69,7 +70,7 @@ struct Builder<'a> {
     document: &'a Document,
     types: &'a Types,
     info: &'a TypeInfo,
-    report: &'a mut Report,
+    report: &'a mut LoadReport,
     nodes: Vec<Node>,
     drafts: Vec<NodeDraft>,
     /// Value of `DELEGATE` for each node.
@@ -81,8 +82,8 @@ pub(super) fn build(
     document: &Document,
     types: &Types,
     info: &TypeInfo,
-    body: xml::ElementId,
-    report: &mut Report,
+    body: xml::XmlElementId,
+    report: &mut LoadReport,
 ) -> Skeleton {
     let (nodes, drafts, delegates) = (Vec::new(), Vec::new(), Vec::new());
     let mut builder = Builder { document, types, info, report, nodes, drafts, delegates };
@@ -105,7 +106,7 @@ pub(super) fn build(
 }
 
 impl Builder<'_> {
-    fn child(&mut self, frame: &mut Frame, tag: Tag, node: xml::ElementId) -> Frame {
+    fn child(&mut self, frame: &mut Frame, tag: Tag, node: xml::XmlElementId) -> Frame {
         let name = self.name(frame, tag, node);
         let position = frame.position;
         frame.position += 1;
@@ -120,7 +121,7 @@ impl Builder<'_> {
     }
 
     /// Returns the name of a child in paths. An invalid name becomes empty, so that no further finding is about it.
-    fn name(&mut self, frame: &mut Frame, tag: Tag, node: xml::ElementId) -> Arc<str> {
+    fn name(&mut self, frame: &mut Frame, tag: Tag, node: xml::XmlElementId) -> Arc<str> {
         match tag {
             Tag::Iterate => return "iterate".into(),
             Tag::Default => return "default".into(),
@@ -154,17 +155,24 @@ impl Builder<'_> {
         name
     }
 
-    fn node(&mut self, tag: Tag, xml: xml::ElementId, parent: Option<NodeId>, position: u32, name: Arc<str>) -> Frame {
+    fn node(
+        &mut self,
+        tag: Tag,
+        xml: xml::XmlElementId,
+        parent: Option<NodeId>,
+        position: u32,
+        name: Arc<str>,
+    ) -> Frame {
         // `MAX_NODES` of the XML reader fits in 32 bits.
         let id = NodeId(self.nodes.len() as u32);
-        let (mut kind, mut signature) = (Kind::Sequence, Signature::Own);
+        let (mut kind, mut signature) = (Kind::Sequence, CallSignature::Own);
         let mut policy = PolicyParts::default();
         if matches!(tag, Tag::Activity | Tag::Process) {
-            signature = Signature::Unknown;
+            signature = CallSignature::Unknown;
             if let Some(found) = self.types.find(self.document, xml, tag, self.report) {
                 (kind, signature) = match tag {
-                    Tag::Activity => (Kind::Activity { activity: found }, Signature::Activity(found)),
-                    _ => (Kind::Process { process: found }, Signature::Process(found)),
+                    Tag::Activity => (Kind::Activity { activity: found }, CallSignature::Activity(found)),
+                    _ => (Kind::Process { process: found }, CallSignature::Process(found)),
                 };
                 if tag == Tag::Activity {
                     policy = self.types.activities[found].policy;
@@ -211,7 +219,7 @@ impl Builder<'_> {
     }
 
     /// Returns the children that become nodes, in the order of nodes.
-    fn children(&mut self, tag: Tag, xml: xml::ElementId) -> Vec<(Tag, xml::ElementId)> {
+    fn children(&mut self, tag: Tag, xml: xml::XmlElementId) -> Vec<(Tag, xml::XmlElementId)> {
         let mut children = Vec::new();
         let (mut iterate, mut default, mut catch, mut finally) = (None, None, None, None);
         for (child_tag, child) in grammar::children(self.document, xml, tag) {
@@ -311,7 +319,7 @@ impl Builder<'_> {
         (locals, summary)
     }
 
-    fn axes(&mut self, xml: xml::ElementId) -> Vec<AxisDraft> {
+    fn axes(&mut self, xml: xml::XmlElementId) -> Vec<AxisDraft> {
         let Some(grid) = grammar::child(self.document, xml, Tag::ParamGrid) else { return Vec::new() };
         let mut axes = Vec::new();
         let mut taken: HashSet<Arc<str>> = HashSet::from(["counter".into()]);
@@ -366,6 +374,6 @@ impl Builder<'_> {
 }
 
 /// True for a loop over numbers, or over the implicit parameter `items`.
-fn counts(document: &Document, xml: xml::ElementId) -> bool {
+fn counts(document: &Document, xml: xml::XmlElementId) -> bool {
     document.tree.element(xml).attribute("EACH").is_none() && grammar::child(document, xml, Tag::ParamGrid).is_none()
 }

@@ -8,7 +8,7 @@ use crate::definition::{Direction, NodeId, Script, ScriptInput, ScriptTarget, Su
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::grammar::Tag;
-use crate::load::problem::{CodeTooLarge, Problem};
+use crate::load::problem::{CodeTooLarge, LoadProblem};
 use crate::load::report::MAX_CANDIDATES;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
 use crate::value::SharedKind;
@@ -37,7 +37,7 @@ pub(super) struct Resolver<'a, N> {
     pub read: Vec<NodeId>,
 }
 
-type Outcome<'a> = Result<(), Problem<'a>>;
+type Resolution<'a> = Result<(), LoadProblem<'a>>;
 
 impl<'a, N: Names> Resolver<'a, N> {
     /// Makes a resolver for scripts that run in `scope`.
@@ -58,7 +58,7 @@ impl<'a, N: Names> Resolver<'a, N> {
     }
 
     /// Resolves the names of a text. Returns each problem once.
-    pub fn resolve_all(&mut self, uses: &[NameUse]) -> Vec<Problem<'a>> {
+    pub fn resolve_all(&mut self, uses: &[NameUse]) -> Vec<LoadProblem<'a>> {
         let replaced: HashSet<&str> =
             uses.iter().filter(|it| it.write && it.field.is_none()).map(|it| it.name.as_str()).collect();
         let mut problems = Vec::new();
@@ -73,7 +73,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         problems
     }
 
-    fn resolve(&mut self, it: &NameUse, replaced: bool) -> Outcome<'a> {
+    fn resolve(&mut self, it: &NameUse, replaced: bool) -> Resolution<'a> {
         let name = it.name.as_str();
         if it.write && self.form == Form::Expression {
             return problem("bad-assignment", it, "an expression cannot assign anything".into(), || {
@@ -118,7 +118,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         }
     }
 
-    fn variable(&mut self, it: &NameUse, node: NodeId, slot: u32, replaced: bool) -> Outcome<'a> {
+    fn variable(&mut self, it: &NameUse, node: NodeId, slot: u32, replaced: bool) -> Resolution<'a> {
         if it.write {
             self.may_assign(it, node, slot)?;
             if it.field.is_some() && !replaced {
@@ -142,7 +142,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         Tag::from_name(self.names.nodes()[node.index()].tag)
     }
 
-    fn may_assign(&self, it: &NameUse, node: NodeId, slot: u32) -> Outcome<'a> {
+    fn may_assign(&self, it: &NameUse, node: NodeId, slot: u32) -> Resolution<'a> {
         let nodes = self.names.nodes();
         let variable = &nodes[node.index()].variables[slot as usize];
         let name = &it.name;
@@ -180,7 +180,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         problem("bad-assignment", it, message, move || Some(help.into()))
     }
 
-    fn element(&mut self, it: &NameUse, scope: NodeId, element: NodeId) -> Outcome<'a> {
+    fn element(&mut self, it: &NameUse, scope: NodeId, element: NodeId) -> Resolution<'a> {
         let name = it.name.as_str();
         let signature = self.names.signature(element);
         let Some((field, at)) = &it.field else {
@@ -198,7 +198,7 @@ impl<'a, N: Names> Resolver<'a, N> {
             let message = format!("{name:?} has no parameter {field:?}");
             let (field, at) = (field.clone(), at.clone());
             let help = move || parameter_help(&field, signature.iter());
-            return Err(Problem { code: "unknown-parameter", at, message, write: it.write, help: Box::new(help) });
+            return Err(LoadProblem { code: "unknown-parameter", at, message, write: it.write, help: Box::new(help) });
         };
         if it.write {
             let direction = signature[slot as usize].direction;
@@ -227,7 +227,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         Ok(())
     }
 
-    fn unknown(&self, it: &NameUse) -> Outcome<'a> {
+    fn unknown(&self, it: &NameUse) -> Resolution<'a> {
         let name = it.name.clone();
         if it.write {
             let message = match is_builtin(&name) {
@@ -281,9 +281,9 @@ fn problem<'a>(
     it: &NameUse,
     message: String,
     help: impl FnOnce() -> Option<String> + 'a,
-) -> Outcome<'a> {
+) -> Resolution<'a> {
     let end = it.field.as_ref().map_or(it.at.end, |(_, at)| if it.write { at.end } else { it.at.end });
-    Err(Problem { code, at: it.at.start..end, message, write: it.write, help: Box::new(help) })
+    Err(LoadProblem { code, at: it.at.start..end, message, write: it.write, help: Box::new(help) })
 }
 
 /// Suggests the parameter that was meant, or lists the parameters.

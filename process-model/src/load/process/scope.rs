@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::nodes::{NodeDraft, Signature};
+use super::nodes::{CallSignature, NodeDraft};
 use crate::definition::{Direction, Kind, Node, NodeId, Program, Summary, Variable};
 use crate::load::grammar::Tag;
 use crate::load::parameters::Parameters;
@@ -91,10 +91,10 @@ impl TypeInProgress<'_> {
     fn parameters(&self, element: NodeId) -> Option<&Parameters> {
         let draft = &self.drafts[element.index()];
         match draft.signature {
-            Signature::Own => Some(&draft.parameters),
-            Signature::Activity(activity) => Some(&self.types.activities[activity].parameters),
-            Signature::Process(process) => Some(&self.types.processes[process].parameters),
-            Signature::Unknown => None,
+            CallSignature::Own => Some(&draft.parameters),
+            CallSignature::Activity(activity) => Some(&self.types.activities[activity].parameters),
+            CallSignature::Process(process) => Some(&self.types.processes[process].parameters),
+            CallSignature::Unknown => None,
         }
     }
 
@@ -115,10 +115,10 @@ impl Names for TypeInProgress<'_> {
 
     fn signature(&self, element: NodeId) -> Option<&[Variable]> {
         match self.drafts[element.index()].signature {
-            Signature::Own => Some(&self.nodes[element.index()].variables),
-            Signature::Activity(activity) => Some(&self.types.activities[activity].parameters.variables),
-            Signature::Process(process) => Some(&self.types.processes[process].parameters.variables),
-            Signature::Unknown => None,
+            CallSignature::Own => Some(&self.nodes[element.index()].variables),
+            CallSignature::Activity(activity) => Some(&self.types.activities[activity].parameters.variables),
+            CallSignature::Process(process) => Some(&self.types.processes[process].parameters.variables),
+            CallSignature::Unknown => None,
         }
     }
 

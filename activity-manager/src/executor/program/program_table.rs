@@ -17,7 +17,7 @@ use tracing::warn;
 use super::cgroups::Cgroup;
 use super::disk::disk_usage;
 use super::limits::ObservedUsage;
-use super::procfs::{self, ChildList, MARKER_VARIABLE, Process, ProcessSnapshot};
+use super::procfs::{self, ChildList, MARKER_VARIABLE, OsProcess, ProcessSnapshot};
 use super::signals::{KILL_INTERVAL, KILL_TIMEOUT, signal_group, signal_process};
 use super::tracked::{OBSERVE_INTERVAL, ProgramSpec, TrackedProgram};
 
@@ -68,7 +68,7 @@ impl TableState {
 
 /// The process table of a worker.
 #[derive(Debug)]
-pub(crate) struct ProcessTable {
+pub(crate) struct ProgramTable {
     /// True if this process adopts orphans: then each child that it did not start is one.
     adopts: bool,
     /// Held for reading while a child starts, so that the adopter does not take the new child for an orphan.
@@ -81,7 +81,7 @@ pub(crate) struct ProcessTable {
     exempt: OnceLock<u32>,
 }
 
-impl ProcessTable {
+impl ProgramTable {
     /// A process table. With `adopts` this process becomes the parent of all orphans of its programs, and must start
     /// children through this table only.
     pub fn new(adopts: bool) -> Arc<Self> {
@@ -143,7 +143,7 @@ impl ProcessTable {
     }
 
     /// The known processes of a program.
-    fn family(&self, tracked: &TrackedProgram, snapshot: &ProcessSnapshot) -> Vec<Process> {
+    fn family(&self, tracked: &TrackedProgram, snapshot: &ProcessSnapshot) -> Vec<OsProcess> {
         let mut roots = self.state.lock().orphans_of(tracked.number);
         roots.push(tracked.pid);
         snapshot.family(&roots, tracked.pid)
@@ -233,7 +233,7 @@ impl ProcessTable {
             if state.children.contains_key(&pid) {
                 continue;
             }
-            let Some(process) = Process::find(pid) else { continue };
+            let Some(process) = OsProcess::find(pid) else { continue };
             if process.ended {
                 let _ = Pid::from_raw(pid as i32).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
                 state.orphans.remove(&pid);
@@ -306,7 +306,7 @@ impl ProcessTable {
 }
 
 /// Observes programs at intervals, as long as the process table exists.
-pub(crate) async fn observe(processes: Weak<ProcessTable>) {
+pub(crate) async fn observe(processes: Weak<ProgramTable>) {
     let (mut pause, mut last_full) = (OBSERVE_INTERVAL, Instant::now());
     loop {
         let Some(table) = processes.upgrade() else { return };
