@@ -193,7 +193,7 @@ async fn send_reports(
     manager.disconnect(&stream);
 }
 
-/// OrderStream, assembled from the parts that the wire carries.
+/// Orders of a coordinator, assembled from the parts that the wire carries.
 struct OrderStream {
     stream: Streaming<v1::WorkOrder>,
     parts: Assembler<v1::WorkOrder>,

@@ -2,7 +2,10 @@
 
 use std::io::{IsTerminal, Write};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::output::terminal;
 
@@ -21,23 +24,25 @@ impl Write for LogWriter {
 }
 
 /// Starts logging: a node logs what happens, other commands only errors, unless `--verbose` or `--quiet` change that.
-/// `RUST_LOG` overrides all of it.
+/// `RUST_LOG` overrides all of it: `debug`, or `target=level` separated by commas.
 pub(crate) fn start(is_node: bool, quiet: bool, verbose: u8) {
     let level = match (is_node, quiet, verbose) {
-        (_, true, _) => "error",
-        (true, false, 0) => "info",
-        (false, false, 0) => "error",
-        (_, false, 1) => "info",
-        (_, false, _) => "debug",
+        (_, true, _) => LevelFilter::ERROR,
+        (true, false, 0) => LevelFilter::INFO,
+        (false, false, 0) => LevelFilter::ERROR,
+        (_, false, 1) => LevelFilter::INFO,
+        (_, false, _) => LevelFilter::DEBUG,
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter(level)));
+    let wanted = std::env::var("RUST_LOG").ok().and_then(|directives| directives.parse::<Targets>().ok());
+    let filter = wanted.unwrap_or_else(|| default_filter(level));
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter).with_ansi(colour).init();
+    let messages = fmt::layer().with_writer(|| LogWriter).with_ansi(colour);
+    tracing_subscriber::registry().with(messages).with(filter).init();
 }
 
 /// Warnings of all crates, and the messages of our own from `level` on.
-fn default_filter(level: &str) -> String {
-    let crates = ["activity_manager", "files", "group_manager", "process_coordinator", "node"];
-    let ours = crates.map(|name| format!("xavantes_{name}={level}")).join(",");
-    format!("warn,xavantes={level},{ours}")
+fn default_filter(level: LevelFilter) -> Targets {
+    let crates = ["", "_activity_manager", "_files", "_group_manager", "_process_coordinator", "_node"];
+    let ours = crates.map(|name| (format!("xavantes{name}"), level));
+    Targets::new().with_default(LevelFilter::WARN).with_targets(ours)
 }
