@@ -24,7 +24,8 @@ pub(crate) struct Element {
     /// Activity or process type
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
-    /// State of the element; `paused` only of a process, `ended` of several elements that ended in different ways
+    /// State of the element; only a process is `paused`, and `ended` stands for several elements that ended in different
+    /// ways
     #[cfg_attr(test, schemars(extend("enum" = [
         "absent", "ready", "running", "paused", "stopping", "waiting", "held", "completed", "failed", "cancelled",
         "reused", "ended", "unknown"
@@ -38,10 +39,10 @@ pub(crate) struct Element {
     /// Name of the worker or coordinator that runs it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Why no worker runs it, as a sentence
+    /// Why no worker runs it, or why a delegated element shows nothing, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// Why no worker runs it
+    /// Why no worker runs it, or why a delegated element shows nothing
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
     /// Number of attempts so far
@@ -50,13 +51,13 @@ pub(crate) struct Element {
     /// Elements in it, or iterations, that completed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed: Option<u64>,
-    /// Those that failed permanently
+    /// Elements in it, or iterations, that failed permanently
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<u64>,
-    /// Those that were cancelled
+    /// Elements in it, or iterations, that were cancelled
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<u64>,
-    /// All of them, if that is known
+    /// Number of all elements in it, or iterations, if known
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
     /// After the end: number of elements that this one stands for
@@ -68,10 +69,10 @@ pub(crate) struct Element {
     /// After the end: attempts that were lost with a worker or coordinator
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// After the end: when the first began, in milliseconds since 1970
+    /// After the end: when the first of the elements that this one stands for began, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub began_ms: Option<u64>,
-    /// After the end: when the last ended, in milliseconds since 1970
+    /// After the end: when the last of the elements that this one stands for ended, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
     /// After the end: path at which the elements of this subprocess are counted
@@ -219,9 +220,9 @@ pub(crate) struct Usage {
     pub node: String,
     /// Milliseconds from start to end
     pub wall_ms: u64,
-    /// Milliseconds on processors in the program
+    /// Milliseconds of processor time in the program itself
     pub user_ms: u64,
-    /// Milliseconds on processors in the system
+    /// Milliseconds of processor time in the kernel
     pub system_ms: u64,
     /// Largest memory, in bytes
     pub peak_memory: u64,
@@ -253,13 +254,13 @@ pub(crate) struct TypeUsage {
     pub r#type: String,
     /// Number of attempts
     pub attempts: u64,
-    /// Milliseconds from start to end, of all together
+    /// Milliseconds from start to end, summed over all attempts
     pub wall_ms: u64,
     /// Milliseconds of the longest attempt
     pub longest_ms: u64,
-    /// Milliseconds on processors in the program
+    /// Milliseconds of processor time in the program itself
     pub user_ms: u64,
-    /// Milliseconds on processors in the system
+    /// Milliseconds of processor time in the kernel
     pub system_ms: u64,
     /// Largest memory of one attempt, in bytes
     pub peak_memory: u64,

@@ -27,7 +27,7 @@ pub(crate) struct Node {
     pub address: String,
     /// `group-manager`, `process-coordinator`, `activity-manager`
     pub roles: Vec<&'static str>,
-    /// Activities that it runs at once
+    /// Slots: cores that activities may use at once
     pub slots: u32,
     /// Words that activities may require
     pub tags: Vec<String>,
@@ -105,7 +105,7 @@ pub(crate) struct Group {
     pub workers: u32,
     /// Slots of all workers
     pub slots: u32,
-    /// Those that are free
+    /// Slots of all workers that are free
     pub free_slots: u32,
     /// Number of coordinators that accept work of other groups
     pub coordinators: usize,

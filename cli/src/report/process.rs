@@ -66,7 +66,8 @@ impl Outcome {
 pub(crate) struct Process {
     /// Id of the process
     pub process: String,
-    /// Path that begins the paths of its elements: the id, or of a delegated subtree its path in the process
+    /// Path with which the paths of its elements begin: the id of the process, or for a delegated subtree the path of the
+    /// subtree in its process
     pub path: String,
     /// Process type
     pub r#type: String,
@@ -87,7 +88,7 @@ pub(crate) struct Process {
     pub elapsed_seconds: Option<f64>,
     /// Name of the coordinator that runs it
     pub node: String,
-    /// Group of that coordinator
+    /// Group of the coordinator that runs it
     pub group: String,
     /// Why it stands still, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -173,7 +173,7 @@ pub(crate) enum StallReason {
         /// What went wrong
         error: String,
     },
-    /// The repository has the process in a form that cannot be read
+    /// The coordinator cannot read the process in its repository
     Unreadable {
         /// What went wrong
         error: String,

@@ -97,8 +97,13 @@ fn table(schema: &Json) -> String {
     text += "| member | type | |\n|---|---|---|\n";
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, member) in members(schema) {
-        let optional = if required.contains(&json!(name)) { "" } else { "?" };
-        let _ = writeln!(text, "| `{name}` | {}{optional} | {} |", type_name(&member), description(&member));
+        let nullable = member["type"].as_array().is_some_and(|types| types.contains(&json!("null")));
+        let presence = match required.contains(&json!(name)) {
+            false => "?",
+            true if nullable => " or null",
+            true => "",
+        };
+        let _ = writeln!(text, "| `{name}` | {}{presence} | {} |", type_name(&member), description(&member));
     }
     text
 }

@@ -32,7 +32,7 @@ pub(crate) struct Problem {
     pub code: &'static str,
     /// What is wrong
     pub message: String,
-    /// What was probably meant, or what to do; `null` if that is not known
+    /// What was probably meant, or what to do; `null` if Xavantes does not know
     pub help: Option<String>,
     /// The whole file. Problems share it: a line may be as long as the file.
     #[serde(skip)]

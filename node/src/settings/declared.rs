@@ -86,7 +86,7 @@ pub struct Settings {
     /// [default: xavantes/GROUP/NAME in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Keep nothing on this machine, whatever --data-dir says
+    /// Keep nothing beyond the end of the node, whatever --data-dir says
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, hide_possible_values = true)]
     pub in_memory: bool,
@@ -111,17 +111,18 @@ pub struct Settings {
     /// [default: the data directory]
     #[arg(long, value_name = "URL", hide_env_values = true, help_heading = PROCESS_COORDINATOR)]
     pub repository: Option<String>,
-    /// Days that ended processes are kept at most
+    /// Days after which the coordinator removes ended processes
     #[arg(long, value_name = "N", default_value_t = 30, help_heading = PROCESS_COORDINATOR)]
     pub retention_days: u32,
-    /// MiB that all ended processes together may take; the oldest are removed first
+    /// MiB that all ended processes together may take; the coordinator removes the oldest first
     #[arg(long, value_name = "N", default_value_t = 10_240, help_heading = PROCESS_COORDINATOR)]
     pub retention_mib: u64,
-    /// MiB that the results of activities with CACHE="true" may take together
+    /// MiB that the results of activities with CACHE="true" may take together; with --in-memory at most 32
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub reuse_mib: u64,
 
-    /// Activities that the node runs at once [default: the number of processors]
+    /// Slots: cores that activities may use at once; an activity without CPUS takes one
+    /// [default: the number of processors]
     #[arg(long, value_name = "N", default_value_t = processors(), hide_default_value = true)]
     #[arg(help_heading = ACTIVITY_MANAGER)]
     pub slots: u32,
@@ -137,7 +138,7 @@ pub struct Settings {
     /// Graphics processors that activities may ask for
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = ACTIVITY_MANAGER)]
     pub gpus: u32,
-    /// Program that runs containers [default: the one that answers]
+    /// Program that runs containers [default: Docker or Podman, whichever answers]
     #[arg(long, value_name = "ENGINE", value_enum, help_heading = ACTIVITY_MANAGER)]
     pub containers: Option<ContainersSetting>,
     /// Whether control groups limit the resources that programs use
@@ -146,19 +147,19 @@ pub struct Settings {
     /// Variables of the node's own environment that programs get [default: none]
     #[arg(long, value_name = "VARIABLE", value_delimiter = ',', help_heading = ACTIVITY_MANAGER)]
     pub pass_environment: Vec<String>,
-    /// Seconds that a program gets to end after it was asked to
+    /// Seconds between TERM and KILL when the node ends a program
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = ACTIVITY_MANAGER)]
     pub grace_seconds: u64,
-    /// Directories of failed attempts that are kept; the oldest are removed first
+    /// Directories of failed attempts that the node keeps; it removes the oldest first
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = ACTIVITY_MANAGER)]
     pub keep_failed: usize,
-    /// MiB that are kept of the standard output, and of the standard error, of each attempt
+    /// MiB that the node keeps of the standard output of each attempt, and as many of its standard error
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = ACTIVITY_MANAGER)]
     pub log_mib: u64,
-    /// MiB that the outputs of all attempts together may take; the oldest are removed first
+    /// MiB that the outputs of all attempts together may take; the node removes the oldest first
     #[arg(long, value_name = "N", default_value_t = 1024, help_heading = ACTIVITY_MANAGER)]
     pub logs_mib: u64,
-    /// Days that outputs of attempts are kept at most
+    /// Days after which the node removes outputs of attempts
     #[arg(long, value_name = "N", default_value_t = 30, help_heading = ACTIVITY_MANAGER)]
     pub logs_days: u32,
 
