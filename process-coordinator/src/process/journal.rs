@@ -66,7 +66,7 @@ struct Record {
 pub struct Snapshot {
     /// Clock of the engine.
     pub at: u64,
-    /// EngineState of the engine.
+    /// State of the engine.
     pub state: EngineState,
     /// Everything that the notes add up to.
     pub notes: ProcessNotes,
@@ -122,9 +122,9 @@ mod tests {
         let place = Placement { node: "n".into(), address: "a:1".into(), epoch: 3 };
         notes.apply(&Note::Placed(7, 1, place.clone()));
         notes.apply(&Note::Reused);
-        let encoded = snapshot(9, &State::default(), &notes);
+        let encoded = snapshot(9, &EngineState::default(), &notes);
         let decoded: Snapshot = codec::decode("snapshot", &encoded).expect("the snapshot is readable");
         assert_eq!((decoded.notes.place(7, 1), decoded.notes.reused), (Some(&place), 1));
-        assert_eq!(decoded, Snapshot { at: 9, state: State::default(), notes });
+        assert_eq!(decoded, Snapshot { at: 9, state: EngineState::default(), notes });
     }
 }

@@ -16,7 +16,7 @@ use crate::handover::Placement;
 use crate::process::input::ProcessInput;
 use crate::rpc::status::repository_status;
 use crate::subtrees::hosted::Caller;
-use crate::subtrees::parents::Report;
+use crate::subtrees::report_batch::{ParentReport, next_parent_message};
 use crate::workers::messages::MoveOutcome;
 
 /// Number of messages that wait on a stream.
@@ -122,7 +122,7 @@ impl DelegateSession {
 /// Sends reports until the stream breaks.
 async fn send_reports(
     hello: v1::WorkerHello,
-    mut reports: mpsc::UnboundedReceiver<Report>,
+    mut reports: mpsc::UnboundedReceiver<ParentReport>,
     sender: mpsc::Sender<Result<v1::WorkReport, Status>>,
 ) {
     let first = v1::WorkReport { hello: Some(hello), ..v1::WorkReport::default() };
@@ -131,33 +131,12 @@ async fn send_reports(
     }
     let mut batch = Vec::new();
     while reports.recv_many(&mut batch, REPORTS_AT_ONCE).await > 0 {
-        while !batch.is_empty() {
-            let count = xavantes_proto::count_fitting(batch.iter().map(Report::size));
-            for part in pack(message(batch.drain(..count))) {
+        while let Some(message) = next_parent_message(&mut batch) {
+            for part in pack(message) {
                 if sender.send(Ok(part)).await.is_err() {
                     return;
                 }
             }
         }
     }
-}
-
-fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
-    let mut message = v1::WorkReport::default();
-    for report in reports {
-        match report {
-            Report::Answer(answer) => message.answers.push(*answer),
-            Report::Call(call) => message.calls.push(call),
-            // Several claims may be answered in one message.
-            Report::Known(mut known) => match &mut message.known {
-                None => message.known = Some(known),
-                Some(before) => {
-                    before.processes.append(&mut known.processes);
-                    before.running.append(&mut known.running);
-                    before.answered.append(&mut known.answered);
-                }
-            },
-        }
-    }
-    message
 }

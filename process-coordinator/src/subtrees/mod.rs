@@ -3,11 +3,15 @@
 //! | file | is about |
 //! |---|---|
 //! | `hosted` | the subtrees that run here, and their answers |
-//! | `parents` | the coordinators that delegated them, and their streams |
+//! | `parent_links` | the coordinators that delegated them, and the calls that go on to them; pure |
+//! | `parents` | `parent_links` with a lock and channels |
+//! | `report_batch` | the messages that carry reports to parents |
 //! | `accept` | a subtree that arrives |
 //! | `moves` | subtrees that another coordinator has taken over |
 
 mod accept;
 pub mod hosted;
 mod moves;
+pub mod parent_links;
 pub(crate) mod parents;
+pub mod report_batch;

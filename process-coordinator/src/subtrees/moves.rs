@@ -17,6 +17,7 @@ use crate::handover::Placement;
 use crate::process::ending::discard;
 use crate::process::handle::ProcessHandle;
 use crate::process::input::ProcessInput;
+use crate::subtrees::parent_links::UnwantedSubtree;
 use crate::subtrees::parents::Parent;
 use crate::workers::messages::MoveOutcome;
 
@@ -87,11 +88,14 @@ impl Coordinator {
 
     /// Stops a subtree for which the parent does not wait, or removes it if it has ended.
     async fn stop_unwanted(&self, parent: &Parent) {
-        let process = parent.process();
-        info!(?process, "the parent does not wait for this subtree any more");
-        match parent.forget() {
-            Some(ended) => self.discard(&ended),
-            None => self.notify_subtree(process, ProcessInput::ParentCancelled).await,
+        let unwanted = parent.forget();
+        info!(attempt = %parent.key(), ?unwanted, "the parent does not wait for this subtree any more");
+        match unwanted {
+            UnwantedSubtree::Discard(process) => self.discard(&process),
+            UnwantedSubtree::Cancel(process) => {
+                self.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
+            }
+            UnwantedSubtree::Gone => {}
         }
     }
 

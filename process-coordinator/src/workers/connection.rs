@@ -13,9 +13,7 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{
-    Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, Message, call_with_timeout, connect, pack, too_large, v1,
-};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, pack, v1};
 use xavantes_repository::Store;
 
 use crate::attempt::AttemptKey;
@@ -27,24 +25,8 @@ use crate::process::registry::ProcessTable;
 use crate::process::summary::Summary;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, PeerKind};
+use crate::workers::order_batch::{MAX_ORDERS_PER_MESSAGE, next_order_message, remove_sent_programs};
 
-impl Order {
-    /// Encoded size in bytes, or an upper bound of it.
-    fn size(&self) -> usize {
-        match self {
-            Self::Program(program) => program.encoded_len(),
-            Self::Job(job) => job.encoded_len(),
-            Self::Reply(reply) => reply.encoded_len(),
-            Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.process.len() + 32,
-            Self::Claim(claims) => claims.iter().map(|claim| claim.encoded_len() + 4).sum(),
-            Self::Release(release) => release.encoded_len(),
-            Self::Recall => 2,
-        }
-    }
-}
-
-/// Upper bound on the orders in one message, so that the first of them do not wait for the last.
-const MAX_ORDERS_PER_MESSAGE: usize = 256;
 /// Pauses before a link connects again: they double from the first to the longest.
 const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(2);
@@ -142,12 +124,11 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
     };
     let writer = tokio::spawn(async move {
         let mut batch = Vec::with_capacity(MAX_ORDERS_PER_MESSAGE);
-        let mut known = HashSet::new();
+        let mut sent_programs = HashSet::new();
         while to_send.recv_many(&mut batch, MAX_ORDERS_PER_MESSAGE).await > 0 {
-            batch.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
-            while !batch.is_empty() {
-                let count = xavantes_proto::count_fitting(batch.iter().map(Order::size));
-                for part in pack(message(batch.drain(..count))) {
+            remove_sent_programs(&mut batch, &mut sent_programs);
+            while let Some(message) = next_order_message(&mut batch) {
+                for part in pack(message) {
                     if sender.send(part).await.is_err() {
                         return;
                     }
@@ -167,35 +148,6 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
     .await;
     writer.abort();
     outcome
-}
-
-fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
-    let mut message = v1::WorkOrder::default();
-    for order in orders {
-        match order {
-            Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
-            Order::Job(job) => message.jobs.push(*job),
-            Order::Cancel(key) => message.cancels.push(key.to_wire()),
-            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(key.to_wire()), paused }),
-            Order::Reply(reply) => message.replies.push(sendable(reply)),
-            Order::Acknowledge(key) => message.acknowledged.push(key.to_wire()),
-            Order::Claim(claims) => message.claims.extend(claims),
-            Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
-            Order::Recall => message.recall = true,
-        }
-    }
-    message
-}
-
-/// Replaces a reply that is too large to be sent by an error: a shared object may be larger than a message.
-fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
-    match reply.encoded_len() {
-        size if size > MAX_PAYLOAD_BYTES => {
-            let error = v1::shared_reply::Result::Error(too_large("the values", size));
-            v1::SharedReply { ticket: reply.ticket, result: Some(error) }
-        }
-        _ => reply,
-    }
 }
 
 /// Hands a report of a peer on to the pool and to the processes.

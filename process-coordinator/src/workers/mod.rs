@@ -11,6 +11,7 @@
 //! | `dispatcher` | the task that owns the pool: its mail, its clock, its connections |
 //! | `handle` | the pool, as other tasks use it |
 //! | `connection` | the stream to one peer |
+//! | `order_batch` | the messages that carry orders |
 
 mod attempts;
 mod capacity;
@@ -21,6 +22,7 @@ pub(crate) mod handle;
 mod leases;
 mod membership;
 pub mod messages;
+pub mod order_batch;
 mod pace;
 mod peer;
 mod placement;

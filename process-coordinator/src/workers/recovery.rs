@@ -14,8 +14,8 @@ use super::attempts::{Attempt, AttemptState, Confirmation, PeerIndex};
 use super::messages::{LossReason, Order, PeerKind, PoolNotice};
 use super::pool::{LOST_AFTER, Pool};
 use crate::attempt::AttemptKey;
-use crate::handover::RecoveredAttempt;
 use crate::handover::Placement;
+use crate::handover::RecoveredAttempt;
 
 /// A gap this long between ticks means that this coordinator was suspended.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(1);

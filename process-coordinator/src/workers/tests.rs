@@ -11,8 +11,8 @@ use super::messages::{Order, PoolCommand, PoolNotice};
 use super::pool::Pool;
 use crate::attempt::{AttemptKey, Needs, Task};
 use crate::data::locations::Need;
-use crate::handover::RecoveredAttempt;
 use crate::handover::Placement;
+use crate::handover::RecoveredAttempt;
 
 fn digest(number: u8) -> Digest {
     Digest([number; 32])
