@@ -7,10 +7,12 @@
 //! | `parents` | `parent_links` with a lock and channels |
 //! | `report_batch` | the messages that carry reports to parents |
 //! | `accept` | a subtree that arrives |
+//! | `move_notice` | notices of moved subtrees, and the decisions about them; pure |
 //! | `moves` | subtrees that another coordinator has taken over |
 
 mod accept;
 pub mod hosted;
+pub mod move_notice;
 mod moves;
 pub mod parent_links;
 pub(crate) mod parents;
