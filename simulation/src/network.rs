@@ -1,11 +1,14 @@
 //! Streams between coordinators and those who work for them: ordered, slow, and sometimes broken.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::key::CoordinatorStream;
+use xavantes_activity_manager::report_batch::{OutgoingReport, next_report_message};
 use xavantes_process_coordinator::subtrees::hosted::Caller;
+use xavantes_process_coordinator::subtrees::report_batch::{ParentReport, next_parent_message};
 use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::workers::order_batch::{next_order_message, remove_sent_programs};
 use xavantes_proto::v1;
 
 use crate::world::{Event, Task, Who, World};
@@ -22,15 +25,6 @@ pub enum Side {
 pub enum Message {
     Order(Box<v1::WorkOrder>),
     Report(Box<v1::WorkReport>),
-}
-
-/// A report that waits to be sent.
-#[derive(Debug, Clone)]
-pub enum Report {
-    Hello(v1::WorkerHello),
-    Answer(Arc<v1::Answer>),
-    Call(Arc<v1::SharedCall>),
-    Known(v1::Known),
 }
 
 /// A part of an order that a coordinator carries out for another one.
@@ -65,10 +59,11 @@ pub struct Stream {
     breaking: bool,
     // At the client.
     pub orders: Vec<Order>,
-    programs: BTreeSet<String>,
+    sent_programs: HashSet<String>,
     pub flushing: [bool; 2],
     // At the server.
-    pub reports: VecDeque<Report>,
+    worker_reports: Vec<OutgoingReport>,
+    parent_reports: Vec<ParentReport>,
     pub coordinator_stream: Option<CoordinatorStream>,
     pub parent: Option<(Caller, v1::CoordinatorHello, u64)>,
     pub steps: VecDeque<Step>,
@@ -102,9 +97,10 @@ impl World<'_> {
             closed: [false; 2],
             breaking: false,
             orders: Vec::new(),
-            programs: BTreeSet::new(),
+            sent_programs: HashSet::new(),
             flushing: [false; 2],
-            reports: VecDeque::new(),
+            worker_reports: Vec::new(),
+            parent_reports: Vec::new(),
             coordinator_stream: None,
             parent: None,
             steps: VecDeque::new(),
@@ -117,7 +113,7 @@ impl World<'_> {
     }
 
     /// Sends something to an end.
-    fn send(&mut self, stream: usize, to: Side, message: Message) {
+    pub fn send(&mut self, stream: usize, to: Side, message: Message) {
         let arrives = self.now + self.latency();
         let it = &mut self.streams[stream];
         if it.cut[to as usize] {
@@ -138,12 +134,23 @@ impl World<'_> {
         self.flush_soon(stream, Side::Client);
     }
 
-    pub fn report(&mut self, stream: usize, report: Report) {
+    /// A worker reports.
+    pub fn report(&mut self, stream: usize, report: OutgoingReport) {
         let it = &mut self.streams[stream];
         if it.closed[Side::Server as usize] {
             return;
         }
-        it.reports.push_back(report);
+        it.worker_reports.push(report);
+        self.flush_soon(stream, Side::Server);
+    }
+
+    /// A coordinator reports to one that delegated subtrees to it.
+    pub fn report_to_parent(&mut self, stream: usize, report: ParentReport) {
+        let it = &mut self.streams[stream];
+        if it.closed[Side::Server as usize] {
+            return;
+        }
+        it.parent_reports.push(report);
         self.flush_soon(stream, Side::Server);
     }
 
@@ -164,25 +171,20 @@ impl World<'_> {
             return;
         }
         if side == Side::Client {
-            let known = &mut it.programs;
             let mut orders = std::mem::take(&mut it.orders);
-            orders.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
-            return self.send(stream, Side::Server, Message::Order(Box::new(order_message(orders))));
-        }
-        let alone = it.coordinator_stream.is_some();
-        let mut reports = std::mem::take(&mut it.reports);
-        while let Some(first) = reports.pop_front() {
-            let mut batch = vec![first];
-            let is_alone = |report: &Report| matches!(report, Report::Hello(_) | Report::Known(_));
-            // A worker's hello, and what it knows, have messages of their own; of a coordinator only its hello has.
-            let single = match &batch[0] {
-                Report::Hello(_) => true,
-                other => alone && is_alone(other),
-            };
-            while !single && reports.front().is_some_and(|next| !(alone && is_alone(next))) {
-                batch.extend(reports.pop_front());
+            remove_sent_programs(&mut orders, &mut it.sent_programs);
+            while let Some(message) = next_order_message(&mut orders) {
+                self.send(stream, Side::Server, Message::Order(Box::new(message)));
             }
-            self.send(stream, Side::Client, Message::Report(Box::new(report_message(batch))));
+            return;
+        }
+        let mut reports = std::mem::take(&mut it.worker_reports);
+        let mut parent_reports = std::mem::take(&mut it.parent_reports);
+        while let Some(message) = next_report_message(&mut reports) {
+            self.send(stream, Side::Client, Message::Report(Box::new(message)));
+        }
+        while let Some(message) = next_parent_message(&mut parent_reports) {
+            self.send(stream, Side::Client, Message::Report(Box::new(message)));
         }
     }
 
@@ -262,44 +264,4 @@ impl World<'_> {
     pub fn open_streams(&self) -> Vec<usize> {
         (0..self.streams.len()).filter(|stream| !self.streams[*stream].breaking).collect()
     }
-}
-
-/// As the real link writes it.
-fn order_message(orders: Vec<Order>) -> v1::WorkOrder {
-    let mut message = v1::WorkOrder::default();
-    for order in orders {
-        match order {
-            Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
-            Order::Job(job) => message.jobs.push(*job),
-            Order::Cancel(key) => message.cancels.push(key.to_wire()),
-            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(key.to_wire()), paused }),
-            Order::Reply(reply) => message.replies.push(reply),
-            Order::Acknowledge(key) => message.acknowledged.push(key.to_wire()),
-            Order::Claim(claims) => message.claims.extend(claims),
-            Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
-            Order::Recall => message.recall = true,
-        }
-    }
-    message
-}
-
-/// As the real services write it.
-fn report_message(reports: Vec<Report>) -> v1::WorkReport {
-    let mut message = v1::WorkReport::default();
-    for report in reports {
-        match report {
-            Report::Hello(hello) => message.hello = Some(hello),
-            Report::Answer(answer) => message.answers.push(v1::Answer::clone(&answer)),
-            Report::Call(call) => message.calls.push(v1::SharedCall::clone(&call)),
-            Report::Known(mut known) => match &mut message.known {
-                None => message.known = Some(known),
-                Some(before) => {
-                    before.processes.append(&mut known.processes);
-                    before.running.append(&mut known.running);
-                    before.answered.append(&mut known.answered);
-                }
-            },
-        }
-    }
-    message
 }

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use xavantes_activity_manager::attempts::action::{Action, OwnedAnswer, Report as WorkerReport};
+use xavantes_activity_manager::attempts::action::{Action, OwnedAnswer};
 use xavantes_activity_manager::attempts::admission::Resources;
 use xavantes_activity_manager::attempts::key::RealmAttempt;
 use xavantes_activity_manager::attempts::table::{AttemptTable, ReadyJob};
+use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
 use crate::documents::value;
 use crate::mutation::Mutation;
-use crate::network::{Report, Side};
+use crate::network::Side;
 use crate::world::{Ambush, Event, Machine, Task, Who, World};
 
 /// An activity that can run.
@@ -150,7 +151,7 @@ impl World<'_> {
             if let Some(former) = former {
                 self.close(former, Side::Server);
             }
-            self.report(stream, Report::Hello(hello));
+            self.report(stream, OutgoingReport::Hello(hello));
             self.perform(w, actions);
         }
         let Some(mut connection) = self.streams[stream].coordinator_stream.clone() else { return };
@@ -214,12 +215,7 @@ impl World<'_> {
                 }
                 Action::Send(coordinator, report) => {
                     let Some(stream) = self.workers[w].memory.outboxes.get(&coordinator).copied() else { continue };
-                    match report {
-                        WorkerReport::Answer(answer) => self.report(stream, Report::Answer(answer)),
-                        WorkerReport::Call(call) => self.report(stream, Report::Call(call)),
-                        WorkerReport::Known(known) => self.report(stream, Report::Known(known)),
-                        WorkerReport::Draining => {}
-                    }
+                    self.report(stream, OutgoingReport::Attempt(report));
                 }
                 Action::Persist(OwnedAnswer { attempt: key, owner, answer }) => match self.mutation {
                     Some(Mutation::AnswersNotKept) => actions.extend(self.safe(w, &key)),

@@ -22,23 +22,11 @@ impl World<'_> {
         for mail in std::mem::take(&mut memory.pool_mail) {
             let pool = &mut memory.pool;
             match mail {
-                PoolMail::Roster(roster) => pool.on_roster(roster, now),
-                PoolMail::Do(ProcessEffect::Dispatch(task)) => pool.dispatch(task),
-                PoolMail::Do(ProcessEffect::Delegate(task)) => pool.delegate(task),
-                PoolMail::Do(ProcessEffect::HandOver(key)) => pool.on_place_recorded(&key, now),
-                PoolMail::Do(ProcessEffect::Cancel(key)) => pool.cancel(key),
-                PoolMail::Do(ProcessEffect::Pause(key, paused)) => pool.pause(key, paused),
-                PoolMail::Do(ProcessEffect::Abandon(key)) => pool.abandon(&key),
-                PoolMail::Do(_) => {}
-                PoolMail::Placed(key, node) => pool.on_place_found(key, node),
+                PoolMail::Input(input) => pool.handle(input, now),
                 PoolMail::Moved(key, place, reply) => {
                     let moved = pool.on_moved(&key, &place, now);
                     replies.push((key, reply, moved));
                 }
-                PoolMail::Began(process, epoch) => pool.begin_process(process, epoch),
-                PoolMail::Recovered(process, epoch, attempts) => pool.recover_process(&process, epoch, attempts, now),
-                PoolMail::Over(process) => pool.end_process(&process),
-                PoolMail::Lost(process) => pool.lose_process(process),
                 PoolMail::Connected(peer, hello, stream) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = Some(stream);
@@ -46,7 +34,6 @@ impl World<'_> {
                         self.check.connected(name, &peer, self.now);
                     }
                 }
-                PoolMail::Known(peer, known) => pool.on_known(&peer, known),
                 PoolMail::Disconnected(peer) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = None;
@@ -54,8 +41,6 @@ impl World<'_> {
                     pool.on_disconnected(&peer, now);
                     self.check.disconnected(name, &peer, self.now);
                 }
-                PoolMail::Answered(peer, keys) => pool.on_answered(&peer, &keys, now),
-                PoolMail::Refused(peer, key, refusal) => pool.on_refused(&peer, &key, refusal, now),
             }
         }
         for (key, reply, moved) in replies {
@@ -125,12 +110,7 @@ impl World<'_> {
             PoolCommand::Notify(key, told) => {
                 self.trace(|| format!("c{c}: {key:?} is told {told:?}"));
                 let process = key.process.clone();
-                let incoming = match told {
-                    PoolNotice::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
-                    PoolNotice::Lost(_) => ProcessInput::Lost(key),
-                    PoolNotice::Placed(place) => ProcessInput::Placed(key, place),
-                };
-                self.mail(c, &process, Mail::Happened(incoming));
+                self.mail(c, &process, Mail::Happened(ProcessInput::of_notice(key, told)));
             }
             PoolCommand::FindPlace(key) => {
                 let delay = self.random.between(1, 40);
@@ -148,7 +128,7 @@ impl World<'_> {
             let name = self.coordinators[other].machine.name.to_string();
             v1::NodeDescription { name: name.clone(), address: name, ..v1::NodeDescription::default() }
         });
-        self.pool_mail(c, PoolMail::Placed(key, place));
+        self.pool_mail(c, PoolMail::Input(PoolInput::PlaceFound(key, place)));
     }
 
     pub fn roster(&mut self, c: usize) {
@@ -169,7 +149,7 @@ impl World<'_> {
             foreign_coordinators: self.coordinators.len() as u32 - 1,
             ..v1::Roster::default()
         };
-        self.pool_mail(c, PoolMail::Roster(roster));
+        self.pool_mail(c, PoolMail::Input(PoolInput::Roster(roster)));
         let delay = if settling { 200 } else { 1000 };
         self.later(Who::Coordinator(c), delay, Task::Roster);
     }
@@ -217,49 +197,20 @@ impl World<'_> {
             return;
         }
         let name = self.streams[stream].name.clone();
+        let report: PeerReport<usize, ReplyTo> = PeerReport::sort(&name, &stream, report);
         if let Some(hello) = report.hello {
             self.trace(|| format!("c{c} is connected to {name}: {:?} {:?}", hello.running, hello.answered));
             self.pool_mail(c, PoolMail::Connected(name.clone(), hello, stream));
         }
-        if let Some(known) = report.known {
-            self.trace(|| format!("c{c} hears from {name}: {known:?}"));
-            self.pool_mail(c, PoolMail::Known(name.clone(), known));
+        for input in report.pool_inputs {
+            self.trace(|| format!("c{c} gets a report of {name}: {input:?}"));
+            self.pool_mail(c, PoolMail::Input(input));
         }
-        let mut answered = Vec::new();
-        let mut answers = Vec::new();
-        for mut answer in report.answers {
-            let extras = AnswerExtras::extract(&mut answer);
-            let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
-            let key = AttemptKey::from(&id);
-            if let v1::answer::Outcome::Refused(refusal) = outcome {
-                self.pool_mail(c, PoolMail::Refused(name.clone(), key, refusal));
-                continue;
-            }
-            self.trace(|| format!("c{c} hears from {name} that {key:?} is over"));
-            answered.push(key.clone());
-            answers.push((key, outcome, extras));
-        }
-        if !answered.is_empty() {
-            self.pool_mail(c, PoolMail::Answered(name, answered));
+        if !report.answers.is_empty() {
             self.ambush(Ambush::Answer, Who::Coordinator(c));
         }
-        for (key, outcome, extras) in answers {
-            let early = match self.mutation {
-                Some(Mutation::AckUnrecorded) => extras.is_none(),
-                Some(Mutation::ParentAcksEarly) => extras.is_some(),
-                _ => false,
-            };
-            if early {
-                self.order(stream, Order::Acknowledge(key.clone()));
-            }
-            let process = key.process.clone();
-            let answer = ProcessInput::Answered { key: key.clone(), outcome, extras, from: Some(stream) };
-            if !self.mail(c, &process, Mail::Happened(answer)) {
-                match self.coordinators[c].memory.foreign.get_mut(&process) {
-                    Some(late) => late.push((stream, key)),
-                    None => self.order(stream, Order::Acknowledge(key)),
-                }
-            }
+        for ProcessAnswers { process, inputs } in report.answers {
+            inputs.into_iter().for_each(|input| self.on_answer(c, stream, &process, input));
         }
         for call in report.calls {
             let ticket = call.ticket;
@@ -267,7 +218,26 @@ impl World<'_> {
             if !self.mail(c, &process, Mail::Called(call, stream))
                 && !self.coordinators[c].memory.foreign.contains_key(&process)
             {
-                self.no_such_process(stream, ticket);
+                self.order(stream, Order::Reply(reply_ended(ticket)));
+            }
+        }
+    }
+
+    fn on_answer(&mut self, c: usize, stream: usize, process: &Arc<str>, answer: Happened) {
+        let ProcessInput::Answered { key, extras, .. } = &answer else { return };
+        let early = match self.mutation {
+            Some(Mutation::AckUnrecorded) => extras.is_none(),
+            Some(Mutation::ParentAcksEarly) => extras.is_some(),
+            _ => false,
+        };
+        let key = key.clone();
+        if early {
+            self.order(stream, Order::Acknowledge(key.clone()));
+        }
+        if !self.mail(c, process, Mail::Happened(answer)) {
+            match self.coordinators[c].memory.foreign.get_mut(process) {
+                Some(late) => late.push((stream, key)),
+                None => self.order(stream, Order::Acknowledge(key)),
             }
         }
     }

@@ -5,32 +5,38 @@ mod parents;
 mod process;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use xavantes_engine::{ElementId, Engine, Outcome, Rejection, Root, Start, StepOutput, Time};
+use xavantes_engine::{ElementId, Engine, Rejection, Root, Start, StepOutput, Time};
 use xavantes_model::definition::NodeId;
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::codec;
-use xavantes_process_coordinator::handover::{Placement, RecoveredAttempt};
+use xavantes_process_coordinator::handover::Placement;
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::effect::{Batch, JournalWrite, ProcessEffect};
+use xavantes_process_coordinator::process::final_status::{final_results, final_status};
 use xavantes_process_coordinator::process::history::ProcessHistory;
-use xavantes_process_coordinator::process::input::{AnswerExtras, ProcessInput};
+use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::journal::{self, Head, Origin};
 use xavantes_process_coordinator::process::summary::Summary;
-use xavantes_process_coordinator::subtrees::hosted::{self, Arrival, Caller};
-use xavantes_process_coordinator::workers::messages::{
-    MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice, Share, Whereabouts,
+use xavantes_process_coordinator::subtrees::hosted::{self, Caller};
+use xavantes_process_coordinator::subtrees::move_notice::{
+    MoveReportStep, NoticeStep, ParentState, on_move_report, on_notice,
 };
+use xavantes_process_coordinator::subtrees::parent_links::{
+    ArrivalDecision, EndDecision, ParentAttempt, ParentLinks, ParentMessage, UnwantedSubtree,
+};
+use xavantes_process_coordinator::workers::messages::{MoveOutcome, Order, PeerKind, PoolCommand, Share, Whereabouts};
+use xavantes_process_coordinator::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
 use xavantes_process_coordinator::workers::pool::Pool;
-use xavantes_proto::{v1, value};
+use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_proto::v1;
 
 use crate::mutation::Mutation;
-use crate::network::{Report, Side, Step};
+use crate::network::{Message, Side, Step};
 use crate::store::{Change, Held, Refused};
 use crate::user::{Answer, Moved, ReplyTo, Request};
 use crate::world::{Ambush, Event, Machine, Task, Who, World};
@@ -42,22 +48,13 @@ const LONGEST_PAUSE: u64 = 2000;
 pub type Driving = Driver<usize, ReplyTo>;
 type Happened = ProcessInput<usize, ReplyTo>;
 
-/// What the pool is told.
+/// Mail for the pool.
 #[derive(Debug)]
 pub enum PoolMail {
-    Roster(v1::Roster),
-    Do(ProcessEffect<usize, ReplyTo>),
-    Placed(AttemptKey, Option<v1::NodeDescription>),
+    Input(PoolInput),
     Moved(AttemptKey, Placement, ReplyTo),
-    Began(Arc<str>, u64),
-    Recovered(Arc<str>, u64, Vec<RecoveredAttempt>),
-    Over(Arc<str>),
-    Lost(Arc<str>),
     Connected(Arc<str>, v1::WorkerHello, usize),
-    Known(Arc<str>, v1::Known),
     Disconnected(Arc<str>),
-    Answered(Arc<str>, Vec<AttemptKey>),
-    Refused(Arc<str>, AttemptKey, v1::Refusal),
 }
 
 #[derive(Debug)]
@@ -85,7 +82,7 @@ struct Runner {
     head: Head,
     /// The engine's clock and the node's when it began to run here.
     began: (u64, Duration),
-    parent: Option<(Caller, AttemptKey)>,
+    parent: Option<ParentAttempt>,
     mail: VecDeque<Mail>,
     awake: bool,
     share: bool,
@@ -94,24 +91,6 @@ struct Runner {
     writing: Option<(Batch<usize, ReplyTo>, Vec<AttemptKey>)>,
     ending: Option<Summary>,
     timer: u64,
-}
-
-/// A call that went on to the parent.
-#[derive(Debug)]
-struct Pending {
-    parent: Caller,
-    key: AttemptKey,
-    call: v1::SharedCall,
-    stream: usize,
-    ticket: u64,
-}
-
-/// The coordinators that hand subtrees over.
-#[derive(Debug, Default)]
-struct Parents {
-    books: hosted::HostedSubtrees,
-    streams: BTreeMap<String, (u64, usize)>,
-    calls: BTreeMap<u64, Pending>,
 }
 
 /// What ends with a life.
@@ -125,7 +104,7 @@ struct Memory {
     runners: BTreeMap<Arc<str>, Runner>,
     /// Processes of others, and answers that came for them.
     foreign: BTreeMap<Arc<str>, Vec<(usize, AttemptKey)>>,
-    parents: Parents,
+    parents: ParentLinks<usize, usize>,
 }
 
 /// A write that is on its way, and what follows.
@@ -152,7 +131,8 @@ pub struct Started {
     id: Arc<str>,
     driver: Driving,
     head: Head,
-    parent: Option<(Caller, AttemptKey, usize)>,
+    /// With the stream that it arrived by.
+    parent: Option<(ParentAttempt, usize)>,
     reply: Option<ReplyTo>,
 }
 
@@ -170,11 +150,6 @@ pub struct Coordinator {
 
 fn element_of(key: &AttemptKey) -> ElementId {
     ElementId { index: key.element as u32, generation: (key.element >> 32) as u32 }
-}
-
-fn names(origin: &Origin) -> Option<(Caller, AttemptKey)> {
-    let key = AttemptKey::new(&*origin.process, origin.element, origin.attempt);
-    Some((Caller::parse(&origin.coordinator)?, key))
 }
 
 impl Coordinator {
@@ -308,11 +283,11 @@ impl World<'_> {
     fn leave(&mut self, c: usize, process: &Arc<str>, head: &[u8]) {
         let memory = &mut self.coordinators[c].memory;
         let head = codec::decode::<Head>("head", head).ok();
-        if let Some((caller, key)) = head.and_then(|head| names(&head.parent?)) {
-            memory.parents.books.leave(&caller, &key, process);
+        if let Some(parent) = head.and_then(|head| ParentAttempt::of(&head.parent?)) {
+            memory.parents.leave(&parent, process);
         }
         memory.foreign.entry(process.clone()).or_default();
-        self.pool_mail(c, PoolMail::Lost(process.clone()));
+        self.pool_mail(c, PoolMail::Input(PoolInput::ProcessLost(process.clone())));
     }
 
     fn recover(&mut self, c: usize, process: &Arc<str>) {
@@ -337,9 +312,9 @@ impl World<'_> {
         }
         let problem = self.users.recovered(process, &driver);
         self.broken(problem);
-        let parent = head.parent.as_ref().and_then(names);
-        if let Some((caller, key)) = &parent {
-            self.coordinators[c].memory.parents.books.restore(caller, key, process);
+        let parent = head.parent.as_ref().and_then(ParentAttempt::of);
+        if let Some(parent) = &parent {
+            self.coordinators[c].memory.parents.restore(parent, process);
         }
         if let Some(origin) = head.parent.clone() {
             self.tell_parent(c, origin, stored.epoch);
@@ -348,7 +323,7 @@ impl World<'_> {
             Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
             _ => Vec::new(),
         };
-        self.pool_mail(c, PoolMail::Recovered(process.clone(), stored.epoch, out));
+        self.pool_mail(c, PoolMail::Input(PoolInput::ProcessRecovered(process.clone(), stored.epoch, out)));
         self.run_process(c, process, driver, head, at, parent);
         for key in lost {
             self.mail(c, process, Mail::Happened(ProcessInput::Lost(key)));
@@ -362,31 +337,39 @@ impl World<'_> {
     /// A parent is told where a subtree is, as long as it waits for it.
     pub fn tell_parent(&mut self, c: usize, origin: Origin, epoch: u64) {
         let it = &self.coordinators[c];
-        let Some((caller, key)) = names(&origin) else { return };
-        if it.memory.parents.books.caller(&caller, &key).is_none() {
+        let Some(parent) = ParentAttempt::of(&origin) else { return };
+        if !it.memory.parents.waits(&parent) {
             return;
         }
         let name = it.machine.name.to_string();
         let place = Placement { node: name.clone(), address: name, epoch };
         let (life, to) = (it.machine.life, self.address(&origin.address));
         let reply = ReplyTo::Moved(Box::new(Moved { c, life, origin, epoch }));
-        self.call(Some(Who::Coordinator(c)), to, Request::Moved(key, place), reply);
+        self.call(Some(Who::Coordinator(c)), to, Request::Moved(parent.key, place), reply);
     }
 
     /// Nobody waits for a subtree.
     pub fn stop_unwanted(&mut self, c: usize, origin: &Origin) {
-        let Some((caller, key)) = names(origin) else { return };
-        let books = &mut self.coordinators[c].memory.parents.books;
-        let Some(caller) = books.caller(&caller, &key) else { return };
-        let process = books.process(&caller, &key);
-        self.trace(|| format!("c{c}: nobody waits for {key:?}"));
-        match self.coordinators[c].memory.parents.books.remove(&caller, &key) {
-            Some(over) => self.discard(c, &over),
-            None => {
-                if let Some(process) = process {
-                    self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
-                }
+        let Some(parent) = ParentAttempt::of(origin) else { return };
+        self.trace(|| format!("c{c}: no process waits for {}", parent.key));
+        match self.coordinators[c].memory.parents.forget(&parent) {
+            UnwantedSubtree::Discard(process) => self.discard(c, &process),
+            UnwantedSubtree::Cancel(process) => {
+                self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
             }
+            UnwantedSubtree::Gone => {}
+        }
+    }
+
+    /// Where the parent of a subtree runs, as a coordinator knows it.
+    fn parent_state(&self, c: usize, process: &Arc<str>) -> ParentState {
+        let it = &self.coordinators[c];
+        if it.memory.runners.contains_key(process) {
+            ParentState::RunsHere
+        } else if self.stores[it.store].runs(process) {
+            ParentState::RunsElsewhere
+        } else {
+            ParentState::Ended
         }
     }
 
@@ -394,14 +377,14 @@ impl World<'_> {
     fn hear_of_moves(&mut self, c: usize) {
         let store = self.coordinators[c].store;
         for (key, place) in self.stores[store].moved.clone() {
-            if !self.stores[store].runs(&key.process) {
-                self.stores[store].moved.remove(&key);
-            } else if let Some(place) = place
-                && self.coordinators[c].memory.runners.contains_key(&key.process)
-            {
-                self.stores[store].moved.remove(&key);
-                let reply = ReplyTo::Word(store, Box::new(key.clone()));
-                self.pool_mail(c, PoolMail::Moved(key, place, reply));
+            match on_notice(self.parent_state(c, &key.process), place) {
+                NoticeStep::AskPool(place) => {
+                    self.stores[store].moved.remove(&key);
+                    let reply = ReplyTo::Word(store, Box::new(key.clone()));
+                    self.pool_mail(c, PoolMail::Moved(key, place, reply));
+                }
+                NoticeStep::Keep => {}
+                NoticeStep::Remove => drop(self.stores[store].moved.remove(&key)),
             }
         }
     }
@@ -414,7 +397,7 @@ impl World<'_> {
         mut driver: Driving,
         head: Head,
         at_least: u64,
-        parent: Option<(Caller, AttemptKey)>,
+        parent: Option<ParentAttempt>,
     ) {
         let number = self.count();
         let machine = &self.coordinators[c].machine;

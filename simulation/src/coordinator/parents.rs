@@ -1,5 +1,7 @@
 //! What users and other coordinators ask of a coordinator, and the subtrees that it runs for others.
 
+use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
+
 use super::*;
 
 impl World<'_> {
@@ -34,21 +36,24 @@ impl World<'_> {
                 self.mail(c, &id, Mail::Happened(steered));
             }
             Request::Moved(key, place) => {
-                let it = &mut self.coordinators[c];
-                if it.memory.runners.contains_key(&key.process) {
-                    return self.pool_mail(c, PoolMail::Moved(key, place, reply));
+                let it = &self.coordinators[c];
+                let (store, parent) = (it.store, self.parent_state(c, &key.process));
+                if parent != ParentState::RunsHere && it.store_cut_until > self.now {
+                    return self.reply(reply, Answer::Rejected);
                 }
-                let store = &mut self.stores[it.store];
-                let answer = if it.store_cut_until > self.now {
-                    Answer::Rejected
-                } else if store.runs(&key.process) && store.moved.get(&key) != Some(&None) {
-                    store.moved.insert(key, Some(place));
-                    Answer::Noted
-                } else {
-                    store.moved.remove(&key);
-                    Answer::Unwanted
-                };
-                self.reply(reply, answer);
+                let moved = &mut self.stores[store].moved;
+                match on_move_report(parent, moved.get(&key) == Some(&None)) {
+                    MoveReportStep::AskPool => self.pool_mail(c, PoolMail::Moved(key, place, reply)),
+                    MoveReportStep::Unwanted => self.reply(reply, Answer::Unwanted),
+                    MoveReportStep::UnwantedByNotice => {
+                        moved.remove(&key);
+                        self.reply(reply, Answer::Unwanted);
+                    }
+                    MoveReportStep::LeaveNotice => {
+                        moved.insert(key, Some(place));
+                        self.reply(reply, Answer::Noted);
+                    }
+                }
             }
         }
     }
@@ -59,7 +64,7 @@ impl World<'_> {
         c: usize,
         id: Arc<str>,
         start: Start,
-        parent: Option<(Caller, AttemptKey, usize, Origin)>,
+        parent: Option<(ParentAttempt, usize, Origin)>,
         reply: Option<ReplyTo>,
     ) -> Result<(), Option<ReplyTo>> {
         let root = start.root;
@@ -69,7 +74,7 @@ impl World<'_> {
         let Ok(engine) = Engine::start(program, start, Time(0), &mut output) else { return Err(reply) };
         let mut driver = Driver::new(id.clone(), engine, root, self.tools.wire.clone(), output);
         let (origin, parent) = match parent {
-            Some((caller, key, stream, origin)) => (Some(origin), Some((caller, key, stream))),
+            Some((parent, stream, origin)) => (Some(origin), Some((parent, stream))),
             None => (None, None),
         };
         let head = Head {
@@ -98,21 +103,26 @@ impl World<'_> {
 
     pub(super) fn on_started(&mut self, c: usize, started: Started, result: Result<(), Refused>) {
         let Started { id, driver, head, parent, reply } = started;
-        let stream = parent.as_ref().map(|(_, _, stream)| *stream);
+        let stream = parent.as_ref().map(|(_, stream)| *stream);
         match result {
             Ok(()) => {
                 self.trace(|| format!("c{c} starts {id}"));
                 let epoch = self.coordinators[c].held.epochs.get(&id).copied().unwrap_or_default();
-                self.pool_mail(c, PoolMail::Began(id.clone(), epoch));
+                self.pool_mail(c, PoolMail::Input(PoolInput::ProcessBegan(id.clone(), epoch)));
                 if let Some(origin) = head.parent.clone() {
                     self.later(Who::Coordinator(c), 30_000, Task::TellParent(origin, epoch));
                 }
-                self.run_process(c, &id, driver, head, 0, parent.map(|(caller, key, _)| (caller, key)));
+                self.run_process(c, &id, driver, head, 0, parent.map(|(parent, _)| parent));
                 reply.into_iter().for_each(|reply| self.reply(reply, Answer::Done));
             }
             Err(refused) => {
-                if let Some((caller, key, _)) = &parent {
-                    self.refuse(c, caller, key, format!("{refused:?}"));
+                if let Some((parent, _)) = &parent {
+                    let reason = match refused {
+                        Refused::Exists => RefusalKind::TakenElsewhere(v1::Nothing {}),
+                        other => RefusalKind::NotRecorded(format!("{other:?}")),
+                    };
+                    let message = self.coordinators[c].memory.parents.refuse(parent, reason);
+                    self.send_to_parent(message);
                 }
                 let answer = if refused == Refused::Exists { Answer::Done } else { Answer::Rejected };
                 reply.into_iter().for_each(|reply| self.reply(reply, answer.clone()));
@@ -124,17 +134,10 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn tell(&mut self, c: usize, caller: &Caller, report: Report) {
-        let stream = self.coordinators[c].memory.parents.streams.get(&caller.to_string()).map(|(_, stream)| *stream);
-        stream.into_iter().for_each(|stream| self.report(stream, report.clone()));
-    }
-
-    pub(super) fn refuse(&mut self, c: usize, caller: &Caller, key: &AttemptKey, reason: String) {
-        self.coordinators[c].memory.parents.books.remove(caller, key);
-        let refusal = v1::Refusal::permanent(v1::refusal_reason::Kind::InvalidJob(reason));
-        let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        let answer = v1::Answer { id: Some(key.to_wire()), outcome, ..v1::Answer::default() };
-        self.tell(c, caller, Report::Answer(Arc::new(answer)));
+    pub(super) fn send_to_parent(&mut self, message: Option<ParentMessage<usize>>) {
+        if let Some(ParentMessage { stream, report }) = message {
+            self.report_to_parent(stream, report);
+        }
     }
 
     /// An order of a parent arrives.
@@ -145,19 +148,19 @@ impl World<'_> {
         if let Some(hello) = order.hello {
             let caller =
                 Caller { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() };
-            let number = self.count();
-            let parents = &mut self.coordinators[c].memory.parents;
-            let (running, answers) = parents.books.known_to(&caller);
-            let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
-            let calls: Vec<_> =
-                parents.calls.values().filter(|it| it.parent == caller).map(|it| it.call.clone()).collect();
-            let former = parents.streams.insert(caller.to_string(), (number, stream));
-            self.streams[stream].parent = Some((caller, hello, number));
-            former.into_iter().for_each(|(_, former)| self.close(former, Side::Server));
-            let hello = v1::WorkerHello { running, answered, ..v1::WorkerHello::default() };
-            self.report(stream, Report::Hello(hello));
-            answers.into_iter().for_each(|answer| self.report(stream, Report::Answer(Arc::new(answer))));
-            calls.into_iter().for_each(|call| self.report(stream, Report::Call(Arc::new(call))));
+            for (process, runs) in self.coordinators[c].memory.parents.retire(&caller) {
+                if runs {
+                    self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
+                } else {
+                    self.discard(c, &process);
+                }
+            }
+            let connected = self.coordinators[c].memory.parents.connect(&caller, stream);
+            self.streams[stream].parent = Some((caller, hello, connected.number));
+            connected.former.into_iter().for_each(|former| self.close(former, Side::Server));
+            let first = v1::WorkReport { hello: Some(connected.hello), ..v1::WorkReport::default() };
+            self.send(stream, Side::Client, Message::Report(Box::new(first)));
+            connected.missed.into_iter().for_each(|report| self.report_to_parent(stream, report));
         }
         let steps = &mut self.streams[stream].steps;
         steps.push_back(Step::Check);
@@ -183,53 +186,35 @@ impl World<'_> {
             let parents = &mut self.coordinators[c].memory.parents;
             match step {
                 Step::Check => {
-                    let newest = parents.streams.get(&caller.to_string()).map(|(newest, _)| *newest);
-                    if newest != Some(number) {
+                    if !parents.is_current(&caller, number) {
                         self.streams[stream].steps.clear();
                     }
                 }
                 Step::Acknowledged(ids) => {
-                    let over: Vec<Arc<str>> =
-                        ids.iter().filter_map(|id| parents.books.acknowledge(&caller, &AttemptKey::from(id))).collect();
-                    over.iter().for_each(|process| self.discard(c, process));
+                    let ended: Vec<Arc<str>> =
+                        ids.iter().filter_map(|id| parents.acknowledge(&caller, &AttemptKey::from(id))).collect();
+                    ended.iter().for_each(|process| self.discard(c, process));
                 }
                 Step::Claims(claims) => {
-                    let (processes, running, answers) = parents.books.claim(&caller, claims);
-                    for pending in parents.calls.values_mut() {
-                        let claimed = processes.iter().any(|process| **process == *pending.key.process);
-                        if pending.parent.realm == caller.realm && claimed {
-                            pending.parent = caller.clone();
-                        }
-                    }
-                    let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
-                    let calls = parents.calls.values().filter(|it| it.parent == caller);
-                    let calls: Vec<_> = calls.map(|it| it.call.clone()).collect();
-                    self.tell(c, &caller, Report::Known(v1::Known { processes, running, answered }));
-                    answers.into_iter().for_each(|answer| self.tell(c, &caller, Report::Answer(Arc::new(answer))));
-                    calls.into_iter().for_each(|call| self.tell(c, &caller, Report::Call(Arc::new(call))));
-                }
-                Step::Job(job) => {
-                    let newest = parents.streams.get(&caller.to_string()).map(|(newest, _)| *newest);
-                    if newest == Some(number) {
-                        self.foster(c, &caller, &hello, stream, *job);
+                    if let Some((stream, reports)) = parents.claim(&caller, claims) {
+                        reports.into_iter().for_each(|report| self.report_to_parent(stream, report));
                     }
                 }
+                Step::Job(job) => self.accept_subtree(c, &caller, &hello, (stream, number), *job),
                 Step::Cancel(id) => {
-                    let process = parents.books.cancel(&caller, &AttemptKey::from(&id));
-                    if let Some(process) = process {
+                    if let Some(process) = parents.cancel(&caller, &AttemptKey::from(&id)) {
                         self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
                     }
                 }
                 Step::Pause(pause) => {
-                    let process = parents.books.process(&caller, &AttemptKey::from(&pause.id.unwrap_or_default()));
+                    let process = parents.process(&caller, &AttemptKey::from(&pause.id.unwrap_or_default()));
                     if let Some(process) = process {
                         self.mail(c, &process, Mail::Happened(ProcessInput::ParentPaused(pause.paused)));
                     }
                 }
                 Step::Reply(reply) => {
-                    if let Some(pending) = parents.calls.remove(&reply.ticket) {
-                        let reply = v1::SharedReply { ticket: pending.ticket, ..reply };
-                        self.order(pending.stream, Order::Reply(reply));
+                    if let Some((stream, reply)) = parents.reply(reply) {
+                        self.order(stream, Order::Reply(reply));
                     }
                 }
             }
@@ -243,60 +228,32 @@ impl World<'_> {
         self.write(c, change, Done::Discarded(process.clone()));
     }
 
-    /// A subtree of another coordinator's process arrives.
-    pub(super) fn foster(
+    /// A subtree of another coordinator's process arrives by a stream with this number.
+    pub(super) fn accept_subtree(
         &mut self,
         c: usize,
         caller: &Caller,
         hello: &v1::CoordinatorHello,
-        stream: usize,
+        (stream, number): (usize, u64),
         job: v1::Job,
     ) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
         let name = hosted::process_id(caller, &key, &path);
-        match self.coordinators[c].memory.parents.books.arrive(caller, &key, &name, job.epoch) {
-            Arrival::New => {}
-            Arrival::Known => return,
-            Arrival::Ended(answer) => return self.tell(c, caller, Report::Answer(Arc::new(*answer))),
+        let parent = ParentAttempt { caller: caller.clone(), key };
+        match self.coordinators[c].memory.parents.arrive(&parent, number, &name, job.epoch) {
+            ArrivalDecision::Start => {}
+            ArrivalDecision::Ignore => return,
+            ArrivalDecision::AnswerAgain(message) => return self.send_to_parent(Some(message)),
         }
         let start = match hosted::start_from(&self.tools.program, path, job.parameters, subtree) {
             Ok(start) => start,
             Err(unfit) => return self.broken(Some(format!("a subtree does not fit: {}", unfit.0))),
         };
-        let origin = Origin {
-            coordinator: caller.to_string(),
-            address: hello.address.clone(),
-            process: id.process,
-            element: id.element,
-            attempt: id.attempt,
-        };
+        let origin = parent.origin(hello.address.clone());
         self.streams[stream].busy = true;
-        let parent = (caller.clone(), key, stream, origin);
-        if self.start(c, name, start, Some(parent), None).is_err() {
+        if self.start(c, name, start, Some((parent, stream, origin)), None).is_err() {
             self.broken(Some("a subtree does not start".into()));
         }
-    }
-
-    /// A call of an object that lives further up.
-    pub(super) fn forward(
-        &mut self,
-        c: usize,
-        (caller, key): (Caller, AttemptKey),
-        mut call: v1::SharedCall,
-        stream: usize,
-    ) {
-        let ticket = call.ticket;
-        let id = call.id.take().unwrap_or_default();
-        let mut hasher = DefaultHasher::new();
-        (id.element, id.attempt, call.caller).hash(&mut hasher);
-        call.caller = hasher.finish() | 1;
-        call.id = Some(key.to_wire());
-        call.ticket = self.count();
-        let parents = &mut self.coordinators[c].memory.parents;
-        let parent = parents.books.caller(&caller, &key).unwrap_or(caller);
-        let pending = Pending { parent: parent.clone(), key, call: call.clone(), stream, ticket };
-        parents.calls.insert(call.ticket, pending);
-        self.tell(c, &parent, Report::Call(Arc::new(call)));
     }
 }

@@ -43,10 +43,11 @@ impl World<'_> {
                 Mail::Called(call, stream) => {
                     self.trace(|| format!("c{c}: {id} is called: {call:?}"));
                     let Some(runner) = self.runner(c, id, number) else { continue };
-                    let path = runner.driver.engine().id();
-                    let home = call.object.as_ref().is_none_or(|object| *object.home == **path);
-                    match runner.parent.clone().filter(|_| !home) {
-                        Some(parent) => self.forward(c, parent, call, stream),
+                    match runner.parent.clone().filter(|_| !runner.driver.is_home_of(&call)) {
+                        Some(parent) => {
+                            let message = self.coordinators[c].memory.parents.forward(&parent, call, stream);
+                            self.send_to_parent(message);
+                        }
                         None => self.take(c, id, ProcessInput::Called(call, stream)),
                     }
                 }
@@ -287,10 +288,10 @@ impl World<'_> {
         let memory = &mut self.coordinators[c].memory;
         let runner = memory.runners.remove(id);
         memory.foreign.entry(id.clone()).or_default();
-        if let Some((caller, key)) = runner.and_then(|runner| runner.parent) {
-            memory.parents.books.leave(&caller, &key, id);
+        if let Some(parent) = runner.and_then(|runner| runner.parent) {
+            memory.parents.leave(&parent, id);
         }
-        self.pool_mail(c, PoolMail::Lost(id.clone()));
+        self.pool_mail(c, PoolMail::Input(PoolInput::ProcessLost(id.clone())));
     }
 
     /// What the journal tells is how the process is.
@@ -337,48 +338,38 @@ impl World<'_> {
                     };
                     self.reply(verdict, answer);
                 }
-                effect => self.pool_mail(c, PoolMail::Do(effect)),
+                ProcessEffect::Dispatch(task) => self.pool_mail(c, PoolMail::Input(PoolInput::Dispatch(vec![task]))),
+                ProcessEffect::Delegate(task) => self.pool_mail(c, PoolMail::Input(PoolInput::Delegate(task))),
+                ProcessEffect::HandOver(key) => self.pool_mail(c, PoolMail::Input(PoolInput::HandOver(key))),
+                ProcessEffect::Cancel(key) => self.pool_mail(c, PoolMail::Input(PoolInput::Cancel(key))),
+                ProcessEffect::Pause(key, on) => self.pool_mail(c, PoolMail::Input(PoolInput::Pause(key, on))),
+                ProcessEffect::Abandon(key) => self.pool_mail(c, PoolMail::Input(PoolInput::Abandon(key))),
+                // No process of the simulation has a cache or watchers.
+                ProcessEffect::SearchCache(..) | ProcessEffect::Publish { .. } => {}
             }
         }
     }
 
     pub(super) fn end(&mut self, c: usize, id: &Arc<str>) {
-        self.pool_mail(c, PoolMail::Over(id.clone()));
-        let Some(runner) = self.coordinators[c].memory.runners.get_mut(id) else { return };
+        self.pool_mail(c, PoolMail::Input(PoolInput::ProcessEnded(id.clone())));
+        let ended_ms = self.coordinators[c].machine.wall(self.now);
+        let memory = &mut self.coordinators[c].memory;
+        let Some(runner) = memory.runners.get_mut(id) else { return };
         let Some((outcome, results)) = runner.driver.engine().state().ended() else { return };
-        let state = match outcome {
-            Outcome::Completed => v1::ProcessState::Completed,
-            Outcome::Cancelled => v1::ProcessState::Cancelled,
-            Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
-        };
-        let failure = match outcome {
-            Outcome::Failed(why) => Some(v1::Failure { message: why.message.to_string(), ..v1::Failure::default() }),
-            _ => None,
-        };
-        let status = v1::ProcessStatus {
-            state: state.into(),
-            counts: Some(runner.driver.counts()),
-            failure,
-            ..v1::ProcessStatus::default()
-        };
-        let parameters = results
-            .iter()
-            .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
-            .collect();
-        if let Some((caller, key)) = runner.parent.clone() {
+        let status = final_status(v1::ProcessStatus::default(), outcome, runner.driver.counts(), ended_ms);
+        let (state, history) = (status.state(), runner.driver.history(0));
+        if let Some(parent) = &runner.parent {
             let answer = hosted::outcome(runner.driver.engine().program(), runner.driver.root(), outcome, results);
-            let answer =
-                hosted::answer(&key, id, answer, runner.driver.counts(), &runner.driver.history(0), Vec::new());
+            let answer = hosted::answer(&parent.key, id, answer, runner.driver.counts(), &history, Vec::new());
+            let decision = memory.parents.finish(parent, answer);
             self.trace(|| format!("c{c}: {id} has ended {state:?}"));
             self.leave_mail(c, id);
-            let parents = &mut self.coordinators[c].memory.parents;
-            parents.calls.retain(|_, pending| pending.key != key || pending.parent.realm != caller.realm);
-            return match parents.books.finish(&caller, &key, answer.clone()) {
-                Some(caller) => self.tell(c, &caller, Report::Answer(Arc::new(answer))),
-                None => self.discard(c, id),
+            return match decision {
+                EndDecision::Answer(message) => self.send_to_parent(message),
+                EndDecision::Discard => self.discard(c, id),
             };
         }
-        let summary = Summary::new(&status, parameters, &runner.driver.history(0));
+        let summary = Summary::new(&status, final_results(outcome, results), &history);
         let (change, number) = (Change::Close(id.clone(), codec::encode(&summary)), runner.number);
         runner.ending = Some(summary);
         self.trace(|| format!("c{c}: {id} has ended {state:?}"));
@@ -390,7 +381,7 @@ impl World<'_> {
         let Some(runner) = self.coordinators[c].memory.runners.remove(id) else { return };
         for mail in runner.mail {
             match mail {
-                Mail::Called(call, stream) => self.no_such_process(stream, call.ticket),
+                Mail::Called(call, stream) => self.order(stream, Order::Reply(reply_ended(call.ticket))),
                 Mail::Happened(ProcessInput::Steered { asker, .. } | ProcessInput::StillWanted { asker, .. }) => {
                     self.reply(asker, Answer::Rejected);
                 }
@@ -400,10 +391,5 @@ impl World<'_> {
                 Mail::Happened(_) => {}
             }
         }
-    }
-
-    pub(super) fn no_such_process(&mut self, stream: usize, ticket: u64) {
-        let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
-        self.order(stream, Order::Reply(v1::SharedReply { ticket, result }));
     }
 }
