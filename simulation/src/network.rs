@@ -85,9 +85,9 @@ impl World<'_> {
     fn flush_soon(&mut self, stream: usize, side: Side) {
         let it = &mut self.streams[stream];
         if !std::mem::replace(&mut it.flushing[side as usize], true) {
-            let (who, life) = it.ends[side as usize];
+            let (node, life) = it.ends[side as usize];
             let delay = if self.random.one_in(10) { self.random.below(20) } else { self.random.below(2) };
-            self.at(self.now + delay, WorldEvent::Node(who, life, NodeTask::Flush(stream, side)));
+            self.at(self.now + delay, WorldEvent::Node(node, life, NodeTask::Flush(stream, side)));
         }
     }
 
@@ -124,12 +124,12 @@ impl World<'_> {
             return self.at(later, WorldEvent::Deliver(stream, side));
         }
         let Some(message) = it.queues[side as usize].pop_front() else { return };
-        let (who, life) = it.ends[side as usize];
-        let machine = self.machine(who);
+        let (node, life) = it.ends[side as usize];
+        let machine = self.machine(node);
         if !machine.alive || machine.life != life {
             return;
         }
-        match (message, who) {
+        match (message, node) {
             (StreamMessage::Order(order), NodeRef::Worker(worker)) => self.on_worker_order(worker, stream, *order),
             (StreamMessage::Order(order), NodeRef::Coordinator(c)) => self.on_parent_order(c, stream, *order),
             (StreamMessage::Report(report), NodeRef::Coordinator(c)) => self.on_report(c, stream, *report),
@@ -170,13 +170,13 @@ impl World<'_> {
         if std::mem::replace(&mut it.closed[side as usize], true) {
             return;
         }
-        let (who, life) = it.ends[side as usize];
-        let machine = self.machine(who);
+        let (node, life) = it.ends[side as usize];
+        let machine = self.machine(node);
         if !machine.alive || machine.life != life {
             return;
         }
-        self.trace(|| format!("{who:?} notices the end of stream {stream}"));
-        match (side, who) {
+        self.trace(|| format!("{node:?} notices the end of stream {stream}"));
+        match (side, node) {
             (Side::Client, NodeRef::Coordinator(c)) => self.link_broke(c, stream),
             (Side::Server, NodeRef::Worker(w)) => self.worker_disconnected(w, stream),
             _ => {}

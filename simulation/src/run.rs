@@ -17,16 +17,16 @@ impl World<'_> {
         while let Some(ScheduledEvent { time, event, .. }) = self.queue.pop() {
             self.now = self.now.max(time);
             steps += 1;
-            self.happen(event);
+            self.on_event(event);
             if let Some(problem) = self.problem.take() {
                 return Err(problem);
             }
             if steps % CHECK_INTERVAL == 0 {
-                if let Some(problem) = self.submissions_are_kept() {
+                if let Some(problem) = self.find_lost_submission() {
                     return Err(problem);
                 }
                 if ended.is_none() && self.is_healed() && self.all_ended() {
-                    if let Some(problem) = self.results() {
+                    if let Some(problem) = self.find_wrong_result() {
                         return Err(problem);
                     }
                     ended = Some(self.now);
@@ -36,7 +36,7 @@ impl World<'_> {
                         return Ok(steps);
                     }
                     if self.now > since + MAX_RECOVERY_MS {
-                        return Err(self.left());
+                        return Err(self.describe_leftovers());
                     }
                 } else if self.now > self.healed + MAX_RECOVERY_MS {
                     self.trace(|| self.conditions().join("\n"));
@@ -54,7 +54,8 @@ impl World<'_> {
             && self.workers.iter().all(|worker| worker.disk.is_empty())
     }
 
-    fn left(&self) -> String {
+    /// The subtrees and answers that are left, for people.
+    fn describe_leftovers(&self) -> String {
         let subtrees = self.stores.iter().flat_map(|store| store.processes.iter());
         let subtrees = subtrees.filter(|(process, _)| process.contains('/'));
         let subtrees: Vec<String> =
@@ -64,28 +65,29 @@ impl World<'_> {
         format!("left behind: answers {answers:?}, subtrees {subtrees:?}")
     }
 
-    /// Until when a node is frozen.
-    fn absent(&self, who: NodeRef) -> Option<u64> {
-        let until = self.machine(who).frozen_until;
+    /// Until when a node is frozen, if it is.
+    fn frozen_until(&self, node: NodeRef) -> Option<u64> {
+        let until = self.machine(node).frozen_until;
         (until > self.now).then_some(until)
     }
 
-    fn happen(&mut self, event: WorldEvent) {
-        let who = match &event {
-            WorldEvent::Node(who, ..) | WorldEvent::Call(who, ..) => Some(*who),
+    /// An event happens, or waits until its node is not frozen any more.
+    fn on_event(&mut self, event: WorldEvent) {
+        let node = match &event {
+            WorldEvent::Node(node, ..) | WorldEvent::Call(node, ..) => Some(*node),
             WorldEvent::Deliver(stream, side) | WorldEvent::NoticeEnd(stream, side) => {
                 Some(self.streams[*stream].ends[*side as usize].0)
             }
             _ => None,
         };
-        if let Some(until) = who.and_then(|who| self.absent(who)) {
+        if let Some(until) = node.and_then(|node| self.frozen_until(node)) {
             return self.at(until, event);
         }
         match event {
-            WorldEvent::Node(who, life, task) => {
-                let machine = self.machine(who);
+            WorldEvent::Node(node, life, task) => {
+                let machine = self.machine(node);
                 if machine.alive && machine.life == life {
-                    self.task(who, task);
+                    self.on_task(node, task);
                 }
             }
             WorldEvent::Deliver(stream, side) => self.deliver(stream, side),
@@ -97,23 +99,24 @@ impl World<'_> {
                     self.commit(c);
                 }
             }
-            WorldEvent::Call(who, request, reply) => self.on_call(who, *request, reply),
+            WorldEvent::Call(node, request, reply) => self.on_call(node, *request, reply),
             WorldEvent::User(task) => self.on_user_action(task),
-            WorldEvent::Start(who) => self.start_node(who),
-            WorldEvent::Crash(who, life) => {
-                if self.machine(who).life == life && !self.is_healed() {
-                    self.crash(who);
+            WorldEvent::Start(node) => self.start_node(node),
+            WorldEvent::Crash(node, life) => {
+                if self.machine(node).life == life && !self.is_healed() {
+                    self.crash(node);
                 }
             }
-            WorldEvent::Fault(fault) => self.fault(fault),
+            WorldEvent::Fault(fault) => self.on_fault(fault),
         }
     }
 
-    fn task(&mut self, who: NodeRef, task: NodeTask) {
+    /// A node carries out a task.
+    fn on_task(&mut self, node: NodeRef, task: NodeTask) {
         if let NodeTask::Flush(stream, side) = task {
             return self.flush(stream, side);
         }
-        match (who, task) {
+        match (node, task) {
             (NodeRef::Worker(w), NodeTask::Persisted) => self.on_persisted(w),
             (NodeRef::Worker(w), NodeTask::Step(number)) => self.step(w, number),
             (NodeRef::Worker(_), _) => {}
@@ -123,15 +126,15 @@ impl World<'_> {
                 NodeTask::Roster => self.roster(c),
                 NodeTask::TakeOver => {
                     self.take_over(c);
-                    self.later(who, 2000, NodeTask::TakeOver);
+                    self.later(node, 2000, NodeTask::TakeOver);
                 }
-                NodeTask::RenewLease => self.renew(c),
+                NodeTask::RenewLease => self.renew_lease(c),
                 NodeTask::Connect(name, number) => self.connect(c, &name, number),
                 NodeTask::FindPlace(key) => self.find_place(c, key),
                 NodeTask::Wake(id, number) => self.on_wake(c, &id, number),
                 NodeTask::Record(id, number) => self.record(c, &id, number),
                 NodeTask::Timer(id, number) => self.on_timer(c, &id, number),
-                NodeTask::Stored(done, result) => self.on_stored(c, done, result),
+                NodeTask::Stored(after, result) => self.on_stored(c, after, result),
                 NodeTask::WriteAgain(id, number) => self.write_again(c, &id, number),
                 NodeTask::ReportPlace(origin, epoch) => self.report_place(c, origin, epoch),
                 NodeTask::StopUnwanted(origin) => self.stop_unwanted(c, &origin),

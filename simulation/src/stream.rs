@@ -6,6 +6,7 @@ use std::sync::Arc;
 use xavantes_activity_manager::attempts::key::CoordinatorStream;
 use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_process_coordinator::subtrees::hosted::Caller;
+use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
 use xavantes_process_coordinator::subtrees::report_batch::ParentReport;
 use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_proto::v1;
@@ -26,17 +27,12 @@ pub enum StreamMessage {
     Report(Box<v1::WorkReport>),
 }
 
-/// A part of an order that a coordinator carries out for another one.
+/// A step in which a coordinator carries out an order of another one.
 #[derive(Debug)]
 pub enum OrderStep {
     /// Drop the rest, unless the stream is the newest of its coordinator.
-    Check,
-    Acknowledged(Vec<v1::AttemptId>),
-    Claims(Vec<v1::Claim>),
-    Job(Box<v1::Job>),
-    Cancel(v1::AttemptId),
-    Pause(v1::PauseOrder),
-    Reply(v1::SharedReply),
+    CheckCurrent,
+    CarryOut(ParentOrder),
 }
 
 /// The coordinator at the client end, as a coordinator at the server end knows it.

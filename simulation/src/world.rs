@@ -136,20 +136,20 @@ impl<'a> World<'a> {
     }
 
     /// Schedules a task of a node.
-    pub fn later(&mut self, who: NodeRef, delay: u64, task: NodeTask) {
-        let life = self.machine(who).life;
-        self.at(self.now + delay, WorldEvent::Node(who, life, task));
+    pub fn later(&mut self, node: NodeRef, delay: u64, task: NodeTask) {
+        let life = self.machine(node).life;
+        self.at(self.now + delay, WorldEvent::Node(node, life, task));
     }
 
-    pub fn machine(&self, who: NodeRef) -> &Machine {
-        match who {
+    pub fn machine(&self, node: NodeRef) -> &Machine {
+        match node {
             NodeRef::Coordinator(c) => &self.coordinators[c].machine,
             NodeRef::Worker(w) => &self.workers[w].machine,
         }
     }
 
-    pub fn machine_mut(&mut self, who: NodeRef) -> &mut Machine {
-        match who {
+    pub fn machine_mut(&mut self, node: NodeRef) -> &mut Machine {
+        match node {
             NodeRef::Coordinator(c) => &mut self.coordinators[c].machine,
             NodeRef::Worker(w) => &mut self.workers[w].machine,
         }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `hosted` | the subtrees that run here, and their answers |
 //! | `parent_links` | the coordinators that delegated them, and the calls that go on to them; pure |
+//! | `parent_order` | the orders of those coordinators; pure |
 //! | `parents` | `parent_links` with a lock and channels |
 //! | `report_batch` | the messages that carry reports to parents |
 //! | `accept` | a subtree that arrives |
@@ -15,5 +16,6 @@ pub mod hosted;
 pub mod move_notice;
 mod moves;
 pub mod parent_links;
+pub mod parent_order;
 pub(crate) mod parents;
 pub mod report_batch;

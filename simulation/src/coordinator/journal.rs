@@ -35,7 +35,7 @@ impl World<'_> {
                 if runner.driver.engine().state().ended().is_some() {
                     return self.end(c, id);
                 }
-                return self.arm(c, id);
+                return self.set_timer(c, id);
             };
             let taken = std::mem::take(&mut runner.taken);
             let early =
@@ -61,7 +61,7 @@ impl World<'_> {
                         runner.writing = Some((batch, taken));
                     }
                     self.write(c, change, AfterWrite::Recorded(id.clone(), number));
-                    return self.arm(c, id);
+                    return self.set_timer(c, id);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl World<'_> {
                         let creation = self.creation_at(c, &id);
                         taken.iter().for_each(|key| self.check.recorded(creation, key));
                         self.carry_out_effects(c, &id, batch.effects);
-                        self.compare(c, &id);
+                        self.check_journal(c, &id);
                         self.record(c, &id, number);
                     }
                     (Err(StoreRefusal::Unavailable), Some(again)) => {
@@ -189,7 +189,7 @@ impl World<'_> {
     }
 
     /// Checks now and then that the journal of a process gives its state.
-    pub fn compare(&mut self, c: usize, id: &Arc<str>) {
+    pub fn check_journal(&mut self, c: usize, id: &Arc<str>) {
         let it = &self.coordinators[c];
         let Some(runner) = it.memory.runners.get(id) else { return };
         let ended = runner.driver.engine().state().ended().is_some();

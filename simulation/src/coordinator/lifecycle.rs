@@ -16,7 +16,7 @@ use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_process_coordinator::workers::pool_input::PoolInput;
 use xavantes_proto::v1;
 
-use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimPoolMail, SimProcessMail, SimRunner};
+use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
@@ -79,7 +79,7 @@ impl World<'_> {
     }
 
     /// A coordinator renews its lease, or begins a new session.
-    pub fn renew(&mut self, c: usize) {
+    pub fn renew_lease(&mut self, c: usize) {
         let it = &mut self.coordinators[c];
         let cut = it.store_cut_until > self.now;
         if !cut && !self.stores[it.store].renew(it.session.number, self.now) {
@@ -156,7 +156,7 @@ impl World<'_> {
             memory.parents.leave(&parent, process);
         }
         memory.foreign.entry(process.clone()).or_default();
-        self.pool_mail(c, SimPoolMail::Input(PoolInput::ProcessLost(process.clone())));
+        self.pool_input(c, PoolInput::ProcessLost(process.clone()));
     }
 
     fn recover(&mut self, c: usize, process: &Arc<str>) {
@@ -192,10 +192,10 @@ impl World<'_> {
             Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
             _ => Vec::new(),
         };
-        self.pool_mail(c, SimPoolMail::Input(PoolInput::ProcessRecovered(process.clone(), stored.epoch, out)));
+        self.pool_input(c, PoolInput::ProcessRecovered(process.clone(), stored.epoch, out));
         self.run_process(c, process, driver, head, at, parent);
         for key in lost {
-            self.mail(c, process, SimProcessMail::Input(ProcessInput::Lost(key)));
+            self.notify(c, process, ProcessInput::Lost(key));
         }
     }
 

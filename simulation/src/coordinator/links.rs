@@ -72,7 +72,7 @@ impl World<'_> {
         }
         for input in report.pool_inputs {
             self.trace(|| format!("c{c} gets a report of {name}: {input:?}"));
-            self.pool_mail(c, SimPoolMail::Input(input));
+            self.pool_input(c, input);
         }
         if !report.answers.is_empty() {
             self.pass_crash_point(CrashPoint::AnswerArrival, NodeRef::Coordinator(c));
@@ -102,7 +102,7 @@ impl World<'_> {
         if early {
             self.order(stream, Order::Acknowledge(key.clone()));
         }
-        if !self.mail(c, process, SimProcessMail::Input(answer)) {
+        if !self.notify(c, process, answer) {
             match self.coordinators[c].memory.foreign.get_mut(process) {
                 Some(late) => late.push((stream, key)),
                 None => self.order(stream, Order::Acknowledge(key)),

@@ -9,7 +9,7 @@ use xavantes_process_coordinator::subtrees::move_notice::{NoticeStep, ParentStat
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, UnwantedSubtree};
 
 use crate::call::{CallRequest, MoveReport, ReplyTo};
-use crate::coordinator::state::{SimPoolMail, SimProcessMail};
+use crate::coordinator::state::SimPoolMail;
 use crate::machine::NodeRef;
 use crate::world::World;
 
@@ -35,7 +35,7 @@ impl World<'_> {
         match self.coordinators[c].memory.parents.forget(&parent) {
             UnwantedSubtree::Discard(process) => self.discard(c, &process),
             UnwantedSubtree::Cancel(process) => {
-                self.mail(c, &process, SimProcessMail::Input(ProcessInput::ParentCancelled));
+                self.notify(c, &process, ProcessInput::ParentCancelled);
             }
             UnwantedSubtree::Gone => {}
         }

@@ -9,10 +9,11 @@ use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::summary::Summary;
 use xavantes_process_coordinator::subtrees::hosted::{self, Caller};
 use xavantes_process_coordinator::subtrees::parent_links::{ArrivalDecision, ParentAttempt, ParentMessage};
+use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
 use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_proto::v1;
 
-use crate::coordinator::state::{AfterWrite, SimProcessMail};
+use crate::coordinator::state::AfterWrite;
 use crate::store::StoreChange;
 use crate::stream::{OrderStep, ParentEnd, Side, StreamMessage};
 use crate::world::World;
@@ -30,12 +31,11 @@ impl World<'_> {
         if self.streams[stream].closed[Side::Server as usize] {
             return;
         }
-        if let Some(hello) = order.hello {
-            let caller =
-                Caller { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() };
+        if let Some(hello) = order.hello.clone() {
+            let caller = Caller::of(&hello);
             for (process, runs) in self.coordinators[c].memory.parents.retire(&caller) {
                 if runs {
-                    self.mail(c, &process, SimProcessMail::Input(ProcessInput::ParentCancelled));
+                    self.notify(c, &process, ProcessInput::ParentCancelled);
                 } else {
                     self.discard(c, &process);
                 }
@@ -48,59 +48,58 @@ impl World<'_> {
             connected.missed.into_iter().for_each(|report| self.report_to_parent(stream, report));
         }
         let steps = &mut self.streams[stream].steps;
-        steps.push_back(OrderStep::Check);
-        if !order.acknowledged.is_empty() {
-            steps.push_back(OrderStep::Acknowledged(order.acknowledged));
-        }
-        if !order.claims.is_empty() {
-            steps.push_back(OrderStep::Claims(order.claims));
-        }
-        steps.extend(order.jobs.into_iter().map(|job| OrderStep::Job(Box::new(job))));
-        steps.extend(order.cancels.into_iter().map(OrderStep::Cancel));
-        steps.extend(order.pauses.into_iter().map(OrderStep::Pause));
-        steps.extend(order.replies.into_iter().map(OrderStep::Reply));
+        steps.push_back(OrderStep::CheckCurrent);
+        steps.extend(ParentOrder::split(order).map(OrderStep::CarryOut));
         self.serve(c, stream);
     }
 
     /// Carries out the orders of a parent, one after the other.
     pub fn serve(&mut self, c: usize, stream: usize) {
-        let Some(ParentEnd { caller, hello, number }) = self.streams[stream].parent.clone() else { return };
+        let Some(parent) = self.streams[stream].parent.clone() else { return };
         while !self.streams[stream].busy
             && let Some(step) = self.streams[stream].steps.pop_front()
         {
-            let parents = &mut self.coordinators[c].memory.parents;
             match step {
-                OrderStep::Check => {
-                    if !parents.is_current(&caller, number) {
+                OrderStep::CheckCurrent => {
+                    if !self.coordinators[c].memory.parents.is_current(&parent.caller, parent.number) {
                         self.streams[stream].steps.clear();
                     }
                 }
-                OrderStep::Acknowledged(ids) => {
-                    let ended: Vec<Arc<str>> =
-                        ids.iter().filter_map(|id| parents.acknowledge(&caller, &AttemptKey::from(id))).collect();
-                    ended.iter().for_each(|process| self.discard(c, process));
+                OrderStep::CarryOut(order) => self.carry_out_parent_order(c, stream, &parent, order),
+            }
+        }
+    }
+
+    fn carry_out_parent_order(&mut self, c: usize, stream: usize, parent: &ParentEnd, order: ParentOrder) {
+        let parents = &mut self.coordinators[c].memory.parents;
+        let caller = &parent.caller;
+        match order {
+            // All coordinators know the only program of a world.
+            ParentOrder::Program(_) => {}
+            ParentOrder::Acknowledge(id) => {
+                if let Some(process) = parents.acknowledge(caller, &AttemptKey::from(&id)) {
+                    self.discard(c, &process);
                 }
-                OrderStep::Claims(claims) => {
-                    if let Some((stream, reports)) = parents.claim(&caller, claims) {
-                        reports.into_iter().for_each(|report| self.report_to_parent(stream, report));
-                    }
+            }
+            ParentOrder::Claim(claims) => {
+                if let Some((stream, reports)) = parents.claim(caller, claims) {
+                    reports.into_iter().for_each(|report| self.report_to_parent(stream, report));
                 }
-                OrderStep::Job(job) => self.accept_subtree(c, &caller, &hello, (stream, number), *job),
-                OrderStep::Cancel(id) => {
-                    if let Some(process) = parents.cancel(&caller, &AttemptKey::from(&id)) {
-                        self.mail(c, &process, SimProcessMail::Input(ProcessInput::ParentCancelled));
-                    }
+            }
+            ParentOrder::Job(job) => self.accept_subtree(c, parent, stream, *job),
+            ParentOrder::Cancel(id) => {
+                if let Some(process) = parents.cancel(caller, &AttemptKey::from(&id)) {
+                    self.notify(c, &process, ProcessInput::ParentCancelled);
                 }
-                OrderStep::Pause(pause) => {
-                    let process = parents.process(&caller, &AttemptKey::from(&pause.id.unwrap_or_default()));
-                    if let Some(process) = process {
-                        self.mail(c, &process, SimProcessMail::Input(ProcessInput::ParentPaused(pause.paused)));
-                    }
+            }
+            ParentOrder::Pause(pause) => {
+                if let Some(process) = parents.process(caller, &AttemptKey::from(&pause.id.unwrap_or_default())) {
+                    self.notify(c, &process, ProcessInput::ParentPaused(pause.paused));
                 }
-                OrderStep::Reply(reply) => {
-                    if let Some((stream, reply)) = parents.reply(reply) {
-                        self.order(stream, Order::Reply(reply));
-                    }
+            }
+            ParentOrder::Reply(reply) => {
+                if let Some((stream, reply)) = parents.reply(reply) {
+                    self.order(stream, Order::Reply(reply));
                 }
             }
         }
@@ -113,20 +112,13 @@ impl World<'_> {
         self.write(c, change, AfterWrite::Discarded(process.clone()));
     }
 
-    /// A subtree of another coordinator's process arrives by a stream with this number.
-    pub fn accept_subtree(
-        &mut self,
-        c: usize,
-        caller: &Caller,
-        hello: &v1::CoordinatorHello,
-        (stream, number): (usize, u64),
-        job: v1::Job,
-    ) {
+    /// A subtree of another coordinator's process arrives by a stream.
+    fn accept_subtree(&mut self, c: usize, end: &ParentEnd, stream: usize, job: v1::Job) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
-        let name = hosted::process_id(caller, &key, &path);
-        let parent = ParentAttempt { caller: caller.clone(), key };
-        match self.coordinators[c].memory.parents.arrive(&parent, number, &name, job.epoch) {
+        let name = hosted::process_id(&end.caller, &key, &path);
+        let parent = ParentAttempt { caller: end.caller.clone(), key };
+        match self.coordinators[c].memory.parents.arrive(&parent, end.number, &name, job.epoch) {
             ArrivalDecision::Start => {}
             ArrivalDecision::Ignore => return,
             ArrivalDecision::AnswerAgain(message) => return self.send_to_parent(Some(message)),
@@ -135,7 +127,7 @@ impl World<'_> {
             Ok(start) => start,
             Err(unfit) => return self.report_problem(Some(format!("a subtree does not fit: {}", unfit.0))),
         };
-        let origin = parent.origin(hello.address.clone());
+        let origin = parent.origin(end.hello.address.clone());
         self.streams[stream].busy = true;
         if self.start(c, name, start, Some((parent, stream, origin)), None).is_err() {
             self.report_problem(Some("a subtree does not start".into()));

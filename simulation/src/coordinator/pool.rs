@@ -11,7 +11,7 @@ use xavantes_proto::v1;
 
 use crate::call::CallAnswer;
 use crate::coordinator::links::MIN_RECONNECT_PAUSE_MS;
-use crate::coordinator::state::{SimLink, SimPoolMail, SimProcessMail};
+use crate::coordinator::state::{SimLink, SimPoolMail};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::stream::Side;
@@ -28,21 +28,25 @@ impl World<'_> {
         }
     }
 
+    /// Sends an input to the pool.
+    pub fn pool_input(&mut self, c: usize, input: PoolInput) {
+        self.pool_mail(c, SimPoolMail::Input(input));
+    }
+
     /// The pool reads its mail.
     pub fn on_pool(&mut self, c: usize) {
         let now = self.clock(c);
-        let memory = &mut self.coordinators[c].memory;
-        memory.pool_awake = false;
         let name = &self.coordinators[c].machine.name.clone();
         let memory = &mut self.coordinators[c].memory;
+        memory.pool_awake = false;
         let mut replies = Vec::new();
         for mail in std::mem::take(&mut memory.pool_mail) {
             let pool = &mut memory.pool;
             match mail {
                 SimPoolMail::Input(input) => pool.handle(input, now),
                 SimPoolMail::Moved(key, place, reply) => {
-                    let moved = pool.on_moved(&key, &place, now);
-                    replies.push((key, reply, moved));
+                    let outcome = pool.on_moved(&key, &place, now);
+                    replies.push((key, reply, outcome));
                 }
                 SimPoolMail::Connected(peer, hello, stream) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
@@ -60,36 +64,37 @@ impl World<'_> {
                 }
             }
         }
-        for (key, reply, moved) in replies {
-            match moved {
+        for (key, reply, outcome) in replies {
+            match outcome {
                 MoveOutcome::Recording => self.reply(reply, CallAnswer::Noted),
                 MoveOutcome::Recorded => self.reply(reply, CallAnswer::Done),
                 MoveOutcome::Unwanted => {
                     let process = key.process.clone();
                     let asked = ProcessInput::StillWanted { key, asker: reply.clone() };
-                    if !self.mail(c, &process, SimProcessMail::Input(asked)) {
+                    if !self.notify(c, &process, asked) {
                         self.reply(reply, CallAnswer::Noted);
                     }
                 }
             }
         }
-        self.after_pool(c, now);
+        self.carry_out_commands(c, now);
     }
 
     /// The pool gets a tick.
     pub fn on_pool_tick(&mut self, c: usize) {
         let now = self.clock(c);
         self.coordinators[c].memory.pool.on_tick(now);
-        self.after_pool(c, now);
+        self.carry_out_commands(c, now);
         let delay = self.random.between(80, 300);
         self.later(NodeRef::Coordinator(c), delay, NodeTask::PoolTick);
     }
 
-    pub fn after_pool(&mut self, c: usize, now: Duration) {
+    /// Carries out the commands of the pool, and wakes the processes if their share has changed.
+    fn carry_out_commands(&mut self, c: usize, now: Duration) {
         let memory = &mut self.coordinators[c].memory;
         memory.pool.place_queued(now);
-        for effect in memory.pool.take_commands() {
-            self.carry_out(c, effect);
+        for command in memory.pool.take_commands() {
+            self.carry_out(c, command);
         }
         let memory = &mut self.coordinators[c].memory;
         let share = memory.pool.share();
@@ -104,8 +109,8 @@ impl World<'_> {
         }
     }
 
-    pub fn carry_out(&mut self, c: usize, effect: PoolCommand) {
-        match effect {
+    fn carry_out(&mut self, c: usize, command: PoolCommand) {
+        match command {
             PoolCommand::Connect(name, peer, address) => {
                 let number = self.count();
                 let link = SimLink { number, address, pause: MIN_RECONNECT_PAUSE_MS, stream: None, orders: None };
@@ -128,7 +133,7 @@ impl World<'_> {
             PoolCommand::Notify(key, notice) => {
                 self.trace(|| format!("c{c}: the pool notifies {key}: {notice:?}"));
                 let process = key.process.clone();
-                self.mail(c, &process, SimProcessMail::Input(ProcessInput::of_notice(key, notice)));
+                self.notify(c, &process, ProcessInput::of_notice(key, notice));
             }
             PoolCommand::FindPlace(key) => {
                 let delay = self.random.between(1, 40);
@@ -146,7 +151,7 @@ impl World<'_> {
             let name = self.coordinators[other].machine.name.to_string();
             v1::NodeDescription { name: name.clone(), address: name, ..v1::NodeDescription::default() }
         });
-        self.pool_mail(c, SimPoolMail::Input(PoolInput::PlaceFound(key, place)));
+        self.pool_input(c, PoolInput::PlaceFound(key, place));
     }
 
     /// The group manager sends a roster.
@@ -168,7 +173,7 @@ impl World<'_> {
             foreign_coordinators: self.coordinators.len() as u32 - 1,
             ..v1::Roster::default()
         };
-        self.pool_mail(c, SimPoolMail::Input(PoolInput::Roster(roster)));
+        self.pool_input(c, PoolInput::Roster(roster));
         let delay = if settling { 200 } else { 1000 };
         self.later(NodeRef::Coordinator(c), delay, NodeTask::Roster);
     }

@@ -17,7 +17,7 @@ use xavantes_process_coordinator::workers::pool_input::PoolInput;
 use xavantes_proto::v1;
 
 use crate::call::{CallAnswer, ReplyTo};
-use crate::coordinator::state::{AfterWrite, SimEffect, SimInput, SimPoolMail, SimProcessMail, SimRunner};
+use crate::coordinator::state::{AfterWrite, SimEffect, SimInput, SimProcessMail, SimRunner};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
@@ -38,6 +38,11 @@ impl World<'_> {
         runner.mail.push_back(mail);
         self.wake(c, process);
         true
+    }
+
+    /// Sends an input to a process. False if the process does not run here.
+    pub fn notify(&mut self, c: usize, process: &Arc<str>, input: SimInput) -> bool {
+        self.mail(c, process, SimProcessMail::Input(input))
     }
 
     /// Lets a process read its mail soon.
@@ -129,7 +134,7 @@ impl World<'_> {
     }
 
     /// Sets the timer of a process to its next deadline.
-    pub fn arm(&mut self, c: usize, id: &Arc<str>) {
+    pub fn set_timer(&mut self, c: usize, id: &Arc<str>) {
         let clock = self.clock(c);
         let now = self.now;
         let Some(runner) = self.coordinators[c].memory.runners.get_mut(id) else { return };
@@ -150,7 +155,7 @@ impl World<'_> {
         if runner.ending.is_none() {
             self.handle_input(c, id, ProcessInput::TimePassed);
             self.record(c, id, number);
-            self.arm(c, id);
+            self.set_timer(c, id);
         }
     }
 
@@ -163,7 +168,7 @@ impl World<'_> {
         if let Some(parent) = runner.and_then(|runner| runner.parent) {
             memory.parents.leave(&parent, id);
         }
-        self.pool_mail(c, SimPoolMail::Input(PoolInput::ProcessLost(id.clone())));
+        self.pool_input(c, PoolInput::ProcessLost(id.clone()));
     }
 
     /// Carries out effects whose reason is recorded.
@@ -190,12 +195,12 @@ impl World<'_> {
                     };
                     self.reply(verdict, answer);
                 }
-                ProcessEffect::Dispatch(task) => self.pool_mail(c, SimPoolMail::Input(PoolInput::Dispatch(vec![task]))),
-                ProcessEffect::Delegate(task) => self.pool_mail(c, SimPoolMail::Input(PoolInput::Delegate(task))),
-                ProcessEffect::HandOver(key) => self.pool_mail(c, SimPoolMail::Input(PoolInput::HandOver(key))),
-                ProcessEffect::Cancel(key) => self.pool_mail(c, SimPoolMail::Input(PoolInput::Cancel(key))),
-                ProcessEffect::Pause(key, on) => self.pool_mail(c, SimPoolMail::Input(PoolInput::Pause(key, on))),
-                ProcessEffect::Abandon(key) => self.pool_mail(c, SimPoolMail::Input(PoolInput::Abandon(key))),
+                ProcessEffect::Dispatch(task) => self.pool_input(c, PoolInput::Dispatch(vec![task])),
+                ProcessEffect::Delegate(task) => self.pool_input(c, PoolInput::Delegate(task)),
+                ProcessEffect::HandOver(key) => self.pool_input(c, PoolInput::HandOver(key)),
+                ProcessEffect::Cancel(key) => self.pool_input(c, PoolInput::Cancel(key)),
+                ProcessEffect::Pause(key, on) => self.pool_input(c, PoolInput::Pause(key, on)),
+                ProcessEffect::Abandon(key) => self.pool_input(c, PoolInput::Abandon(key)),
                 // No process of the simulation has a cache or watchers.
                 ProcessEffect::SearchCache(..) | ProcessEffect::Publish { .. } => {}
             }
@@ -204,7 +209,7 @@ impl World<'_> {
 
     /// A process ends.
     pub fn end(&mut self, c: usize, id: &Arc<str>) {
-        self.pool_mail(c, SimPoolMail::Input(PoolInput::ProcessEnded(id.clone())));
+        self.pool_input(c, PoolInput::ProcessEnded(id.clone()));
         let ended_ms = self.coordinators[c].machine.wall(self.now);
         let memory = &mut self.coordinators[c].memory;
         let Some(runner) = memory.runners.get_mut(id) else { return };

@@ -15,7 +15,7 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
-use crate::coordinator::state::{AfterWrite, SimPoolMail, SimProcessMail, StartingProcess};
+use crate::coordinator::state::{AfterWrite, SimPoolMail, StartingProcess};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
@@ -52,7 +52,7 @@ impl World<'_> {
                     }
                 };
                 let steered = ProcessInput::Steered { path: path.to_string(), steering: action, asker: reply };
-                self.mail(c, &id, SimProcessMail::Input(steered));
+                self.notify(c, &id, steered);
             }
             CallRequest::Moved(key, place) => {
                 let it = &self.coordinators[c];
@@ -128,7 +128,7 @@ impl World<'_> {
             Ok(()) => {
                 self.trace(|| format!("c{c} starts {id}"));
                 let epoch = self.coordinators[c].session.epochs.get(&id).copied().unwrap_or_default();
-                self.pool_mail(c, SimPoolMail::Input(PoolInput::ProcessBegan(id.clone(), epoch)));
+                self.pool_input(c, PoolInput::ProcessBegan(id.clone(), epoch));
                 if let Some(origin) = head.parent.clone() {
                     self.later(NodeRef::Coordinator(c), 30_000, NodeTask::ReportPlace(origin, epoch));
                 }

@@ -23,7 +23,7 @@ impl World<'_> {
     }
 
     /// Checks that the stores have all acknowledged processes. Gives the problem.
-    pub fn submissions_are_kept(&self) -> Option<String> {
+    pub fn find_lost_submission(&self) -> Option<String> {
         let lost = self
             .users
             .submissions
@@ -39,11 +39,11 @@ impl World<'_> {
     }
 
     /// Checks the results of all processes. Gives the problem.
-    pub fn results(&self) -> Option<String> {
-        self.users.submissions.iter().find_map(|case| self.result(case))
+    pub fn find_wrong_result(&self) -> Option<String> {
+        self.users.submissions.iter().find_map(|case| self.check_result(case))
     }
 
-    fn result(&self, case: &Submission) -> Option<String> {
+    fn check_result(&self, case: &Submission) -> Option<String> {
         let id = &case.id;
         let read = || {
             let summary = self.stores[case.group].processes.get(id)?.summary.clone()?;
