@@ -193,7 +193,8 @@ impl Check {
         let execution = &self.executions[number];
         // A subtree that starts again has the attempt keys of the former one, and workers may still have answers to those.
         let former = self.was_asked(&execution.path);
-        (!execution.finished && !former).then(|| format!("an answer is taken that {} did not give", execution.path))
+        (!execution.finished && !former)
+            .then(|| format!("a process takes an answer that {} did not give", execution.path))
     }
 
     /// The journal has the answer of an attempt.

@@ -5,8 +5,8 @@ use crate::machine::NodeRef;
 use crate::stream::SimStream;
 use crate::world::World;
 
-/// Upper bound on the time for which a store is out of reach. A coordinator that is cut off for longer loses its lease without
-/// knowing it.
+/// Upper bound on the time for which a store is out of reach. A longer cut ends the lease of the coordinator before the
+/// coordinator can notice.
 const MAX_STORE_CUT_MS: u64 = 5_000;
 
 impl World<'_> {

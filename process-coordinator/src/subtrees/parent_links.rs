@@ -303,3 +303,84 @@ fn forwarded_caller(id: &v1::AttemptId, caller: u64) -> u64 {
     number.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     u64::from_le_bytes(number) | 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Links = ParentLinks<&'static str, &'static str>;
+
+    fn parent(node: &str) -> ParentAttempt {
+        let caller = Caller { node: node.into(), realm: "realm".into() };
+        ParentAttempt { caller, key: AttemptKey::new("parent", 3, 1) }
+    }
+
+    fn call(ticket: u64) -> v1::SharedCall {
+        let id = v1::AttemptId { process: "child".into(), element: 7, attempt: 2 };
+        v1::SharedCall { id: Some(id), ticket, caller: 5, ..v1::SharedCall::default() }
+    }
+
+    fn forwarded(message: Option<ParentMessage<&'static str>>) -> (&'static str, v1::SharedCall) {
+        match message {
+            Some(ParentMessage { stream, report: ParentReport::Call(call) }) => (stream, call),
+            other => panic!("no call: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_repeated_call_has_the_same_caller_and_its_reply_finds_the_way_back() {
+        let (mut links, parent) = (Links::default(), parent("g/a"));
+        links.connect(&parent.caller, "stream");
+        links.restore(&parent, &"child".into());
+        let (_, first) = forwarded(links.forward(&parent, call(11), "worker"));
+        let (stream, again) = forwarded(links.forward(&parent, call(12), "worker"));
+        assert_eq!((stream, first.caller, first.id), ("stream", again.caller, Some(parent.key.to_wire())));
+        assert_ne!((first.caller, first.ticket), (5, again.ticket));
+        let reply = v1::SharedReply { ticket: again.ticket, result: None };
+        let (way_back, reply) = links.reply(reply.clone()).expect("a waiting call");
+        assert_eq!((way_back, reply.ticket), ("worker", 12));
+        assert!(links.reply(v1::SharedReply { ticket: again.ticket, result: None }).is_none());
+    }
+
+    #[test]
+    fn a_coordinator_that_claims_the_parent_gets_its_calls_and_answers() {
+        let (mut links, old, new) = (Links::default(), parent("g/a"), parent("g/b"));
+        links.connect(&old.caller, "old");
+        links.connect(&new.caller, "new");
+        links.restore(&old, &"child".into());
+        links.forward(&old, call(11), "worker");
+        let claim = v1::Claim { process: "parent".into(), epoch: 2 };
+        let (stream, reports) = links.claim(&new.caller, vec![claim]).expect("a stream");
+        assert_eq!(stream, "new");
+        assert!(
+            matches!(&reports[..], [ParentReport::Known(known), ParentReport::Call(_)] if known.running.len() == 1)
+        );
+        match links.finish(&old, v1::Answer::default()) {
+            EndDecision::Answer(Some(message)) => assert_eq!(message.stream, "new"),
+            other => panic!("not sent to the new coordinator: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn subtrees_of_a_former_stream_do_not_start() {
+        let (mut links, parent, process) = (Links::default(), parent("g/a"), "child".into());
+        let former = links.connect(&parent.caller, "former");
+        let newest = links.connect(&parent.caller, "newest");
+        assert_eq!(newest.former, Some("former"));
+        assert!(matches!(links.arrive(&parent, former.number, &process, 1), ArrivalDecision::Ignore));
+        assert!(matches!(links.arrive(&parent, newest.number, &process, 1), ArrivalDecision::Start));
+        assert!(matches!(links.arrive(&parent, newest.number, &process, 1), ArrivalDecision::Ignore));
+    }
+
+    #[test]
+    fn an_unwanted_subtree_is_cancelled_while_it_runs_and_removed_afterwards() {
+        let (mut links, parent) = (Links::default(), parent("g/a"));
+        links.restore(&parent, &"child".into());
+        assert_eq!(links.forget(&parent), UnwantedSubtree::Cancel("child".into()));
+        assert!(matches!(links.finish(&parent, v1::Answer::default()), EndDecision::Discard));
+        links.restore(&parent, &"child".into());
+        assert!(matches!(links.finish(&parent, v1::Answer::default()), EndDecision::Answer(None)));
+        assert_eq!(links.forget(&parent), UnwantedSubtree::Discard("child".into()));
+        assert_eq!(links.forget(&parent), UnwantedSubtree::Gone);
+    }
+}

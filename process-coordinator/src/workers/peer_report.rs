@@ -95,3 +95,31 @@ impl<C: Clone, A> PeerReport<C, A> {
 pub fn reply_ended(ticket: u64) -> v1::SharedReply {
     v1::SharedReply { ticket, result: Some(v1::shared_reply::Result::Error("the process has ended".into())) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(process: &str, element: u64, outcome: v1::answer::Outcome) -> v1::Answer {
+        let id = v1::AttemptId { process: process.into(), element, attempt: 1 };
+        v1::Answer { id: Some(id), outcome: Some(outcome), ..v1::Answer::default() }
+    }
+
+    #[test]
+    fn processes_get_answers_and_the_pool_gets_refusals_and_the_answered_attempts() {
+        let cancelled = || v1::answer::Outcome::Cancelled(v1::Nothing {});
+        let refused = v1::answer::Outcome::Refused(v1::Refusal::default());
+        let answers = vec![answer("a", 1, cancelled()), answer("a", 2, refused), answer("b", 3, cancelled())];
+        let report = v1::WorkReport { answers, draining: true, ..v1::WorkReport::default() };
+        let sorted: PeerReport<u8, ()> = PeerReport::sort(&"w".into(), &9, report);
+        let processes: Vec<(&str, usize)> =
+            sorted.answers.iter().map(|answers| (&*answers.process, answers.inputs.len())).collect();
+        assert_eq!(processes, [("a", 1), ("b", 1)]);
+        match &sorted.pool_inputs[..] {
+            [PoolInput::Draining(_), PoolInput::Refused(_, refused, _), PoolInput::Answered(_, answered)] => {
+                assert_eq!((refused.element, answered.len()), (2, 2));
+            }
+            other => panic!("not the expected inputs: {other:?}"),
+        }
+    }
+}

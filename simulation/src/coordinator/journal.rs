@@ -99,7 +99,7 @@ impl World<'_> {
         if let (Some((process, owner)), Ok(())) = (owner, applied)
             && owner != it.session.number
         {
-            self.report_problem(Some(format!("c{c} writes to {process}, which another coordinator has")));
+            self.report_problem(Some(format!("c{c} writes to {process}, which another coordinator owns")));
         }
         Some((after, applied))
     }
@@ -201,10 +201,10 @@ impl World<'_> {
         if store.processes[id].owner != it.session.number || it.session.epochs.get(id) != Some(&stored.epoch) {
             return;
         }
-        let kept = journal::restore(&self.tools.program, &runner.head, stored.snapshot.as_deref(), &stored.records);
-        let same = kept.as_ref().is_ok_and(|kept| kept.state == *runner.driver.engine().state());
+        let restored = journal::restore(&self.tools.program, &runner.head, stored.snapshot.as_deref(), &stored.records);
+        let same = restored.as_ref().is_ok_and(|restored| restored.state == *runner.driver.engine().state());
         if !same {
-            self.report_problem(Some(format!("{id}: the journal gives another state: {:?}", kept.err())));
+            self.report_problem(Some(format!("{id}: the journal gives another state: {:?}", restored.err())));
         }
     }
 }

@@ -105,7 +105,7 @@ impl World<'_> {
             let session = it.session.number;
             let stolen = stolen.filter(|process| store.processes[*process].owner != session).find(lives).cloned();
             if let Some(process) = stolen {
-                self.report_problem(Some(format!("{process} is taken from a coordinator whose lease is not over")));
+                self.report_problem(Some(format!("c{c} takes over {process} from a coordinator with a valid lease")));
                 return;
             }
         }
@@ -159,6 +159,7 @@ impl World<'_> {
         self.pool_input(c, PoolInput::ProcessLost(process.clone()));
     }
 
+    /// Restores a process from the store, and runs it.
     fn recover(&mut self, c: usize, process: &Arc<str>) {
         let it = &self.coordinators[c];
         let Some(stored) = self.stores[it.store].processes.get(process).cloned() else { return };
@@ -166,17 +167,18 @@ impl World<'_> {
         let read = codec::decode::<Head>("head", &stored.head).and_then(|head| {
             Ok((journal::restore(&program, &head, stored.snapshot.as_deref(), &stored.records)?, head))
         });
-        let (kept, head) = match read {
+        let (stored_state, head) = match read {
             Ok(read) => read,
             Err(error) => return self.report_problem(Some(format!("{process}: {error}"))),
         };
-        let at = kept.at;
+        let at = stored_state.at;
         let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
-        let (driver, out) = Driver::recover(process.clone(), program, self.tools.wire.clone(), root, kept);
-        self.trace(|| format!("c{c} goes on with {process}, {} out", out.len()));
+        let (driver, outstanding) =
+            Driver::recover(process.clone(), program, self.tools.wire.clone(), root, stored_state);
+        self.trace(|| format!("c{c} recovers {process} with {} outstanding attempts", outstanding.len()));
         let creation = self.creation_at(c, process);
-        for it in &out {
-            let problem = self.check.recovered(creation, &it.task.key);
+        for attempt in &outstanding {
+            let problem = self.check.recovered(creation, &attempt.task.key);
             self.report_problem(problem);
         }
         let problem = self.users.check_recovered(process, &driver);
@@ -189,16 +191,17 @@ impl World<'_> {
             self.report_place(c, origin, stored.epoch);
         }
         let lost: Vec<AttemptKey> = match self.mutation {
-            Some(Mutation::GiveUpAtOnce) => out.iter().map(|it| it.task.key.clone()).collect(),
+            Some(Mutation::GiveUpAtOnce) => outstanding.iter().map(|attempt| attempt.task.key.clone()).collect(),
             _ => Vec::new(),
         };
-        self.pool_input(c, PoolInput::ProcessRecovered(process.clone(), stored.epoch, out));
+        self.pool_input(c, PoolInput::ProcessRecovered(process.clone(), stored.epoch, outstanding));
         self.run_process(c, process, driver, head, at, parent);
         for key in lost {
             self.notify(c, process, ProcessInput::Lost(key));
         }
     }
 
+    /// The number of the creation of a process in the store of a coordinator.
     pub fn creation_at(&self, c: usize, process: &str) -> u64 {
         self.creation(&self.stores[self.coordinators[c].store].realm, process)
     }

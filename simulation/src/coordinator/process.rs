@@ -69,13 +69,13 @@ impl World<'_> {
             return;
         }
         if std::mem::take(&mut runner.share_changed) {
-            let most = if runner.parent.is_some() { MAX_SUBTREE_ACTIVITIES } else { u64::MAX };
-            runner.driver.set_share(share, most);
+            let max_activities = if runner.parent.is_some() { MAX_SUBTREE_ACTIVITIES } else { u64::MAX };
+            runner.driver.set_share(share, max_activities);
             self.handle_input(c, id, ProcessInput::Continued);
         }
         while let Some(mail) = self.runner(c, id, number).and_then(|runner| runner.mail.pop_front()) {
             match mail {
-                SimProcessMail::Input(happened) => self.handle_input(c, id, happened),
+                SimProcessMail::Input(input) => self.handle_input(c, id, input),
                 SimProcessMail::Called(call, stream) => {
                     self.trace(|| format!("c{c}: {id} gets a call: {call:?}"));
                     let Some(runner) = self.runner(c, id, number) else { continue };
@@ -102,7 +102,7 @@ impl World<'_> {
         let clock = self.clock(c);
         let Some(runner) = self.coordinators[c].memory.runners.get_mut(id) else { return };
         let now = Time(runner.engine_clock(clock));
-        let out = |runner: &SimRunner, key: &AttemptKey| {
+        let is_outstanding = |runner: &SimRunner, key: &AttemptKey| {
             let view = runner.driver.engine().view(element_of(key));
             view.is_some_and(|view| view.outstanding && view.attempts == key.attempt)
         };
@@ -121,11 +121,11 @@ impl World<'_> {
             return;
         }
         let answered = match &input {
-            ProcessInput::Answered { key, from: Some(_), .. } if out(runner, key) => Some(key.clone()),
+            ProcessInput::Answered { key, from: Some(_), .. } if is_outstanding(runner, key) => Some(key.clone()),
             _ => None,
         };
         runner.driver.handle(&mut self.tools.sandbox, input, now);
-        if let Some(key) = answered.filter(|key| !out(runner, key)) {
+        if let Some(key) = answered.filter(|key| !is_outstanding(runner, key)) {
             runner.taken.push(key.clone());
             let creation = self.creation_at(c, id);
             let problem = self.check.applied(creation, &key);
@@ -177,11 +177,11 @@ impl World<'_> {
             match effect {
                 ProcessEffect::Acknowledge(stream, key) => self.order(stream, Order::Acknowledge(key)),
                 ProcessEffect::Reply(stream, reply) => self.order(stream, Order::Reply(reply)),
-                ProcessEffect::Decide(verdict, decided) => {
-                    let asked = !matches!(verdict, ReplyTo::User(_));
-                    let answer = match decided {
-                        Ok(()) if asked => CallAnswer::Noted,
-                        Err(_) if asked => CallAnswer::Unwanted,
+                ProcessEffect::Decide(asker, decision) => {
+                    let is_move = !matches!(asker, ReplyTo::User(_));
+                    let answer = match decision {
+                        Ok(()) if is_move => CallAnswer::Noted,
+                        Err(_) if is_move => CallAnswer::Unwanted,
                         Ok(()) => CallAnswer::Done,
                         Err(Rejection::Delegated { element, attempt }) => {
                             let key = AttemptKey::new(id.clone(), element.bits(), attempt);
@@ -193,7 +193,7 @@ impl World<'_> {
                         }
                         Err(_) => CallAnswer::Rejected,
                     };
-                    self.reply(verdict, answer);
+                    self.reply(asker, answer);
                 }
                 ProcessEffect::Dispatch(task) => self.pool_input(c, PoolInput::Dispatch(vec![task])),
                 ProcessEffect::Delegate(task) => self.pool_input(c, PoolInput::Delegate(task)),

@@ -96,7 +96,7 @@ impl World<'_> {
 
     fn on_user_answer(&mut self, ticket: u64, answer: CallAnswer) {
         let Some((number, asked)) = self.users.pending.remove(&ticket) else { return };
-        self.trace(|| format!("a user hears {answer:?} ({ticket})"));
+        self.trace(|| format!("a user gets {answer:?} ({ticket})"));
         let case = &mut self.users.submissions[number];
         match (asked, answer) {
             (PendingRequest::Submit, CallAnswer::Done) => case.acknowledged = true,

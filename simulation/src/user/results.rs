@@ -54,7 +54,7 @@ impl World<'_> {
         let cancelled = status.state() == v1::ProcessState::Cancelled;
         match (case.cancelled, cancelled) {
             (Belief::Yes, false) => return Some(format!("{id} was cancelled, and ended {:?}", status.state())),
-            (Belief::No, true) => return Some(format!("{id} ended cancelled, and nobody asked for it")),
+            (Belief::No, true) => return Some(format!("{id} ended cancelled, and no user cancelled it")),
             (_, true) => return None,
             _ => {}
         }
@@ -68,7 +68,7 @@ impl World<'_> {
         let (Some(Value::Int(sum)), Some(Value::Int(count)), Some(Value::List(log))) =
             (result("sum"), result("count"), result("log"))
         else {
-            return Some(format!("{id} has not all its results: {results:?}"));
+            return Some(format!("{id} lacks results: {results:?}"));
         };
         let (right, activities) = expected(case.process_type, case.n);
         if sum != right {
@@ -80,7 +80,7 @@ impl World<'_> {
             return Some(format!("{completed} activities of {id} completed, not {activities}"));
         }
         if let Some((path, attempt)) = case.again.iter().find(|(path, attempt)| !self.check.went_on(path, *attempt)) {
-            return Some(format!("attempt {attempt} of {path} was to be given up, and no other followed"));
+            return Some(format!("a user gave up attempt {attempt} of {path}, and no other attempt followed"));
         }
         let log: Vec<i64> = log
             .iter()

@@ -83,7 +83,7 @@ impl World<'_> {
         };
         let number = *number;
         running.ticket = None;
-        self.trace(|| format!("w{w}: {number} hears {:?}", reply.result));
+        self.trace(|| format!("w{w}: {number} gets {:?}", reply.result));
         let running = &mut self.workers[w].memory.running;
         let Some(running) = running.get_mut(&number) else { return };
         if let Some(v1::shared_reply::Result::Error(message)) = reply.result {
