@@ -7,6 +7,7 @@
 //! | `manager` | the attempt manager, which performs the actions of the attempt table |
 //! | `attempts` | the attempt table, admission and jobs |
 //! | `outbox` | reports that wait for a coordinator's stream |
+//! | [`report_batch`] | the messages that carry reports |
 //! | `answers` | answers on disk until coordinators acknowledge them |
 //! | `executor` | Lua code and external programs |
 //! | `staging` | files that attempts get before they start and produce until they end |
@@ -22,6 +23,7 @@ mod logs;
 mod manager;
 mod options;
 mod outbox;
+pub mod report_batch;
 mod service;
 mod staging;
 

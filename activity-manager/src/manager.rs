@@ -28,7 +28,8 @@ use crate::executor::lua::LuaPool;
 use crate::executor::program::environment::ProgramEnvironment;
 use crate::executor::program::run::ProgramExecutor;
 use crate::options::Options;
-use crate::outbox::{Outbox, OutboxReceiver, OutgoingReport, outbox};
+use crate::outbox::{Outbox, OutboxReceiver, outbox};
+use crate::report_batch::OutgoingReport;
 use crate::staging::Staging;
 
 /// Upper bound on the length of a printed line that a coordinator receives. The rest is in the log only.

@@ -4,41 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, mpsc};
-use xavantes_proto::{Message, v1};
+use xavantes_proto::v1;
 
-use crate::attempts::action::Report;
+use crate::report_batch::{OutgoingReport, next_report_message};
 
 /// Backlog above which printing activities and new orders wait.
 const MAX_BACKLOG: usize = 1024;
 /// Upper bound on the reports in one message.
 const MAX_BATCH: usize = 256;
-/// Encoded size of the flag that says that this worker drains.
-const DRAINING_BYTES: usize = 2;
-
-/// A report on its way to a coordinator.
-pub(crate) enum OutgoingReport {
-    Hello(v1::WorkerHello),
-    Printed(v1::Printed),
-    Attempt(Report),
-}
-
-impl OutgoingReport {
-    fn encoded_len(&self) -> usize {
-        match self {
-            Self::Hello(hello) => hello.encoded_len(),
-            Self::Printed(printed) => printed.encoded_len(),
-            Self::Attempt(Report::Answer(answer)) => answer.encoded_len(),
-            Self::Attempt(Report::Call(call)) => call.encoded_len(),
-            Self::Attempt(Report::Known(known)) => known.encoded_len(),
-            Self::Attempt(Report::Draining) => DRAINING_BYTES,
-        }
-    }
-
-    /// True for reports that need a message of their own, because later reports must not come before them.
-    fn is_alone(&self) -> bool {
-        matches!(self, Self::Hello(_) | Self::Attempt(Report::Known(_)))
-    }
-}
 
 /// How many reports wait.
 #[derive(Default)]
@@ -98,14 +71,7 @@ impl OutboxReceiver {
             self.backlog.waiting.fetch_sub(count, Ordering::AcqRel);
             self.backlog.shrunk.notify_waiters();
         }
-        let first = self.batch.first()?;
-        let count = if first.is_alone() {
-            1
-        } else {
-            let together = self.batch.iter().take_while(|report| !report.is_alone());
-            xavantes_proto::count_fitting(together.map(OutgoingReport::encoded_len))
-        };
-        Some(message(self.batch.drain(..count)))
+        next_report_message(&mut self.batch)
     }
 }
 
@@ -114,19 +80,4 @@ impl Drop for OutboxReceiver {
         self.backlog.closed.store(true, Ordering::Release);
         self.backlog.shrunk.notify_waiters();
     }
-}
-
-fn message(reports: impl Iterator<Item = OutgoingReport>) -> v1::WorkReport {
-    let mut message = v1::WorkReport::default();
-    for report in reports {
-        match report {
-            OutgoingReport::Hello(hello) => message.hello = Some(hello),
-            OutgoingReport::Printed(printed) => message.printed.push(printed),
-            OutgoingReport::Attempt(Report::Answer(answer)) => message.answers.push(Arc::unwrap_or_clone(answer)),
-            OutgoingReport::Attempt(Report::Call(call)) => message.calls.push(Arc::unwrap_or_clone(call)),
-            OutgoingReport::Attempt(Report::Known(known)) => message.known = Some(known),
-            OutgoingReport::Attempt(Report::Draining) => message.draining = true,
-        }
-    }
-    message
 }

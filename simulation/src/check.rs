@@ -1,4 +1,4 @@
-//! What must hold, whatever happens.
+//! The invariants of every world: what must hold whatever fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,18 +7,21 @@ use xavantes_activity_manager::attempts::key::RealmAttempt;
 use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_proto::v1::answer::Outcome;
 
-use crate::worker::Job;
+use crate::worker::state::SimJob;
 
-/// A worker that is silent for so long may be taken for lost, by the fastest of clocks.
-const SILENT: u64 = 8_500;
+/// Message of activities that fail by intention.
+pub const INTENDED_FAILURE: &str = "bad luck";
 
-/// One that does not run for so long is not in the group any more.
-const GONE: u64 = 5_000;
+/// A coordinator with the fastest clock takes a worker for lost that is silent for this long.
+const LOST_AFTER_MS: u64 = 8_500;
 
-/// An attempt waits at most so long in the queue of a worker, or nearly.
-const LONGEST_WAIT: u64 = 20_000;
+/// A worker that does not run for this long is not in its group any more.
+const GONE_AFTER_MS: u64 = 5_000;
 
-/// An attempt that was begun by a worker.
+/// Upper bound on the time that an attempt waits in the queue of a worker.
+const MAX_QUEUED_MS: u64 = 20_000;
+
+/// An attempt that a worker began.
 #[derive(Debug)]
 struct Execution {
     path: String,
@@ -28,34 +31,34 @@ struct Execution {
     attempt: u32,
     began: u64,
     finished: bool,
-    /// By its own fault.
+    /// With [`INTENDED_FAILURE`].
     failed: bool,
     stopped: bool,
     kept: bool,
     recorded: bool,
-    /// Its worker crashed before its answer was kept.
+    /// The worker crashed before the answer was on its disk.
     crashed: bool,
 }
 
-/// What an attempt is called: the creation of its process, the element, the attempt.
-type Name = (u64, u64, u32);
+/// An attempt: the creation of its process, the element, the attempt number.
+type AttemptName = (u64, u64, u32);
 
-/// Everything that happened, as far as it matters.
+/// Everything that happened, as far as the invariants need it.
 #[derive(Debug, Default)]
 pub struct Check {
     executions: BTreeMap<u64, Execution>,
-    names: BTreeMap<Name, u64>,
+    names: BTreeMap<AttemptName, u64>,
     keys: BTreeMap<RealmAttempt, u64>,
     paths: BTreeMap<String, Vec<u64>>,
     /// Answers that are in journals.
-    recorded: BTreeSet<Name>,
-    /// Paths that somebody wanted to run again.
+    recorded: BTreeSet<AttemptName>,
+    /// Paths that a user wanted to run again.
     pub asked: Vec<String>,
-    /// Since when coordinators are not connected to workers.
+    /// Coordinators and workers that are not connected, and since when.
     gaps: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// Workers that do not run, and since when.
     down: BTreeMap<Arc<str>, u64>,
-    /// When a worker was silent for too long last.
+    /// When a worker was last silent for too long.
     silent: BTreeMap<Arc<str>, u64>,
     called: BTreeSet<u64>,
     logged: BTreeSet<u64>,
@@ -64,7 +67,7 @@ pub struct Check {
 impl Check {
     pub fn connected(&mut self, coordinator: &Arc<str>, worker: &Arc<str>, now: u64) {
         if let Some(since) = self.gaps.remove(&(coordinator.clone(), worker.clone()))
-            && now - since > SILENT
+            && now - since > LOST_AFTER_MS
         {
             self.silent.insert(worker.clone(), now);
         }
@@ -76,15 +79,15 @@ impl Check {
 
     fn was_silent(&self, worker: &Arc<str>, since: u64, now: u64) -> bool {
         self.silent.get(worker).is_some_and(|last| *last >= since)
-            || self.down.get(worker).is_some_and(|since| now - since > GONE)
-            || self.gaps.iter().any(|((_, name), gap)| name == worker && now - gap > SILENT)
+            || self.down.get(worker).is_some_and(|since| now - since > GONE_AFTER_MS)
+            || self.gaps.iter().any(|((_, name), gap)| name == worker && now - gap > LOST_AFTER_MS)
     }
 
     fn was_asked(&self, path: &str) -> bool {
         self.asked.iter().any(|asked| path.starts_with(&**asked))
     }
 
-    pub fn began(&mut self, number: u64, job: &Job, node: usize, creation: u64, now: u64) -> Option<String> {
+    pub fn began(&mut self, number: u64, job: &SimJob, node: usize, creation: u64, now: u64) -> Option<String> {
         let (path, attempt) = (job.path.clone(), job.key.key.attempt);
         let name = (creation, job.key.key.element, attempt);
         let others = self.paths.entry(path.clone()).or_default();
@@ -113,7 +116,7 @@ impl Check {
         others.iter().filter(|other| **other != number).find_map(|other| self.again(*other, number, now))
     }
 
-    /// Was there a reason to execute something again?
+    /// Checks that there was a reason to execute an element again. Gives the problem.
     fn again(&self, one: u64, other: u64, now: u64) -> Option<String> {
         let (mut first, mut second) = (&self.executions[&one], &self.executions[&other]);
         if first.creation == second.creation && first.attempt > second.attempt {
@@ -125,8 +128,8 @@ impl Check {
         if first.recorded {
             return Some(format!("{} is executed after its end was recorded", first.path));
         }
-        // It may have waited for a slot since.
-        let since = first.began.min(second.began).saturating_sub(LONGEST_WAIT);
+        // The attempt may have waited for a slot since.
+        let since = first.began.min(second.began).saturating_sub(MAX_QUEUED_MS);
         let excused = first.failed || first.crashed || self.was_silent(&first.worker, since, now);
         (!excused).then(|| {
             format!("{} is executed again without a reason: attempts {}, {}", first.path, first.attempt, second.attempt)
@@ -136,7 +139,7 @@ impl Check {
     pub fn finished(&mut self, number: u64, outcome: &Outcome) {
         if let Some(execution) = self.executions.get_mut(&number) {
             execution.finished = true;
-            execution.failed = matches!(outcome, Outcome::Failed(why) if why.message == "bad luck");
+            execution.failed = matches!(outcome, Outcome::Failed(why) if why.message == INTENDED_FAILURE);
             execution.stopped = matches!(outcome, Outcome::Cancelled(_));
         }
     }
@@ -150,7 +153,7 @@ impl Check {
     pub fn coordinator_crashed(&mut self, coordinator: &Arc<str>, now: u64) {
         let silent = &mut self.silent;
         self.gaps.retain(|(name, worker), since| {
-            if name == coordinator && now - *since > SILENT {
+            if name == coordinator && now - *since > LOST_AFTER_MS {
                 silent.insert(worker.clone(), now);
             }
             name != coordinator
@@ -158,13 +161,13 @@ impl Check {
     }
 
     pub fn frozen(&mut self, worker: &Arc<str>, now: u64, long: u64) {
-        if long > SILENT {
+        if long > LOST_AFTER_MS {
             self.silent.insert(worker.clone(), now + long);
         }
     }
 
     pub fn worker_started(&mut self, worker: &Arc<str>, now: u64) {
-        if self.down.remove(worker).is_some_and(|since| now - since > GONE) {
+        if self.down.remove(worker).is_some_and(|since| now - since > GONE_AFTER_MS) {
             self.silent.insert(worker.clone(), now);
         }
     }
@@ -184,26 +187,27 @@ impl Check {
         self.logged.insert(number);
     }
 
-    /// A process takes an answer.
+    /// A process takes an answer. Gives the problem if the attempt did not give one.
     pub fn applied(&self, creation: u64, key: &AttemptKey) -> Option<String> {
         let number = self.names.get(&(creation, key.element, key.attempt))?;
         let execution = &self.executions[number];
-        // A subtree that is begun anew has the attempts of the former one, and workers may still have answers to those.
+        // A subtree that starts again has the attempt keys of the former one, and workers may still have answers to those.
         let former = self.was_asked(&execution.path);
-        (!execution.finished && !former).then(|| format!("an answer is taken that {} did not give", execution.path))
+        (!execution.finished && !former)
+            .then(|| format!("a process takes an answer that {} did not give", execution.path))
     }
 
-    /// It is in the journal that an attempt was answered.
+    /// The journal has the answer of an attempt.
     pub fn recorded(&mut self, creation: u64, key: &AttemptKey) {
         let name = (creation, key.element, key.attempt);
         self.recorded.insert(name);
         if let Some(execution) = self.names.get(&name).and_then(|number| self.executions.get_mut(number)) {
-            // One that was taken for lost may have been stopped, and its coordinator have died before it could note the loss.
+            // A coordinator may have stopped an attempt that it took for lost, and crashed before it recorded the loss.
             execution.recorded = !execution.failed && !execution.stopped;
         }
     }
 
-    /// A process is recovered, and this attempt is out.
+    /// A process is recovered, and this attempt is outstanding. Gives the problem if its answer was recorded.
     pub fn recovered(&self, creation: u64, key: &AttemptKey) -> Option<String> {
         let lost = self.recorded.contains(&(creation, key.element, key.attempt));
         lost.then(|| format!("a recorded answer was lost: {key:?}"))
@@ -215,7 +219,7 @@ impl Check {
         found.clone().any(|execution| execution.attempt > attempt || found.clone().count() > 1)
     }
 
-    /// The counter and the log of a process that completed.
+    /// Checks the counter and the log of a completed process. Gives the problem.
     pub fn shared(&self, process: &str, count: i64, log: &[i64]) -> Option<String> {
         let own = |number: &u64| {
             let path = &self.executions[number].path;
@@ -229,12 +233,12 @@ impl Check {
             return Some(format!("a call took effect twice in {process}"));
         }
         if !once.is_subset(&called) {
-            return Some(format!("a call took effect in {process} that nobody made"));
+            return Some(format!("a call took effect in {process} that no activity made"));
         }
         if let Some(lost) = logged.difference(&once).next() {
             return Some(format!("the call of {} is lost", self.executions[lost].path));
         }
-        // Calls of a subtree that was begun anew may be made by workers that still run something of the former one.
+        // Workers may still run activities of a subtree that started again, and call its objects.
         let again = self.asked.iter().any(|path| path.starts_with(process));
         let (least, most) = (once.len() as i64, if again { i64::MAX } else { called.len() as i64 });
         (!(least..=most).contains(&count))

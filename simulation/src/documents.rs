@@ -1,4 +1,4 @@
-//! The processes that are simulated, and what must come out of them.
+//! The process types of all worlds, and their right results.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use xavantes_proto::v1;
 
 const DOCUMENT: &str = include_str!("processes.xml");
 
-/// What all worlds have in common, made once.
+/// The program and the sandbox that all worlds share.
 pub struct Tools {
     pub(crate) sandbox: Sandbox,
     pub(crate) program: Arc<Program>,
@@ -18,7 +18,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Loads the processes.
+    /// Loads the process types.
     pub fn new() -> Result<Self, String> {
         let program = load(&[Source::new("processes.xml", DOCUMENT)])
             .map_err(|problems| problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>().join("\n"))?;
@@ -29,10 +29,10 @@ impl Tools {
     }
 }
 
-/// The process types that are submitted.
+/// The process types that users submit.
 pub const TYPES: [&str; 4] = ["Flat", "Deep", "Mixed", "Calls"];
 
-/// What a process must give: the sum of its activities' values, and how many activities there are.
+/// The right result of a process: the sum of the values of its activities, and the number of activities.
 pub fn expected(process_type: &str, n: i64) -> (i64, u64) {
     let numbers: Vec<i64> = match process_type {
         "Flat" => (1..=n).collect(),
@@ -48,7 +48,7 @@ pub fn expected(process_type: &str, n: i64) -> (i64, u64) {
     (numbers.iter().map(|number| value(*number)).sum(), numbers.len() as u64)
 }
 
-/// What an activity makes of its number.
+/// The result of the activity with this number.
 pub fn value(number: i64) -> i64 {
     number * number + 1
 }

@@ -1,24 +1,36 @@
-//! Groups of Xavantes nodes in one thread, without a clock and without a network: the pure cores of coordinators and
-//! workers, and around them a shell that does what the real one does, in a world that a seed decides.
+//! Groups of Xavantes nodes in one thread, without a clock and without a network. A seed decides everything that happens.
+//!
+//! The pure cores of coordinators and workers decide, as in the product. The simulation plays only the world around them:
+//! network, disks, clocks, crashes and users.
 //!
 //! | file | is about |
 //! |---|---|
-//! | `world` | the order of events, nodes, and what goes wrong |
-//! | `network` | streams that delay, break and lose |
-//! | `store` | repositories with leases |
-//! | `coordinator`, `worker` | the shells around the pure cores |
-//! | `user` | who submits and steers |
-//! | `check` | what must hold |
-//! | `mutation` | bugs that are planted to see that they are found |
-//! | `documents` | the processes, and what must come out of them |
+//! | `world` | nodes, stores, streams and users of a seed |
+//! | `event`, `run` | events, and the loop that takes them |
+//! | `faults` | crashes, frozen nodes, partitions |
+//! | `machine`, `store` | machines with clocks; repositories with leases |
+//! | `stream`, `network` | streams that delay, break and lose messages |
+//! | `call`, `calls` | requests of users and coordinators that get lost |
+//! | `coordinator`, `worker` | the nodes |
+//! | `user` | users that submit and steer |
+//! | `check` | the invariants |
+//! | `mutation` | bugs that the tests plant, to see that the invariants find them |
+//! | `documents` | the processes, and their right results |
 
+mod call;
+mod calls;
 mod check;
 mod coordinator;
 mod documents;
+mod event;
+mod faults;
+mod machine;
 mod mutation;
 mod network;
 mod random;
+mod run;
 mod store;
+mod stream;
 mod user;
 mod worker;
 mod world;
@@ -26,7 +38,7 @@ mod world;
 pub use documents::Tools;
 pub use mutation::Mutation;
 
-/// Runs the world of a seed; gives how much happened in it, or what should not have happened.
+/// Runs the world of a seed. Gives the number of its events, or the violated invariant.
 pub fn run(seed: u64, mutation: Option<Mutation>, trace: bool, tools: &mut Tools) -> Result<u64, String> {
     world::World::new(seed, mutation, trace, tools).run()
 }

@@ -1,4 +1,4 @@
-//! Runs worlds, and says how to see one again that went wrong.
+//! Runs the worlds of some seeds, and prints the command that repeats a world that went wrong.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -38,9 +38,9 @@ fn arguments() -> Result<Arguments, String> {
 }
 
 fn main() -> ExitCode {
-    let worked = arguments().and_then(|arguments| Ok((arguments, Tools::new()?)));
-    let (arguments, mut tools) = match worked {
-        Ok(worked) => worked,
+    let parsed = arguments().and_then(|arguments| Ok((arguments, Tools::new()?)));
+    let (arguments, mut tools) = match parsed {
+        Ok(parsed) => parsed,
         Err(problem) => {
             eprintln!("{problem}");
             return ExitCode::from(2);

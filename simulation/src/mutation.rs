@@ -1,38 +1,38 @@
-//! Bugs that are planted in the shell around the pure cores, to see that the simulation finds them.
+//! Bugs that tests plant around the pure cores, to see that the simulation finds them.
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     /// A coordinator acknowledges submissions, answers and steering before they are durable.
     AcknowledgeBeforeFlush,
-    /// A coordinator does everything before it is durable why.
+    /// A coordinator carries out effects before their reason is durable.
     ReleaseBeforeFlush,
-    /// A coordinator takes an answer to any attempt of an element for one to the last.
+    /// A coordinator takes an answer to any attempt of an element for an answer to the last attempt.
     ForgetAttemptNumber,
-    /// A coordinator goes on with processes that another one has.
+    /// A coordinator takes over processes whose owner has a valid lease.
     AdoptTwice,
-    /// Workers are not asked what they have of a process that was recovered.
+    /// Workers ignore the claims of a coordinator that recovered a process.
     SkipClaims,
-    /// The repository takes what anybody writes, and tells nobody what was lost.
+    /// The repository accepts writes of coordinators that do not own the process, and reports no loss.
     NoFencing,
-    /// Workers keep no answers.
+    /// Workers do not write answers to their disks.
     AnswersNotKept,
-    /// Workers send answers before they are kept.
+    /// Workers send answers before they are on their disks.
     SendBeforeDurable,
     /// A coordinator acknowledges answers of workers as they arrive.
     AckUnrecorded,
     /// A coordinator acknowledges answers of subtrees as they arrive.
     ParentAcksEarly,
-    /// Some steering is acknowledged and forgotten.
+    /// A coordinator acknowledges some steering and forgets it.
     LoseSteering,
-    /// Attempts of a recovered process are lost without a question.
+    /// A coordinator takes all attempts of a recovered process for lost.
     GiveUpAtOnce,
-    /// Orders of a former stream count.
+    /// Workers carry out orders that arrive by a former stream.
     OldStreamOrders,
 }
 
 impl Mutation {
-    /// All, with their names.
+    /// All bugs, with their names.
     pub const ALL: [(&'static str, Mutation); 13] = [
         ("acknowledge-before-flush", Mutation::AcknowledgeBeforeFlush),
         ("release-before-flush", Mutation::ReleaseBeforeFlush),
@@ -49,12 +49,12 @@ impl Mutation {
         ("old-stream-orders", Mutation::OldStreamOrders),
     ];
 
-    /// The one of that name.
+    /// The bug of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, mutation)| *mutation)
     }
 
-    /// What it is called.
+    /// The name of the bug.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, mutation)| *mutation == self).map_or("", |(name, _)| name)
     }

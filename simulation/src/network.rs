@@ -1,81 +1,20 @@
-//! Streams between coordinators and those who work for them: ordered, slow, and sometimes broken.
+//! The network: streams delay messages, break, and lose what is on its way.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use xavantes_activity_manager::attempts::key::CoordinatorStream;
-use xavantes_process_coordinator::subtrees::hosted::Caller;
+use xavantes_activity_manager::report_batch::{OutgoingReport, next_report_message};
+use xavantes_process_coordinator::subtrees::report_batch::{ParentReport, next_parent_message};
 use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::workers::order_batch::{next_order_message, remove_sent_programs};
 use xavantes_proto::v1;
 
-use crate::world::{Event, Task, Who, World};
-
-/// One end of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    Client = 0,
-    Server = 1,
-}
-
-/// Something for the other end.
-#[derive(Debug, Clone)]
-pub enum Message {
-    Order(Box<v1::WorkOrder>),
-    Report(Box<v1::WorkReport>),
-}
-
-/// A report that waits to be sent.
-#[derive(Debug, Clone)]
-pub enum Report {
-    Hello(v1::WorkerHello),
-    Answer(Arc<v1::Answer>),
-    Call(Arc<v1::SharedCall>),
-    Known(v1::Known),
-}
-
-/// A part of an order that a coordinator carries out for another one.
-#[derive(Debug)]
-pub enum Step {
-    /// Only if the stream is the newest.
-    Check,
-    Acknowledged(Vec<v1::AttemptId>),
-    Claims(Vec<v1::Claim>),
-    Job(Box<v1::Job>),
-    Cancel(v1::AttemptId),
-    Pause(v1::PauseOrder),
-    Reply(v1::SharedReply),
-}
-
-/// A stream, as both ends see it.
-#[derive(Debug)]
-pub struct Stream {
-    pub ends: [(Who, u32); 2],
-    /// What the client calls the other end.
-    pub name: Arc<str>,
-    pub opened: u64,
-    /// What is on its way to each end, and when the last of it arrives.
-    queues: [VecDeque<Message>; 2],
-    last: [u64; 2],
-    /// Nothing reaches that end until then.
-    stalled: [u64; 2],
-    /// Nothing reaches that end any more.
-    cut: [bool; 2],
-    /// That end knows that it is over.
-    pub closed: [bool; 2],
-    breaking: bool,
-    // At the client.
-    pub orders: Vec<Order>,
-    programs: BTreeSet<String>,
-    pub flushing: [bool; 2],
-    // At the server.
-    pub reports: VecDeque<Report>,
-    pub coordinator_stream: Option<CoordinatorStream>,
-    pub parent: Option<(Caller, v1::CoordinatorHello, u64)>,
-    pub steps: VecDeque<Step>,
-    pub busy: bool,
-}
+use crate::event::{NodeTask, WorldEvent};
+use crate::machine::NodeRef;
+use crate::stream::{Side, SimStream, StreamMessage};
+use crate::world::World;
 
 impl World<'_> {
+    /// The time that a message takes.
     pub fn latency(&mut self) -> u64 {
         match self.random.below(60) {
             0 => self.random.between(100, 900),
@@ -84,40 +23,24 @@ impl World<'_> {
         }
     }
 
-    pub fn reaches(&self, one: Who, other: Who) -> bool {
+    /// Can two nodes connect?
+    pub fn reaches(&self, one: NodeRef, other: NodeRef) -> bool {
         let now = self.now;
         !self.partitions.iter().any(|(a, b, until)| *until > now && [(one, other), (other, one)].contains(&(*a, *b)))
     }
 
-    pub fn open(&mut self, client: Who, server: Who, name: Arc<str>, hello: v1::CoordinatorHello) -> usize {
+    /// Opens a stream, and sends the hello of its client. Gives the number of the stream.
+    pub fn open(&mut self, client: NodeRef, server: NodeRef, name: Arc<str>, hello: v1::CoordinatorHello) -> usize {
         let ends = [(client, self.machine(client).life), (server, self.machine(server).life)];
-        self.streams.push(Stream {
-            ends,
-            name,
-            opened: self.now,
-            queues: Default::default(),
-            last: [self.now; 2],
-            stalled: [0; 2],
-            cut: [false; 2],
-            closed: [false; 2],
-            breaking: false,
-            orders: Vec::new(),
-            programs: BTreeSet::new(),
-            flushing: [false; 2],
-            reports: VecDeque::new(),
-            coordinator_stream: None,
-            parent: None,
-            steps: VecDeque::new(),
-            busy: false,
-        });
+        self.streams.push(SimStream::new(ends, name, self.now));
         let stream = self.streams.len() - 1;
         let first = v1::WorkOrder { hello: Some(hello), ..v1::WorkOrder::default() };
-        self.send(stream, Side::Server, Message::Order(Box::new(first)));
+        self.send(stream, Side::Server, StreamMessage::Order(Box::new(first)));
         stream
     }
 
-    /// Sends something to an end.
-    fn send(&mut self, stream: usize, to: Side, message: Message) {
+    /// Sends a message to one end.
+    pub fn send(&mut self, stream: usize, to: Side, message: StreamMessage) {
         let arrives = self.now + self.latency();
         let it = &mut self.streams[stream];
         if it.cut[to as usize] {
@@ -126,9 +49,10 @@ impl World<'_> {
         it.queues[to as usize].push_back(message);
         it.last[to as usize] = arrives.max(it.last[to as usize]);
         let at = it.last[to as usize];
-        self.at(at, Event::Deliver(stream, to));
+        self.at(at, WorldEvent::Deliver(stream, to));
     }
 
+    /// A coordinator sends an order with the next flush.
     pub fn order(&mut self, stream: usize, order: Order) {
         let it = &mut self.streams[stream];
         if it.closed[Side::Client as usize] {
@@ -138,25 +62,36 @@ impl World<'_> {
         self.flush_soon(stream, Side::Client);
     }
 
-    pub fn report(&mut self, stream: usize, report: Report) {
+    /// A worker sends a report with the next flush.
+    pub fn report(&mut self, stream: usize, report: OutgoingReport) {
         let it = &mut self.streams[stream];
         if it.closed[Side::Server as usize] {
             return;
         }
-        it.reports.push_back(report);
+        it.worker_reports.push(report);
+        self.flush_soon(stream, Side::Server);
+    }
+
+    /// A coordinator sends a report to the parent of a subtree with the next flush.
+    pub fn report_to_parent(&mut self, stream: usize, report: ParentReport) {
+        let it = &mut self.streams[stream];
+        if it.closed[Side::Server as usize] {
+            return;
+        }
+        it.parent_reports.push(report);
         self.flush_soon(stream, Side::Server);
     }
 
     fn flush_soon(&mut self, stream: usize, side: Side) {
         let it = &mut self.streams[stream];
         if !std::mem::replace(&mut it.flushing[side as usize], true) {
-            let (who, life) = it.ends[side as usize];
+            let (node, life) = it.ends[side as usize];
             let delay = if self.random.one_in(10) { self.random.below(20) } else { self.random.below(2) };
-            self.at(self.now + delay, Event::Node(who, life, Task::Flush(stream, side)));
+            self.at(self.now + delay, WorldEvent::Node(node, life, NodeTask::Flush(stream, side)));
         }
     }
 
-    /// What has gathered at an end is sent.
+    /// Sends the orders or reports that wait at one end.
     pub fn flush(&mut self, stream: usize, side: Side) {
         let it = &mut self.streams[stream];
         it.flushing[side as usize] = false;
@@ -164,56 +99,52 @@ impl World<'_> {
             return;
         }
         if side == Side::Client {
-            let known = &mut it.programs;
             let mut orders = std::mem::take(&mut it.orders);
-            orders.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
-            return self.send(stream, Side::Server, Message::Order(Box::new(order_message(orders))));
-        }
-        let alone = it.coordinator_stream.is_some();
-        let mut reports = std::mem::take(&mut it.reports);
-        while let Some(first) = reports.pop_front() {
-            let mut batch = vec![first];
-            let is_alone = |report: &Report| matches!(report, Report::Hello(_) | Report::Known(_));
-            // A worker's hello, and what it knows, have messages of their own; of a coordinator only its hello has.
-            let single = match &batch[0] {
-                Report::Hello(_) => true,
-                other => alone && is_alone(other),
-            };
-            while !single && reports.front().is_some_and(|next| !(alone && is_alone(next))) {
-                batch.extend(reports.pop_front());
+            remove_sent_programs(&mut orders, &mut it.sent_programs);
+            while let Some(message) = next_order_message(&mut orders) {
+                self.send(stream, Side::Server, StreamMessage::Order(Box::new(message)));
             }
-            self.send(stream, Side::Client, Message::Report(Box::new(report_message(batch))));
+            return;
+        }
+        let mut reports = std::mem::take(&mut it.worker_reports);
+        let mut parent_reports = std::mem::take(&mut it.parent_reports);
+        while let Some(message) = next_report_message(&mut reports) {
+            self.send(stream, Side::Client, StreamMessage::Report(Box::new(message)));
+        }
+        while let Some(message) = next_parent_message(&mut parent_reports) {
+            self.send(stream, Side::Client, StreamMessage::Report(Box::new(message)));
         }
     }
 
-    /// Something arrives at an end.
+    /// A message arrives at one end.
     pub fn deliver(&mut self, stream: usize, side: Side) {
         let it = &mut self.streams[stream];
         if it.stalled[side as usize] > self.now {
             let later = it.stalled[side as usize];
-            return self.at(later, Event::Deliver(stream, side));
+            return self.at(later, WorldEvent::Deliver(stream, side));
         }
         let Some(message) = it.queues[side as usize].pop_front() else { return };
-        let (who, life) = it.ends[side as usize];
-        let machine = self.machine(who);
+        let (node, life) = it.ends[side as usize];
+        let machine = self.machine(node);
         if !machine.alive || machine.life != life {
             return;
         }
-        match (message, who) {
-            (Message::Order(order), Who::Worker(worker)) => self.worker_takes(worker, stream, *order),
-            (Message::Order(order), Who::Coordinator(c)) => self.coordinator_takes(c, stream, *order),
-            (Message::Report(report), Who::Coordinator(c)) => self.on_report(c, stream, *report),
-            (Message::Report(_), Who::Worker(_)) => {}
+        match (message, node) {
+            (StreamMessage::Order(order), NodeRef::Worker(worker)) => self.on_worker_order(worker, stream, *order),
+            (StreamMessage::Order(order), NodeRef::Coordinator(c)) => self.on_parent_order(c, stream, *order),
+            (StreamMessage::Report(report), NodeRef::Coordinator(c)) => self.on_report(c, stream, *report),
+            (StreamMessage::Report(_), NodeRef::Worker(_)) => {}
         }
     }
 
+    /// Loses all messages on their way to one end.
     pub fn cut(&mut self, stream: usize, side: Side) {
         let it = &mut self.streams[stream];
         it.cut[side as usize] = true;
         it.queues[side as usize].clear();
     }
 
-    /// A stream breaks: what is on its way may still arrive for a while, and each end notices in its own time.
+    /// Breaks a stream. Messages on their way may still arrive for a while, and each end notices the end later.
     pub fn break_stream(&mut self, stream: usize, at_once: bool) {
         if std::mem::replace(&mut self.streams[stream].breaking, true) {
             return;
@@ -222,84 +153,46 @@ impl World<'_> {
             let lingers = if at_once || self.random.one_in(2) { 0 } else { self.random.between(1, 2500) };
             let noticed = if self.random.one_in(2) { self.random.between(0, 60) } else { self.random.between(0, 3000) };
             self.streams[stream].stalled[side as usize] = self.now + self.random.below(lingers + 1);
-            self.at(self.now + lingers, Event::Cut(stream, side));
-            self.at(self.now + noticed, Event::Notice(stream, side));
+            self.at(self.now + lingers, WorldEvent::Cut(stream, side));
+            self.at(self.now + noticed, WorldEvent::NoticeEnd(stream, side));
         }
     }
 
-    /// An end is not interested any more.
+    /// One end closes a stream.
     pub fn close(&mut self, stream: usize, side: Side) {
         self.streams[stream].closed[side as usize] = true;
         self.break_stream(stream, false);
     }
 
-    pub fn notice(&mut self, stream: usize, side: Side) {
+    /// One end notices that a stream has ended.
+    pub fn notice_end(&mut self, stream: usize, side: Side) {
         let it = &mut self.streams[stream];
         if std::mem::replace(&mut it.closed[side as usize], true) {
             return;
         }
-        let (who, life) = it.ends[side as usize];
-        let machine = self.machine(who);
+        let (node, life) = it.ends[side as usize];
+        let machine = self.machine(node);
         if !machine.alive || machine.life != life {
             return;
         }
-        self.trace(|| format!("{who:?} notices the end of stream {stream}"));
-        match (side, who) {
-            (Side::Client, Who::Coordinator(c)) => self.link_broke(c, stream),
-            (Side::Server, Who::Worker(w)) => self.worker_disconnected(w, stream),
+        self.trace(|| format!("{node:?} notices the end of stream {stream}"));
+        match (side, node) {
+            (Side::Client, NodeRef::Coordinator(c)) => self.link_broke(c, stream),
+            (Side::Server, NodeRef::Worker(w)) => self.worker_disconnected(w, stream),
             _ => {}
         }
     }
 
-    /// Streams of a node that is gone, or of two that do not reach each other.
-    pub fn break_streams(&mut self, concerned: impl Fn(&Stream) -> bool, at_once: bool) {
+    /// Breaks all open streams for which `concerned` is true.
+    pub fn break_streams(&mut self, concerned: impl Fn(&SimStream) -> bool, at_once: bool) {
         let broken: Vec<usize> = (0..self.streams.len())
             .filter(|stream| !self.streams[*stream].breaking && concerned(&self.streams[*stream]))
             .collect();
         broken.into_iter().for_each(|stream| self.break_stream(stream, at_once));
     }
 
+    /// Streams that are not broken.
     pub fn open_streams(&self) -> Vec<usize> {
         (0..self.streams.len()).filter(|stream| !self.streams[*stream].breaking).collect()
     }
-}
-
-/// As the real link writes it.
-fn order_message(orders: Vec<Order>) -> v1::WorkOrder {
-    let mut message = v1::WorkOrder::default();
-    for order in orders {
-        match order {
-            Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
-            Order::Job(job) => message.jobs.push(*job),
-            Order::Cancel(key) => message.cancels.push(key.to_wire()),
-            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(key.to_wire()), paused }),
-            Order::Reply(reply) => message.replies.push(reply),
-            Order::Acknowledge(key) => message.acknowledged.push(key.to_wire()),
-            Order::Claim(claims) => message.claims.extend(claims),
-            Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
-            Order::Recall => message.recall = true,
-        }
-    }
-    message
-}
-
-/// As the real services write it.
-fn report_message(reports: Vec<Report>) -> v1::WorkReport {
-    let mut message = v1::WorkReport::default();
-    for report in reports {
-        match report {
-            Report::Hello(hello) => message.hello = Some(hello),
-            Report::Answer(answer) => message.answers.push(v1::Answer::clone(&answer)),
-            Report::Call(call) => message.calls.push(v1::SharedCall::clone(&call)),
-            Report::Known(mut known) => match &mut message.known {
-                None => message.known = Some(known),
-                Some(before) => {
-                    before.processes.append(&mut known.processes);
-                    before.running.append(&mut known.running);
-                    before.answered.append(&mut known.answered);
-                }
-            },
-        }
-    }
-    message
 }

@@ -1,6 +1,6 @@
-//! A small generator: the same seed, the same world.
+//! A small generator of pseudo-random numbers (SplitMix64): the same seed gives the same world.
 
-/// Numbers that only look random.
+/// The generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -17,20 +17,22 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// From 0, without the bound.
+    /// A number from 0 up to the bound, which is excluded.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    /// With both bounds.
+    /// A number between both bounds, which are included.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
 
+    /// True once in this many times, on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
+    /// One of the elements, or nothing if there is none.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
         if from.is_empty() { None } else { from.get(self.below(from.len() as u64) as usize).cloned() }
     }

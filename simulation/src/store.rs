@@ -1,4 +1,4 @@
-//! A repository that one coordinator has, or several share: leases, epochs, and writes that are on their way.
+//! A repository that the coordinators of a group share: processes with owners, epochs, and leases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,33 +7,34 @@ use bytes::Bytes;
 use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::handover::Placement;
 
-/// Whoever does not renew for so long may lose what it has.
-pub const LEASE: u64 = 10_000;
+/// A session that is not renewed for this long loses its processes to other coordinators.
+pub const LEASE_MS: u64 = 10_000;
 
-/// Why something was not kept.
+/// Why the store refuses a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum StoreRefusal {
     Exists,
     Unknown,
     NotOwned,
     Unavailable,
 }
 
-/// A process as it is kept.
+/// A process in the store.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StoredProcess {
     pub head: Bytes,
     pub snapshot: Option<Bytes>,
     pub records: Vec<Bytes>,
     pub summary: Option<Bytes>,
-    /// The session that has it, and since which change of hands.
+    /// Session of the coordinator that runs the process.
     pub owner: u64,
+    /// Number of the last change of owners.
     pub epoch: u64,
 }
 
-/// A change that is asked for.
+/// A change that a coordinator wants.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub enum StoreChange {
     Create(Arc<str>, Bytes),
     Append(Arc<str>, Bytes),
     Compact(Arc<str>, Bytes),
@@ -43,56 +44,62 @@ pub enum Change {
 
 /// The store of a group.
 #[derive(Debug, Default)]
-pub struct Store {
+pub struct SimStore {
     pub realm: Arc<str>,
-    pub processes: BTreeMap<Arc<str>, Stored>,
-    /// Until when each session has what it has.
+    pub processes: BTreeMap<Arc<str>, StoredProcess>,
+    /// End of the lease of each session.
     pub leases: BTreeMap<u64, u64>,
-    /// Of each process the number of its creation; the same id may be used again.
+    /// Number of the creation of each process. A later process may have the same id.
     pub creations: BTreeMap<Arc<str>, u64>,
-    /// Epochs never come again.
+    /// Latest epoch. No epoch is used twice.
     pub last_epoch: u64,
-    /// Word of subtrees that have moved, for whoever has their parents; or that nobody waits for them.
+    /// Move notices: the new places of subtrees, or `None` if the parent does not wait for the subtree.
     pub moved: BTreeMap<AttemptKey, Option<Placement>>,
 }
 
-/// What a coordinator believes to have: session, and the epoch of each process.
+/// The session of a coordinator, and the epochs of the processes that it believes to own.
 #[derive(Debug, Default, Clone)]
-pub struct Held {
-    pub session: u64,
+pub struct StoreSession {
+    pub number: u64,
     pub epochs: BTreeMap<Arc<str>, u64>,
 }
 
-impl Store {
-    /// Makes a change, if whoever asks may. `fenced` is false in worlds with that bug.
-    pub fn apply(&mut self, change: Change, held: &mut Held, fenced: bool, number: u64) -> Result<(), Refused> {
+impl SimStore {
+    /// Makes a change, if the session may. `fenced` is false in worlds with the bug `NoFencing`. `number` identifies a creation.
+    pub fn apply(
+        &mut self,
+        change: StoreChange,
+        session: &mut StoreSession,
+        fenced: bool,
+        number: u64,
+    ) -> Result<(), StoreRefusal> {
         match change {
-            Change::Create(process, head) => {
+            StoreChange::Create(process, head) => {
                 if self.processes.contains_key(&process) {
-                    return Err(Refused::Exists);
+                    return Err(StoreRefusal::Exists);
                 }
                 self.creations.insert(process.clone(), number);
                 self.last_epoch += 1;
                 let epoch = self.last_epoch;
-                held.epochs.insert(process.clone(), epoch);
+                session.epochs.insert(process.clone(), epoch);
                 let (snapshot, records, summary) = (None, Vec::new(), None);
-                let stored = Stored { head, snapshot, records, summary, owner: held.session, epoch };
+                let stored = StoredProcess { head, snapshot, records, summary, owner: session.number, epoch };
                 self.processes.insert(process, stored);
             }
-            Change::Append(process, record) => self.owned(&process, held, fenced)?.records.push(record),
-            Change::Compact(process, snapshot) => {
-                let stored = self.owned(&process, held, fenced)?;
+            StoreChange::Append(process, record) => self.owned(&process, session, fenced)?.records.push(record),
+            StoreChange::Compact(process, snapshot) => {
+                let stored = self.owned(&process, session, fenced)?;
                 stored.snapshot = Some(snapshot);
                 stored.records.clear();
             }
-            Change::Close(process, summary) => {
-                let stored = self.owned(&process, held, fenced)?;
+            StoreChange::Close(process, summary) => {
+                let stored = self.owned(&process, session, fenced)?;
                 stored.summary = Some(summary);
                 stored.snapshot = None;
                 stored.records.clear();
-                held.epochs.remove(&process);
+                session.epochs.remove(&process);
             }
-            Change::Forget(processes) => {
+            StoreChange::Forget(processes) => {
                 for process in processes {
                     if self.processes.get(&process).is_some_and(|stored| stored.summary.is_some()) {
                         self.processes.remove(&process);
@@ -103,56 +110,62 @@ impl Store {
         Ok(())
     }
 
-    fn owned(&mut self, process: &str, held: &Held, fenced: bool) -> Result<&mut Stored, Refused> {
+    fn owned(
+        &mut self,
+        process: &str,
+        session: &StoreSession,
+        fenced: bool,
+    ) -> Result<&mut StoredProcess, StoreRefusal> {
         let stored = self.processes.get_mut(process).filter(|stored| stored.summary.is_none());
-        let stored = stored.ok_or(Refused::Unknown)?;
-        let mine = stored.owner == held.session && held.epochs.get(process) == Some(&stored.epoch);
-        if mine || !fenced { Ok(stored) } else { Err(Refused::NotOwned) }
+        let stored = stored.ok_or(StoreRefusal::Unknown)?;
+        let mine = stored.owner == session.number && session.epochs.get(process) == Some(&stored.epoch);
+        if mine || !fenced { Ok(stored) } else { Err(StoreRefusal::NotOwned) }
     }
 
-    /// A node begins anew: its former session ends.
+    /// A coordinator starts: its former session ends.
     pub fn begin(&mut self, former: u64, session: u64, now: u64) {
         self.leases.remove(&former);
-        self.leases.insert(session, now + LEASE);
+        self.leases.insert(session, now + LEASE_MS);
     }
 
-    /// Goes on; false if others have ended the session.
+    /// Renews a lease. False if the session has ended.
     pub fn renew(&mut self, session: u64, now: u64) -> bool {
-        self.leases.get_mut(&session).map(|until| *until = now + LEASE).is_some()
+        self.leases.get_mut(&session).map(|until| *until = now + LEASE_MS).is_some()
     }
 
-    /// Has it not ended?
+    /// Does the store have this process, without an end?
     pub fn runs(&self, process: &str) -> bool {
         self.processes.get(process).is_some_and(|stored| stored.summary.is_none())
     }
 
-    /// Is whoever has a process alive, as far as is known?
+    /// Is the lease of the owner of a process valid?
     pub fn is_held(&self, process: &str, now: u64) -> bool {
         let stored = self.processes.get(process);
         stored.and_then(|stored| self.leases.get(&stored.owner)).is_some_and(|until| *until >= now)
     }
 
-    /// Takes what belongs to nobody who lives, and gives that and what was taken and never heard of; and what was lost.
-    pub fn claim(&mut self, held: &mut Held, now: u64) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+    /// Claims the processes whose owner has no valid lease. Gives the processes that the session has gained since the last
+    /// claim, and those that it has lost.
+    pub fn claim(&mut self, session: &mut StoreSession, now: u64) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let mut claimed = Vec::new();
         let (mine, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::take(&mut held.epochs).into_iter().partition(|(process, epoch)| {
+            std::mem::take(&mut session.epochs).into_iter().partition(|(process, epoch)| {
                 let stored = self.processes.get(process).filter(|stored| stored.summary.is_none());
-                stored.is_some_and(|stored| stored.owner == held.session && stored.epoch == *epoch)
+                stored.is_some_and(|stored| stored.owner == session.number && stored.epoch == *epoch)
             });
-        held.epochs = mine;
+        session.epochs = mine;
         let leases = &self.leases;
         for (process, stored) in self.processes.iter_mut().filter(|(_, stored)| stored.summary.is_none()) {
-            if stored.owner != held.session {
+            if stored.owner != session.number {
                 let lives = leases.get(&stored.owner).is_some_and(|until| *until >= now);
                 if lives {
                     continue;
                 }
-                stored.owner = held.session;
+                stored.owner = session.number;
                 self.last_epoch += 1;
                 stored.epoch = self.last_epoch;
             }
-            if !lost.contains_key(process) && held.epochs.insert(process.clone(), stored.epoch).is_none() {
+            if !lost.contains_key(process) && session.epochs.insert(process.clone(), stored.epoch).is_none() {
                 claimed.push(process.clone());
             }
         }

@@ -1,9 +1,9 @@
-//! Worlds without bugs go well, and each planted bug is found.
+//! Worlds without planted bugs violate no invariant, and the invariants find each planted bug.
 
 use xavantes_simulation::{Mutation, Tools, run};
 
 #[test]
-fn worlds_go_well() {
+fn worlds_without_bugs_violate_no_invariant() {
     let mut tools = Tools::new().expect("valid documents");
     for seed in 0..200 {
         if let Err(problem) = run(seed, None, false, &mut tools) {
@@ -13,17 +13,17 @@ fn worlds_go_well() {
 }
 
 #[test]
-fn planted_bugs_are_found() {
+fn the_invariants_find_each_planted_bug() {
     let mut tools = Tools::new().expect("valid documents");
     for (name, mutation) in Mutation::ALL {
         let found = (1000..2000).find(|seed| run(*seed, Some(mutation), false, &mut tools).is_err());
-        let seed = found.unwrap_or_else(|| panic!("{name} is not found"));
+        let seed = found.unwrap_or_else(|| panic!("no seed finds {name}"));
         assert!(run(seed, None, false, &mut tools).is_ok(), "seed {seed} goes wrong without {name}");
     }
 }
 
 #[test]
-fn a_seed_gives_the_same_world_again() {
+fn a_seed_always_gives_the_same_world() {
     let mut tools = Tools::new().expect("valid documents");
     for seed in 0..20 {
         assert_eq!(run(seed, None, false, &mut tools), run(seed, None, false, &mut tools));

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use xavantes_engine::{Outcome, Rejection};
-use xavantes_proto::{v1, value};
+use xavantes_engine::Rejection;
+use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
 use crate::clock::unix_ms;
 use crate::codec;
-use crate::convert::{failure, references, release_except};
+use crate::convert::{references, release_except};
+use crate::process::final_status::{final_results, final_status};
 use crate::process::handle::ProcessMail;
 use crate::process::history::ProcessHistory;
 use crate::process::input::ProcessInput;
@@ -20,6 +21,7 @@ use crate::subtrees::hosted;
 use crate::subtrees::parents::Parent;
 use crate::workers::handle::PoolHandle;
 use crate::workers::messages::Order;
+use crate::workers::peer_report::reply_ended;
 
 impl Runner {
     /// Another coordinator runs the process.
@@ -63,13 +65,7 @@ impl Runner {
     /// Stores the summary, then publishes the end.
     async fn end_process(&mut self, status: v1::ProcessStatus, history: &ProcessHistory) {
         let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
-        let results: Vec<v1::Parameter> = match outcome {
-            Outcome::Completed => results
-                .iter()
-                .map(|(name, result)| v1::Parameter { name: name.to_string(), value: Some(value(result)) })
-                .collect(),
-            _ => Vec::new(),
-        };
+        let results = final_results(outcome, results);
         let values = || results.iter().filter_map(|result| result.value.as_ref());
         let release = release_except(&self.id, values());
         let files: Vec<v1::Value> = values().filter(|value| !references(value).is_empty()).cloned().collect();
@@ -98,23 +94,11 @@ impl Runner {
     }
 
     fn final_status(&self) -> v1::ProcessStatus {
-        let mut status = self.status.borrow().clone();
-        status.counts = Some(self.driver.counts());
-        status.paused = false;
-        status.stalled = None;
-        if let Some((outcome, _)) = self.driver.engine().state().ended() {
-            status.state = match outcome {
-                Outcome::Completed => v1::ProcessState::Completed,
-                Outcome::Cancelled => v1::ProcessState::Cancelled,
-                Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
-            }
-            .into();
-            if let Outcome::Failed(why) = outcome {
-                status.failure = Some(failure(why));
-            }
-            status.ended_ms = unix_ms();
+        let status = self.status.borrow().clone();
+        match self.driver.engine().state().ended() {
+            Some((outcome, _)) => final_status(status, outcome, self.driver.counts(), unix_ms()),
+            None => status,
         }
-        status
     }
 
     /// Closes the mailbox, and answers the mail that is still in it.
@@ -124,8 +108,7 @@ impl Runner {
             match mail {
                 ProcessMail::Show { answer, .. } => drop(answer.send(Err(Rejection::Ended))),
                 ProcessMail::Called(call, orders) => {
-                    let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
-                    let _ = orders.send(Order::Reply(v1::SharedReply { ticket: call.ticket, result }));
+                    let _ = orders.send(Order::Reply(reply_ended(call.ticket)));
                 }
                 ProcessMail::Inputs(inputs) => {
                     for input in inputs {

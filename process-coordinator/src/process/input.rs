@@ -7,6 +7,7 @@ use crate::attempt::AttemptKey;
 use crate::cache::entry::{CacheHit, MissReason};
 use crate::handover::Placement;
 use crate::process::notes::SubtreeTotals;
+use crate::workers::messages::PoolNotice;
 
 /// An input of a process. `C` is the connection that it arrived by, `A` the asker that waits for a decision.
 #[derive(Debug)]
@@ -54,6 +55,17 @@ pub enum ProcessInput<C, A> {
     TimePassed,
     /// The process has more to do by itself, or more capacity to do it.
     Continued,
+}
+
+impl<C, A> ProcessInput<C, A> {
+    /// The input that a notice of the pool about an attempt is.
+    pub fn of_notice(key: AttemptKey, notice: PoolNotice) -> Self {
+        match notice {
+            PoolNotice::Answered(outcome) => Self::Answered { key, outcome, extras: None, from: None },
+            PoolNotice::Lost(_) => Self::Lost(key),
+            PoolNotice::Placed(place) => Self::Placed(key, place),
+        }
+    }
 }
 
 /// What an answer reports beside its outcome.

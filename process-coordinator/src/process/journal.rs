@@ -66,7 +66,7 @@ struct JournalRecord {
 pub struct Snapshot {
     /// Clock of the engine.
     pub at: u64,
-    /// EngineState of the engine.
+    /// State of the engine.
     pub state: EngineState,
     /// Everything that the notes add up to.
     pub notes: ProcessNotes,

@@ -10,12 +10,14 @@
 //! | `runner` | the task of a process |
 //! | `handle`, `registry` | how other tasks reach the task of a process |
 //! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
+//! | `final_status` | status and results of a process that has ended |
 //! | `status`, `view`, `outputs` | what users see of a process |
 
 pub mod driver;
 pub mod effect;
 pub(crate) mod ended_view;
 pub(crate) mod ending;
+pub mod final_status;
 pub(crate) mod handle;
 pub mod history;
 pub mod input;

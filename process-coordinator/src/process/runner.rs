@@ -292,8 +292,7 @@ impl Runner {
         match mail {
             ProcessMail::Inputs(inputs) => inputs.into_iter().for_each(|input| self.handle(input)),
             ProcessMail::Called(call, orders) => {
-                let is_ours = call.object.as_ref().is_none_or(|object| *object.home == **self.driver.engine().id());
-                match self.parent.as_ref().filter(|_| !is_ours) {
+                match self.parent.as_ref().filter(|_| !self.driver.is_home_of(&call)) {
                     Some(parent) => parent.forward(call, &orders),
                     None => self.handle(ProcessInput::Called(call, orders)),
                 }

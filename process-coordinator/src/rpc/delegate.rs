@@ -16,7 +16,8 @@ use crate::handover::Placement;
 use crate::process::input::ProcessInput;
 use crate::rpc::status::repository_status;
 use crate::subtrees::hosted::Caller;
-use crate::subtrees::parents::Report;
+use crate::subtrees::parent_order::ParentOrder;
+use crate::subtrees::report_batch::{ParentReport, next_parent_message};
 use crate::workers::messages::MoveOutcome;
 
 /// Number of messages that wait on a stream.
@@ -33,7 +34,7 @@ pub(super) async fn delegate(
 ) -> Result<ReportStream, Status> {
     let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
     let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
-    let caller = Caller { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() };
+    let caller = Caller::of(&hello);
     for (process, runs) in coordinator.parents.retire(&caller) {
         if runs {
             coordinator.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
@@ -91,30 +92,26 @@ impl DelegateSession {
     async fn on_order(&self, order: v1::WorkOrder) {
         let Self { coordinator, caller, hello, stream } = self;
         let parents = &coordinator.parents;
-        for program in order.programs {
-            // An invalid program stays unknown, and its subtrees are refused.
-            let _ = coordinator.programs.add(program.documents);
-        }
-        for id in &order.acknowledged {
-            if let Some(process) = parents.acknowledge(caller, id) {
-                coordinator.discard(&process);
+        for order in ParentOrder::split(order) {
+            match order {
+                // An invalid program stays unknown, and its subtrees are refused.
+                ParentOrder::Program(program) => drop(coordinator.programs.add(program.documents)),
+                ParentOrder::Acknowledge(id) => {
+                    if let Some(process) = parents.acknowledge(caller, &id) {
+                        coordinator.discard(&process);
+                    }
+                }
+                ParentOrder::Claim(claims) => parents.claim(caller, claims),
+                ParentOrder::Job(job) => coordinator.accept_subtree(caller, *stream, hello, *job).await,
+                ParentOrder::Cancel(id) => {
+                    coordinator.notify_subtree(parents.cancel(caller, &id), ProcessInput::ParentCancelled).await;
+                }
+                ParentOrder::Pause(pause) => {
+                    let process = parents.process(caller, &pause.id.unwrap_or_default());
+                    coordinator.notify_subtree(process, ProcessInput::ParentPaused(pause.paused)).await;
+                }
+                ParentOrder::Reply(reply) => parents.reply(reply),
             }
-        }
-        if !order.claims.is_empty() {
-            parents.claim(caller, order.claims);
-        }
-        for job in order.jobs {
-            coordinator.accept_subtree(caller, *stream, hello, job).await;
-        }
-        for id in &order.cancels {
-            coordinator.notify_subtree(parents.cancel(caller, id), ProcessInput::ParentCancelled).await;
-        }
-        for pause in order.pauses {
-            let process = parents.process(caller, &pause.id.unwrap_or_default());
-            coordinator.notify_subtree(process, ProcessInput::ParentPaused(pause.paused)).await;
-        }
-        for reply in order.replies {
-            parents.reply(reply);
         }
     }
 }
@@ -122,7 +119,7 @@ impl DelegateSession {
 /// Sends reports until the stream breaks.
 async fn send_reports(
     hello: v1::WorkerHello,
-    mut reports: mpsc::UnboundedReceiver<Report>,
+    mut reports: mpsc::UnboundedReceiver<ParentReport>,
     sender: mpsc::Sender<Result<v1::WorkReport, Status>>,
 ) {
     let first = v1::WorkReport { hello: Some(hello), ..v1::WorkReport::default() };
@@ -131,33 +128,12 @@ async fn send_reports(
     }
     let mut batch = Vec::new();
     while reports.recv_many(&mut batch, REPORTS_AT_ONCE).await > 0 {
-        while !batch.is_empty() {
-            let count = xavantes_proto::count_fitting(batch.iter().map(Report::size));
-            for part in pack(message(batch.drain(..count))) {
+        while let Some(message) = next_parent_message(&mut batch) {
+            for part in pack(message) {
                 if sender.send(Ok(part)).await.is_err() {
                     return;
                 }
             }
         }
     }
-}
-
-fn message(reports: impl Iterator<Item = Report>) -> v1::WorkReport {
-    let mut message = v1::WorkReport::default();
-    for report in reports {
-        match report {
-            Report::Answer(answer) => message.answers.push(*answer),
-            Report::Call(call) => message.calls.push(call),
-            // Several claims may be answered in one message.
-            Report::Known(mut known) => match &mut message.known {
-                None => message.known = Some(known),
-                Some(before) => {
-                    before.processes.append(&mut known.processes);
-                    before.running.append(&mut known.running);
-                    before.answered.append(&mut known.answered);
-                }
-            },
-        }
-    }
-    message
 }

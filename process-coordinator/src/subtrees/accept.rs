@@ -8,9 +8,9 @@ use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::process::handle::LiveInput;
-use crate::process::journal::Origin;
 use crate::process::start::{StartError, StartOptions};
 use crate::subtrees::hosted::{self, Caller};
+use crate::subtrees::parent_links::ParentAttempt;
 use crate::subtrees::parents::Parent;
 
 /// Upper bound on the coordinators that are asked for the files of a subtree: a deeper subtree does not ask those further
@@ -30,14 +30,15 @@ impl Coordinator {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
         let process = hosted::process_id(caller, &key, &path);
-        if !parents.arrive(caller, stream, &key, &process, job.epoch) {
+        let parent = Parent { attempt: ParentAttempt { caller: caller.clone(), key }, parents: parents.clone() };
+        if !parents.arrive(&parent.attempt, stream, &process, job.epoch) {
             return;
         }
         if !self.accepts_group(&hello.group) {
-            return parents.refuse(caller, &key, RefusalKind::GroupNotAccepted(v1::Nothing {}));
+            return parent.refuse(RefusalKind::GroupNotAccepted(v1::Nothing {}));
         }
         let Some(loaded) = self.programs.find(&job.program) else {
-            return parents.refuse(caller, &key, RefusalKind::UnknownProgram(v1::Nothing {}));
+            return parent.refuse(RefusalKind::UnknownProgram(v1::Nothing {}));
         };
         let options = StartOptions {
             no_reuse: subtree.no_reuse,
@@ -47,24 +48,17 @@ impl Coordinator {
         };
         let start = match hosted::start_from(&loaded.program, path, job.parameters, subtree) {
             Ok(start) => start,
-            Err(unfit) => return parents.refuse(caller, &key, RefusalKind::InvalidJob(unfit.0.to_owned())),
+            Err(unfit) => return parent.refuse(RefusalKind::InvalidJob(unfit.0.to_owned())),
         };
-        let origin = Origin {
-            coordinator: caller.to_string(),
-            address: hello.address.clone(),
-            process: id.process,
-            element: id.element,
-            attempt: id.attempt,
-        };
-        let parent = Parent { caller: caller.clone(), key: key.clone(), parents: parents.clone() };
+        let origin = parent.attempt.origin(hello.address.clone());
         match self.start(process, loaded, start, options, Some((origin, parent.clone()))).await {
             Ok(epoch) => self.report_place(parent, hello.address.clone(), epoch, true),
-            Err(StartError::IdTaken) => parents.refuse(caller, &key, RefusalKind::TakenElsewhere(v1::Nothing {})),
+            Err(StartError::IdTaken) => parent.refuse(RefusalKind::TakenElsewhere(v1::Nothing {})),
             Err(StartError::InvalidParameters(problems)) => {
-                parents.refuse(caller, &key, RefusalKind::InvalidJob(problems));
+                parent.refuse(RefusalKind::InvalidJob(problems));
             }
             Err(StartError::NotStored(error)) => {
-                parents.refuse(caller, &key, RefusalKind::NotRecorded(error.to_string()));
+                parent.refuse(RefusalKind::NotRecorded(error.to_string()));
             }
         }
     }

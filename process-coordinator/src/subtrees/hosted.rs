@@ -31,6 +31,11 @@ impl std::fmt::Display for Caller {
 }
 
 impl Caller {
+    /// The coordinator that says this hello.
+    pub fn of(hello: &v1::CoordinatorHello) -> Self {
+        Self { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() }
+    }
+
     /// Parses what `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let (node, realm) = text.rsplit_once('#')?;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tracing::info;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
@@ -17,6 +16,8 @@ use crate::handover::Placement;
 use crate::process::ending::discard;
 use crate::process::handle::ProcessHandle;
 use crate::process::input::ProcessInput;
+use crate::subtrees::move_notice::{MoveNotice, MoveReportStep, NoticeStep, ParentState, on_move_report, on_notice};
+use crate::subtrees::parent_links::UnwantedSubtree;
 use crate::subtrees::parents::Parent;
 use crate::workers::messages::MoveOutcome;
 
@@ -27,30 +28,6 @@ const STILL_WANTED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Kind of the repository's documents that are [`MoveNotice`]s.
 const MOVE_NOTICES: &str = "moved";
-
-/// The new place of a subtree.
-#[derive(Debug, Serialize, Deserialize)]
-struct MoveNotice {
-    process: String,
-    element: u64,
-    attempt: u32,
-    /// Nothing if the parent does not wait for the subtree.
-    place: Option<Placement>,
-}
-
-impl MoveNotice {
-    fn new(key: AttemptKey, place: Option<Placement>) -> Self {
-        Self { process: key.process.to_string(), element: key.element, attempt: key.attempt, place }
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        codec::decode("move notice", bytes).ok()
-    }
-
-    fn document_name(key: &AttemptKey) -> String {
-        format!("{}/{}/{}", key.element, key.attempt, key.process)
-    }
-}
 
 impl Coordinator {
     /// Reports to the parent of a subtree where it runs, until the parent has recorded that. Afterwards asks now and then
@@ -87,11 +64,14 @@ impl Coordinator {
 
     /// Stops a subtree for which the parent does not wait, or removes it if it has ended.
     async fn stop_unwanted(&self, parent: &Parent) {
-        let process = parent.process();
-        info!(?process, "the parent does not wait for this subtree any more");
-        match parent.forget() {
-            Some(ended) => self.discard(&ended),
-            None => self.notify_subtree(process, ProcessInput::ParentCancelled).await,
+        let unwanted = parent.forget();
+        info!(attempt = %parent.key(), ?unwanted, "the parent does not wait for this subtree any more");
+        match unwanted {
+            UnwantedSubtree::Discard(process) => self.discard(&process),
+            UnwantedSubtree::Cancel(process) => {
+                self.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
+            }
+            UnwantedSubtree::Gone => {}
         }
     }
 
@@ -102,22 +82,43 @@ impl Coordinator {
 
     /// A subtree of a process of this realm runs at another coordinator now.
     pub(crate) async fn on_moved(&self, key: AttemptKey, place: Placement) -> Result<MoveOutcome, Error> {
-        if let Some(process) = self.processes.find(&key.process) {
-            return Ok(self.note_move(&process, key, place).await);
-        }
-        if !self.is_unfinished(&key.process).await? {
-            return Ok(MoveOutcome::Unwanted);
-        }
+        let (parent, handle) = self.find_parent(&key.process).await?;
         let name = MoveNotice::document_name(&key);
-        for (other, notice) in self.repository.documents(MOVE_NOTICES).await? {
-            if other == name && matches!(MoveNotice::decode(&notice), Some(MoveNotice { place: None, .. })) {
+        let refused = parent == ParentState::RunsElsewhere && self.is_refused_by_notice(&name).await?;
+        match (on_move_report(parent, refused), handle) {
+            (MoveReportStep::AskPool, Some(process)) => Ok(self.note_move(&process, key, place).await),
+            // The caller reports the move again.
+            (MoveReportStep::AskPool, None) => Ok(MoveOutcome::Recording),
+            (MoveReportStep::Unwanted, _) => Ok(MoveOutcome::Unwanted),
+            (MoveReportStep::UnwantedByNotice, _) => {
                 self.repository.remove(MOVE_NOTICES, &name).await?;
-                return Ok(MoveOutcome::Unwanted);
+                Ok(MoveOutcome::Unwanted)
+            }
+            (MoveReportStep::LeaveNotice, _) => {
+                let notice = MoveNotice::new(&key, Some(place));
+                self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
+                Ok(MoveOutcome::Recording)
             }
         }
-        let notice = MoveNotice::new(key, Some(place));
-        self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
-        Ok(MoveOutcome::Recording)
+    }
+
+    /// Where the parent of a subtree runs, with its handle if it runs here.
+    async fn find_parent(&self, process: &str) -> Result<(ParentState, Option<ProcessHandle>), Error> {
+        let handle = self.processes.find(process);
+        let state = if handle.is_some() {
+            ParentState::RunsHere
+        } else if self.is_unfinished(process).await? {
+            ParentState::RunsElsewhere
+        } else {
+            ParentState::Ended
+        };
+        Ok((state, handle))
+    }
+
+    async fn is_refused_by_notice(&self, name: &str) -> Result<bool, Error> {
+        let notices = self.repository.documents(MOVE_NOTICES).await?;
+        let notice = notices.iter().find(|(other, _)| other == name).and_then(|(_, bytes)| MoveNotice::decode(bytes));
+        Ok(notice.is_some_and(|notice| notice.place.is_none()))
     }
 
     async fn note_move(&self, parent: &ProcessHandle, key: AttemptKey, place: Placement) -> MoveOutcome {
@@ -131,19 +132,19 @@ impl Coordinator {
     /// Reads the notices that other coordinators left. The coordinator of a moved subtree reports it until it is recorded.
     pub(crate) async fn read_move_notices(&self) -> Result<(), Error> {
         for (name, notice) in self.repository.documents(MOVE_NOTICES).await? {
-            if let Some(MoveNotice { process, element, attempt, place }) = MoveNotice::decode(&notice) {
-                let key: AttemptKey = AttemptKey::new(&*process, element, attempt);
-                match (self.processes.find(&process), place) {
-                    (Some(parent), Some(place)) => {
+            if let Some(notice) = MoveNotice::decode(&notice) {
+                let key = notice.key();
+                let (parent, handle) = self.find_parent(&key.process).await?;
+                match (on_notice(parent, notice.place), handle) {
+                    (NoticeStep::AskPool(place), Some(parent)) => {
                         if self.note_move(&parent, key.clone(), place).await == MoveOutcome::Unwanted {
-                            let notice = MoveNotice::new(key, None);
+                            let notice = MoveNotice::new(&key, None);
                             self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
                             continue;
                         }
                     }
-                    (Some(_), None) => continue,
-                    (None, _) if self.is_unfinished(&process).await? => continue,
-                    (None, _) => {}
+                    (NoticeStep::Keep | NoticeStep::AskPool(_), _) => continue,
+                    (NoticeStep::Remove, _) => {}
                 }
             }
             self.repository.remove(MOVE_NOTICES, &name).await?;

@@ -9,42 +9,23 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tracing::{debug, info};
-use xavantes_model::digest::Digest;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{
-    Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, Message, call_with_timeout, connect, pack, too_large, v1,
-};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, pack, v1};
 use xavantes_repository::Store;
 
-use crate::attempt::AttemptKey;
 use crate::codec;
-use crate::convert::{release_except, stored_digests};
-use crate::process::handle::LiveInput;
-use crate::process::input::{AnswerExtras, ProcessInput};
+use crate::convert::release_except;
+use crate::process::handle::DecisionSender;
+use crate::process::input::ProcessInput;
 use crate::process::registry::ProcessRegistry;
 use crate::process::summary::Summary;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, PeerKind};
+use crate::workers::order_batch::{MAX_ORDERS_PER_MESSAGE, next_order_message, remove_sent_programs};
+use crate::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
 
-impl Order {
-    /// Encoded size in bytes, or an upper bound of it.
-    fn size(&self) -> usize {
-        match self {
-            Self::Program(program) => program.encoded_len(),
-            Self::Job(job) => job.encoded_len(),
-            Self::Reply(reply) => reply.encoded_len(),
-            Self::Cancel(key) | Self::Pause(key, _) | Self::Acknowledge(key) => key.process.len() + 32,
-            Self::Claim(claims) => claims.iter().map(|claim| claim.encoded_len() + 4).sum(),
-            Self::Release(release) => release.encoded_len(),
-            Self::Recall => 2,
-        }
-    }
-}
-
-/// Upper bound on the orders in one message, so that the first of them do not wait for the last.
-const MAX_ORDERS_PER_MESSAGE: usize = 256;
 /// Pauses before a link connects again: they double from the first to the longest.
 const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(2);
@@ -142,12 +123,11 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
     };
     let writer = tokio::spawn(async move {
         let mut batch = Vec::with_capacity(MAX_ORDERS_PER_MESSAGE);
-        let mut known = HashSet::new();
+        let mut sent_programs = HashSet::new();
         while to_send.recv_many(&mut batch, MAX_ORDERS_PER_MESSAGE).await > 0 {
-            batch.retain(|order| !matches!(order, Order::Program(program) if !known.insert(program.digest.clone())));
-            while !batch.is_empty() {
-                let count = xavantes_proto::count_fitting(batch.iter().map(Order::size));
-                for part in pack(message(batch.drain(..count))) {
+            remove_sent_programs(&mut batch, &mut sent_programs);
+            while let Some(message) = next_order_message(&mut batch) {
+                for part in pack(message) {
                     if sender.send(part).await.is_err() {
                         return;
                     }
@@ -169,37 +149,9 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
     outcome
 }
 
-fn message(orders: impl Iterator<Item = Order>) -> v1::WorkOrder {
-    let mut message = v1::WorkOrder::default();
-    for order in orders {
-        match order {
-            Order::Program(program) => message.programs.push(v1::Program::clone(&program)),
-            Order::Job(job) => message.jobs.push(*job),
-            Order::Cancel(key) => message.cancels.push(key.to_wire()),
-            Order::Pause(key, paused) => message.pauses.push(v1::PauseOrder { id: Some(key.to_wire()), paused }),
-            Order::Reply(reply) => message.replies.push(sendable(reply)),
-            Order::Acknowledge(key) => message.acknowledged.push(key.to_wire()),
-            Order::Claim(claims) => message.claims.extend(claims),
-            Order::Release(release) => message.releases.push(v1::Release::clone(&release)),
-            Order::Recall => message.recall = true,
-        }
-    }
-    message
-}
-
-/// Replaces a reply that is too large to be sent by an error: a shared object may be larger than a message.
-fn sendable(reply: v1::SharedReply) -> v1::SharedReply {
-    match reply.encoded_len() {
-        size if size > MAX_PAYLOAD_BYTES => {
-            let error = v1::shared_reply::Result::Error(too_large("the values", size));
-            v1::SharedReply { ticket: reply.ticket, result: Some(error) }
-        }
-        _ => reply,
-    }
-}
-
 /// Hands a report of a peer on to the pool and to the processes.
 async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report: v1::WorkReport) {
+    let report: PeerReport<Orders, DecisionSender> = PeerReport::sort(worker, orders, report);
     if let Some(hello) = report.hello {
         info!(%worker, slots = hello.slots, "worker connected");
         if !hello.keeps.is_empty() {
@@ -214,13 +166,6 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
         }
         context.pool.connected(worker.clone(), hello, orders.clone());
     }
-    if let Some(known) = report.known {
-        context.pool.known(worker.clone(), known);
-    }
-    if report.draining {
-        context.pool.draining(worker.clone());
-    }
-    // Printed lines go before the answers, because an answer removes the element that printed.
     for printed in report.printed {
         if let Some(id) = printed.id
             && let Some(process) = context.processes.find(&id.process)
@@ -228,51 +173,14 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
             process.print(id.element, printed.line).await;
         }
     }
-    let mut answered: Vec<AttemptKey> = Vec::with_capacity(report.answers.len());
-    let mut mail: Vec<(Arc<str>, Vec<LiveInput>)> = Vec::new();
-    let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();
-    for mut answer in report.answers {
-        let extras = AnswerExtras::extract(&mut answer);
-        let (Some(id), Some(outcome)) = (answer.id, answer.outcome) else { continue };
-        let key = match answered.last() {
-            // Most reports are about one process: its name is shared.
-            Some(last) if *last.process == *id.process => AttemptKey::new(last.process.clone(), id.element, id.attempt),
-            _ => AttemptKey::from(&id),
-        };
-        if let v1::answer::Outcome::Refused(refusal) = outcome {
-            context.pool.refused(worker.clone(), key, refusal);
-            continue;
-        }
-        match &outcome {
-            v1::answer::Outcome::Completed(completed) => held.extend(completed.results.iter().flat_map(stored_digests)),
-            v1::answer::Outcome::Failed(failure) => {
-                lacked.extend(failure.gone.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
-            }
-            _ => {}
-        }
-        answered.push(key.clone());
-        let process = key.process.clone();
-        let answer = ProcessInput::Answered { key, outcome, extras, from: Some(orders.clone()) };
-        match mail.last_mut() {
-            Some((last, answers)) if *last == process => answers.push(answer),
-            _ => mail.push((process, vec![answer])),
-        }
+    for input in report.pool_inputs {
+        context.pool.handle(input);
     }
-    if !answered.is_empty() {
-        context.pool.answered(worker.clone(), answered);
-    }
-    // The pool learns of new files before the processes, which may dispatch tasks for them at once.
-    if !held.is_empty() {
-        context.pool.holds(worker.clone(), held);
-    }
-    if !lacked.is_empty() {
-        context.pool.lacks(worker.clone(), lacked);
-    }
-    for (process, answers) in mail {
+    for ProcessAnswers { process, inputs } in report.answers {
         let late = match context.processes.find(&process) {
             // If the process has much mail this waits, and with it the stream and the worker.
-            Some(process) => process.deliver(answers).await,
-            None => answers,
+            Some(process) => process.deliver(inputs).await,
+            None => inputs,
         };
         // The process ended: the worker can forget the answers. Answers of a foreign process are for its owner.
         for answer in late {
@@ -291,8 +199,7 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
         };
         // The owner of a foreign process gets the call when it claims the attempt.
         if !sent && !context.processes.is_foreign(&process) {
-            let result = Some(v1::shared_reply::Result::Error("the process has ended".into()));
-            let _ = orders.send(Order::Reply(v1::SharedReply { ticket, result }));
+            let _ = orders.send(Order::Reply(reply_ended(ticket)));
         }
     }
 }

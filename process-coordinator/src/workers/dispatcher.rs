@@ -15,6 +15,7 @@ use crate::workers::connection::{self as link, Context};
 use crate::workers::handle::{Orders, PoolMail};
 use crate::workers::messages::{PoolCommand, PoolNotice, Share};
 use crate::workers::pool::Pool;
+use crate::workers::pool_input::PoolInput;
 
 /// Kind of the stored documents that name borrowed workers, which may have attempts of this coordinator.
 pub(crate) const BORROWED: &str = "borrowed";
@@ -76,48 +77,28 @@ impl Dispatcher {
     fn on_mail(&mut self, mail: PoolMail, now: Duration) {
         let pool = &mut self.pool;
         match mail {
-            PoolMail::Roster(roster) => pool.on_roster(roster, now),
-            PoolMail::Dispatch(tasks) => tasks.into_iter().for_each(|task| pool.dispatch(task)),
-            PoolMail::Delegate(task) => pool.delegate(task),
-            PoolMail::HandOver(key) => pool.on_place_recorded(&key, now),
-            PoolMail::PlaceFound(key, node) => pool.on_place_found(key, node),
-            PoolMail::Moved(key, place, answer) => drop(answer.send(pool.on_moved(&key, &place, now))),
-            PoolMail::Borrowed(place) => pool.on_borrowed(place, now),
-            PoolMail::LeaseStored(name) => pool.on_lease_stored(&name),
-            PoolMail::LeaseRestored(name, address) => pool.restore_lease(name, address, now),
-            PoolMail::Cancel(key) => pool.cancel(key),
-            PoolMail::Pause(key, paused) => pool.pause(key, paused),
-            PoolMail::Abandon(key) => pool.abandon(&key),
-            PoolMail::ProcessBegan(process, epoch) => pool.begin_process(process, epoch),
-            PoolMail::ProcessRecovered(process, epoch, attempts) => {
-                pool.recover_process(&process, epoch, attempts, now)
+            PoolMail::Input(input) => {
+                if let PoolInput::Refused(name, key, refusal) = &input
+                    && refusal.permanent
+                {
+                    let reason = refusal.reason.clone().unwrap_or_default();
+                    warn!(worker = %name, attempt = %key, %reason, "attempt refused permanently");
+                }
+                pool.handle(input, now);
             }
-            PoolMail::ProcessEnded(process) => pool.end_process(&process),
-            PoolMail::ProcessLost(process) => pool.lose_process(process),
+            PoolMail::Moved(key, place, answer) => drop(answer.send(pool.on_moved(&key, &place, now))),
             PoolMail::Connected(name, hello, orders) => {
                 if let Some(link) = self.links.get_mut(&name) {
                     link.orders = Some(orders);
                     pool.on_connected(&name, hello, now);
                 }
             }
-            PoolMail::Known(name, known) => pool.on_known(&name, known),
             PoolMail::Disconnected(name) => {
                 if let Some(link) = self.links.get_mut(&name) {
                     link.orders = None;
                 }
                 pool.on_disconnected(&name, now);
             }
-            PoolMail::Draining(name) => pool.on_draining(&name),
-            PoolMail::Answered(name, keys) => pool.on_answered(&name, &keys, now),
-            PoolMail::Refused(name, key, refusal) => {
-                if refusal.permanent {
-                    let reason = refusal.reason.clone().unwrap_or_default();
-                    warn!(worker = %name, attempt = %key, %reason, "attempt refused permanently");
-                }
-                pool.on_refused(&name, &key, refusal, now);
-            }
-            PoolMail::Holds(name, digests) => pool.add_files(&name, digests),
-            PoolMail::Lacks(name, digests) => pool.remove_files(&name, &digests),
             PoolMail::Holders(digests, answer) => {
                 drop(answer.send(digests.iter().map(|digest| pool.holders(digest)).collect()));
             }
@@ -159,15 +140,10 @@ impl Dispatcher {
             }
             PoolCommand::Notify(key, notice) => {
                 let Some(process) = self.context.processes.find(&key.process) else { return };
-                let input = match notice {
-                    PoolNotice::Answered(outcome) => ProcessInput::Answered { key, outcome, extras: None, from: None },
-                    PoolNotice::Lost(reason) => {
-                        warn!(attempt = %key, %reason, "attempt lost");
-                        ProcessInput::Lost(key)
-                    }
-                    PoolNotice::Placed(place) => ProcessInput::Placed(key, place),
-                };
-                process.notify(input).await;
+                if let PoolNotice::Lost(reason) = &notice {
+                    warn!(attempt = %key, %reason, "attempt lost");
+                }
+                process.notify(ProcessInput::of_notice(key, notice)).await;
             }
             PoolCommand::FindPlace(key) => {
                 let context = self.context.clone();

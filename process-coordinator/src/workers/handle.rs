@@ -9,6 +9,7 @@ use xavantes_proto::v1;
 use crate::attempt::{AttemptKey, Task};
 use crate::handover::{Placement, RecoveredAttempt};
 use crate::workers::messages::{MoveOutcome, Order, Vicinity, Whereabouts};
+use crate::workers::pool_input::PoolInput;
 
 /// Sends orders to one connected peer. The queue is bounded by the attempts that the peer has.
 pub(crate) type Orders = mpsc::UnboundedSender<Order>;
@@ -19,31 +20,10 @@ pub(crate) type DelegatedPart = (String, String);
 /// A message to the dispatcher, which owns the pool. Names of peers come first.
 #[derive(Debug)]
 pub(crate) enum PoolMail {
-    Roster(v1::Roster),
-    Dispatch(Vec<Task>),
-    Delegate(Task),
-    HandOver(AttemptKey),
-    PlaceFound(AttemptKey, Option<v1::NodeDescription>),
+    Input(PoolInput),
     Moved(AttemptKey, Placement, oneshot::Sender<MoveOutcome>),
-    Borrowed(v1::PlaceResponse),
-    LeaseStored(Arc<str>),
-    /// A worker that was borrowed before this coordinator started: its name and address.
-    LeaseRestored(Arc<str>, String),
-    Cancel(AttemptKey),
-    Pause(AttemptKey, bool),
-    Abandon(AttemptKey),
-    ProcessBegan(Arc<str>, u64),
-    ProcessRecovered(Arc<str>, u64, Vec<RecoveredAttempt>),
-    ProcessEnded(Arc<str>),
-    ProcessLost(Arc<str>),
     Connected(Arc<str>, v1::WorkerHello, Orders),
-    Known(Arc<str>, v1::Known),
     Disconnected(Arc<str>),
-    Draining(Arc<str>),
-    Answered(Arc<str>, Vec<AttemptKey>),
-    Refused(Arc<str>, AttemptKey, v1::Refusal),
-    Holds(Arc<str>, Vec<Digest>),
-    Lacks(Arc<str>, Vec<Digest>),
     /// Releases pinned files on this node, and with `true` on all workers.
     Release(Arc<v1::Release>, bool),
     Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
@@ -69,6 +49,11 @@ impl PoolHandle {
         let _ = self.0.send(mail);
     }
 
+    /// Sends an input to the pool.
+    pub fn handle(&self, input: PoolInput) {
+        self.send(PoolMail::Input(input));
+    }
+
     /// Sends a question at once; the future waits for the answer.
     fn ask<T, F>(&self, message: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
     where
@@ -82,57 +67,57 @@ impl PoolHandle {
 
     /// The group, as its manager knows it now.
     pub fn set_roster(&self, roster: v1::Roster) {
-        self.send(PoolMail::Roster(roster));
+        self.handle(PoolInput::Roster(roster));
     }
 
     /// Activities want workers.
     pub fn dispatch(&self, tasks: Vec<Task>) {
-        self.send(PoolMail::Dispatch(tasks));
+        self.handle(PoolInput::Dispatch(tasks));
     }
 
     /// A subtree wants a coordinator.
     pub fn delegate(&self, task: Task) {
-        self.send(PoolMail::Delegate(task));
+        self.handle(PoolInput::Delegate(task));
     }
 
     /// The placement of a subtree is recorded: it may go there.
     pub fn hand_over(&self, key: AttemptKey) {
-        self.send(PoolMail::HandOver(key));
+        self.handle(PoolInput::HandOver(key));
     }
 
     /// Stops an attempt.
     pub fn cancel(&self, key: AttemptKey) {
-        self.send(PoolMail::Cancel(key));
+        self.handle(PoolInput::Cancel(key));
     }
 
     /// Pauses or resumes a subtree.
     pub fn pause(&self, key: AttemptKey, paused: bool) {
-        self.send(PoolMail::Pause(key, paused));
+        self.handle(PoolInput::Pause(key, paused));
     }
 
     /// Forgets an attempt.
     pub fn abandon(&self, key: AttemptKey) {
-        self.send(PoolMail::Abandon(key));
+        self.handle(PoolInput::Abandon(key));
     }
 
     /// A process began, in this epoch.
     pub fn process_began(&self, process: Arc<str>, epoch: u64) {
-        self.send(PoolMail::ProcessBegan(process, epoch));
+        self.handle(PoolInput::ProcessBegan(process, epoch));
     }
 
     /// A process was recovered, in this epoch, with these outstanding attempts.
     pub fn process_recovered(&self, process: Arc<str>, epoch: u64, attempts: Vec<RecoveredAttempt>) {
-        self.send(PoolMail::ProcessRecovered(process, epoch, attempts));
+        self.handle(PoolInput::ProcessRecovered(process, epoch, attempts));
     }
 
     /// A process ended.
     pub fn process_ended(&self, process: Arc<str>) {
-        self.send(PoolMail::ProcessEnded(process));
+        self.handle(PoolInput::ProcessEnded(process));
     }
 
     /// Another coordinator runs a process, or no coordinator can.
     pub fn process_lost(&self, process: Arc<str>) {
-        self.send(PoolMail::ProcessLost(process));
+        self.handle(PoolInput::ProcessLost(process));
     }
 
     /// Releases files that are pinned for a process, on this node and with `everywhere` on all workers.
@@ -142,22 +127,22 @@ impl PoolHandle {
 
     /// The group manager found this coordinator, or none, for a subtree.
     pub fn place_found(&self, key: AttemptKey, node: Option<v1::NodeDescription>) {
-        self.send(PoolMail::PlaceFound(key, node));
+        self.handle(PoolInput::PlaceFound(key, node));
     }
 
     /// The group manager found a worker of another group.
     pub fn borrowed(&self, place: v1::PlaceResponse) {
-        self.send(PoolMail::Borrowed(place));
+        self.handle(PoolInput::Borrowed(place));
     }
 
     /// The repository has the name of a borrowed worker.
     pub fn lease_stored(&self, worker: Arc<str>) {
-        self.send(PoolMail::LeaseStored(worker));
+        self.handle(PoolInput::LeaseStored(worker));
     }
 
     /// This coordinator borrowed a worker before it was started.
     pub fn lease_restored(&self, worker: Arc<str>, address: String) {
-        self.send(PoolMail::LeaseRestored(worker, address));
+        self.handle(PoolInput::LeaseRestored(worker, address));
     }
 
     /// A peer connected.
@@ -165,39 +150,9 @@ impl PoolHandle {
         self.send(PoolMail::Connected(peer, hello, orders));
     }
 
-    /// A peer reports the attempts that it knows of claimed processes.
-    pub fn known(&self, peer: Arc<str>, known: v1::Known) {
-        self.send(PoolMail::Known(peer, known));
-    }
-
     /// The connection to a peer broke. False if the coordinator shuts down.
     pub fn disconnected(&self, peer: Arc<str>) -> bool {
         self.0.send(PoolMail::Disconnected(peer)).is_ok()
-    }
-
-    /// A peer takes no new work.
-    pub fn draining(&self, peer: Arc<str>) {
-        self.send(PoolMail::Draining(peer));
-    }
-
-    /// A peer answered these attempts.
-    pub fn answered(&self, peer: Arc<str>, keys: Vec<AttemptKey>) {
-        self.send(PoolMail::Answered(peer, keys));
-    }
-
-    /// A peer refused an attempt.
-    pub fn refused(&self, peer: Arc<str>, key: AttemptKey, refusal: v1::Refusal) {
-        self.send(PoolMail::Refused(peer, key, refusal));
-    }
-
-    /// A worker holds these objects.
-    pub fn holds(&self, worker: Arc<str>, digests: Vec<Digest>) {
-        self.send(PoolMail::Holds(worker, digests));
-    }
-
-    /// A worker lacks these objects.
-    pub fn lacks(&self, worker: Arc<str>, digests: Vec<Digest>) {
-        self.send(PoolMail::Lacks(worker, digests));
     }
 
     /// A subtree runs at another coordinator now.

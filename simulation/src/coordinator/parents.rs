@@ -1,302 +1,136 @@
-//! What users and other coordinators ask of a coordinator, and the subtrees that it runs for others.
+//! Subtrees that a coordinator runs for other coordinators.
 
-use super::*;
+use std::sync::Arc;
+
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::codec;
+use xavantes_process_coordinator::process::history::ProcessHistory;
+use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::summary::Summary;
+use xavantes_process_coordinator::subtrees::hosted::{self, Caller};
+use xavantes_process_coordinator::subtrees::parent_links::{ArrivalDecision, ParentAttempt, ParentMessage};
+use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
+use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_proto::v1;
+
+use crate::coordinator::state::AfterWrite;
+use crate::store::StoreChange;
+use crate::stream::{OrderStep, ParentEnd, Side, StreamMessage};
+use crate::world::World;
 
 impl World<'_> {
-    pub fn handle(&mut self, c: usize, request: Request, reply: ReplyTo) {
-        match request {
-            Request::Submit { id, process_type, n } => {
-                let it = &self.coordinators[c];
-                if self.stores[it.store].processes.contains_key(&id) {
-                    return self.reply(reply, Answer::Done);
-                }
-                let Ok(process) = self.tools.program.entry(Some(process_type)) else { return };
-                let start = Start::new(id, process, vec![("n".into(), Value::Int(n))]);
-                if let Err(reply) = self.start(c, start.id.clone(), start, None, Some(reply)) {
-                    reply.into_iter().for_each(|reply| self.reply(reply, Answer::Rejected));
-                }
-            }
-            Request::Steer { path, action } => {
-                let mut at = &*path;
-                let id = loop {
-                    let runners = self.coordinators[c].memory.runners.iter();
-                    let here = runners.filter(|(_, runner)| **runner.driver.engine().id() == *at);
-                    if let Some((id, _)) = here.max_by_key(|(_, runner)| runner.number) {
-                        break id.clone();
-                    }
-                    let known = self.stores[self.coordinators[c].store].processes.contains_key(at);
-                    match at.rsplit_once('/').filter(|_| !known) {
-                        Some((shorter, _)) => at = shorter,
-                        None => return self.reply(reply, Answer::Rejected),
-                    }
-                };
-                let steered = ProcessInput::Steered { path: path.to_string(), steering: action, asker: reply };
-                self.mail(c, &id, Mail::Happened(steered));
-            }
-            Request::Moved(key, place) => {
-                let it = &mut self.coordinators[c];
-                if it.memory.runners.contains_key(&key.process) {
-                    return self.pool_mail(c, PoolMail::Moved(key, place, reply));
-                }
-                let store = &mut self.stores[it.store];
-                let answer = if it.store_cut_until > self.now {
-                    Answer::Rejected
-                } else if store.runs(&key.process) && store.moved.get(&key) != Some(&None) {
-                    store.moved.insert(key, Some(place));
-                    Answer::Noted
-                } else {
-                    store.moved.remove(&key);
-                    Answer::Unwanted
-                };
-                self.reply(reply, answer);
-            }
+    /// Sends a report to the coordinator of a parent.
+    pub fn send_to_parent(&mut self, message: Option<ParentMessage<usize>>) {
+        if let Some(ParentMessage { stream, report }) = message {
+            self.report_to_parent(stream, report);
         }
-    }
-
-    /// Keeps a process, and starts it then.
-    pub(super) fn start(
-        &mut self,
-        c: usize,
-        id: Arc<str>,
-        start: Start,
-        parent: Option<(Caller, AttemptKey, usize, Origin)>,
-        reply: Option<ReplyTo>,
-    ) -> Result<(), Option<ReplyTo>> {
-        let root = start.root;
-        let program = self.tools.program.clone();
-        let process_type = program.processes[root.process].name.to_string();
-        let mut output = StepOutput::default();
-        let Ok(engine) = Engine::start(program, start, Time(0), &mut output) else { return Err(reply) };
-        let mut driver = Driver::new(id.clone(), engine, root, self.tools.wire.clone(), output);
-        let (origin, parent) = match parent {
-            Some((caller, key, stream, origin)) => (Some(origin), Some((caller, key, stream))),
-            None => (None, None),
-        };
-        let head = Head {
-            program: self.tools.wire.digest.clone(),
-            process_type,
-            root: (root.process as u32, root.node.0),
-            submitted_ms: self.coordinators[c].machine.wall(self.now),
-            request: id.to_string(),
-            parent: origin,
-            no_reuse: false,
-            relays: Vec::new(),
-            first: driver.first_record().into(),
-        };
-        let change = Change::Create(id.clone(), codec::encode(&head));
-        let early = self.mutation == Some(Mutation::AcknowledgeBeforeFlush);
-        let reply = match reply {
-            Some(reply) if early => {
-                self.reply(reply, Answer::Done);
-                None
-            }
-            reply => reply,
-        };
-        self.write(c, change, Done::Started(Box::new(Started { id, driver, head, parent, reply })));
-        Ok(())
-    }
-
-    pub(super) fn on_started(&mut self, c: usize, started: Started, result: Result<(), Refused>) {
-        let Started { id, driver, head, parent, reply } = started;
-        let stream = parent.as_ref().map(|(_, _, stream)| *stream);
-        match result {
-            Ok(()) => {
-                self.trace(|| format!("c{c} starts {id}"));
-                let epoch = self.coordinators[c].held.epochs.get(&id).copied().unwrap_or_default();
-                self.pool_mail(c, PoolMail::Began(id.clone(), epoch));
-                if let Some(origin) = head.parent.clone() {
-                    self.later(Who::Coordinator(c), 30_000, Task::TellParent(origin, epoch));
-                }
-                self.run_process(c, &id, driver, head, 0, parent.map(|(caller, key, _)| (caller, key)));
-                reply.into_iter().for_each(|reply| self.reply(reply, Answer::Done));
-            }
-            Err(refused) => {
-                if let Some((caller, key, _)) = &parent {
-                    self.refuse(c, caller, key, format!("{refused:?}"));
-                }
-                let answer = if refused == Refused::Exists { Answer::Done } else { Answer::Rejected };
-                reply.into_iter().for_each(|reply| self.reply(reply, answer.clone()));
-            }
-        }
-        if let Some(stream) = stream {
-            self.streams[stream].busy = false;
-            self.serve(c, stream);
-        }
-    }
-
-    pub(super) fn tell(&mut self, c: usize, caller: &Caller, report: Report) {
-        let stream = self.coordinators[c].memory.parents.streams.get(&caller.to_string()).map(|(_, stream)| *stream);
-        stream.into_iter().for_each(|stream| self.report(stream, report.clone()));
-    }
-
-    pub(super) fn refuse(&mut self, c: usize, caller: &Caller, key: &AttemptKey, reason: String) {
-        self.coordinators[c].memory.parents.books.remove(caller, key);
-        let refusal = v1::Refusal::permanent(v1::refusal_reason::Kind::InvalidJob(reason));
-        let outcome = Some(v1::answer::Outcome::Refused(refusal));
-        let answer = v1::Answer { id: Some(key.to_wire()), outcome, ..v1::Answer::default() };
-        self.tell(c, caller, Report::Answer(Arc::new(answer)));
     }
 
     /// An order of a parent arrives.
-    pub fn coordinator_takes(&mut self, c: usize, stream: usize, order: v1::WorkOrder) {
+    pub fn on_parent_order(&mut self, c: usize, stream: usize, order: v1::WorkOrder) {
         if self.streams[stream].closed[Side::Server as usize] {
             return;
         }
-        if let Some(hello) = order.hello {
-            let caller =
-                Caller { node: format!("{}/{}", hello.group, hello.node).into(), realm: hello.realm.as_str().into() };
-            let number = self.count();
-            let parents = &mut self.coordinators[c].memory.parents;
-            let (running, answers) = parents.books.known_to(&caller);
-            let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
-            let calls: Vec<_> =
-                parents.calls.values().filter(|it| it.parent == caller).map(|it| it.call.clone()).collect();
-            let former = parents.streams.insert(caller.to_string(), (number, stream));
-            self.streams[stream].parent = Some((caller, hello, number));
-            former.into_iter().for_each(|(_, former)| self.close(former, Side::Server));
-            let hello = v1::WorkerHello { running, answered, ..v1::WorkerHello::default() };
-            self.report(stream, Report::Hello(hello));
-            answers.into_iter().for_each(|answer| self.report(stream, Report::Answer(Arc::new(answer))));
-            calls.into_iter().for_each(|call| self.report(stream, Report::Call(Arc::new(call))));
+        if let Some(hello) = order.hello.clone() {
+            let caller = Caller::of(&hello);
+            for (process, runs) in self.coordinators[c].memory.parents.retire(&caller) {
+                if runs {
+                    self.notify(c, &process, ProcessInput::ParentCancelled);
+                } else {
+                    self.discard(c, &process);
+                }
+            }
+            let connected = self.coordinators[c].memory.parents.connect(&caller, stream);
+            self.streams[stream].parent = Some(ParentEnd { caller, hello, number: connected.number });
+            connected.former.into_iter().for_each(|former| self.close(former, Side::Server));
+            let first = v1::WorkReport { hello: Some(connected.hello), ..v1::WorkReport::default() };
+            self.send(stream, Side::Client, StreamMessage::Report(Box::new(first)));
+            connected.missed.into_iter().for_each(|report| self.report_to_parent(stream, report));
         }
         let steps = &mut self.streams[stream].steps;
-        steps.push_back(Step::Check);
-        if !order.acknowledged.is_empty() {
-            steps.push_back(Step::Acknowledged(order.acknowledged));
-        }
-        if !order.claims.is_empty() {
-            steps.push_back(Step::Claims(order.claims));
-        }
-        steps.extend(order.jobs.into_iter().map(|job| Step::Job(Box::new(job))));
-        steps.extend(order.cancels.into_iter().map(Step::Cancel));
-        steps.extend(order.pauses.into_iter().map(Step::Pause));
-        steps.extend(order.replies.into_iter().map(Step::Reply));
+        steps.push_back(OrderStep::CheckCurrent);
+        steps.extend(ParentOrder::split(order).map(OrderStep::CarryOut));
         self.serve(c, stream);
     }
 
-    /// Carries out a parent's orders, one after the other.
-    pub(super) fn serve(&mut self, c: usize, stream: usize) {
-        let Some((caller, hello, number)) = self.streams[stream].parent.clone() else { return };
+    /// Carries out the orders of a parent, one after the other.
+    pub fn serve(&mut self, c: usize, stream: usize) {
+        let Some(parent) = self.streams[stream].parent.clone() else { return };
         while !self.streams[stream].busy
             && let Some(step) = self.streams[stream].steps.pop_front()
         {
-            let parents = &mut self.coordinators[c].memory.parents;
             match step {
-                Step::Check => {
-                    let newest = parents.streams.get(&caller.to_string()).map(|(newest, _)| *newest);
-                    if newest != Some(number) {
+                OrderStep::CheckCurrent => {
+                    if !self.coordinators[c].memory.parents.is_current(&parent.caller, parent.number) {
                         self.streams[stream].steps.clear();
                     }
                 }
-                Step::Acknowledged(ids) => {
-                    let over: Vec<Arc<str>> =
-                        ids.iter().filter_map(|id| parents.books.acknowledge(&caller, &AttemptKey::from(id))).collect();
-                    over.iter().for_each(|process| self.discard(c, process));
+                OrderStep::CarryOut(order) => self.carry_out_parent_order(c, stream, &parent, order),
+            }
+        }
+    }
+
+    fn carry_out_parent_order(&mut self, c: usize, stream: usize, parent: &ParentEnd, order: ParentOrder) {
+        let parents = &mut self.coordinators[c].memory.parents;
+        let caller = &parent.caller;
+        match order {
+            // All coordinators know the only program of a world.
+            ParentOrder::Program(_) => {}
+            ParentOrder::Acknowledge(id) => {
+                if let Some(process) = parents.acknowledge(caller, &AttemptKey::from(&id)) {
+                    self.discard(c, &process);
                 }
-                Step::Claims(claims) => {
-                    let (processes, running, answers) = parents.books.claim(&caller, claims);
-                    for pending in parents.calls.values_mut() {
-                        let claimed = processes.iter().any(|process| **process == *pending.key.process);
-                        if pending.parent.realm == caller.realm && claimed {
-                            pending.parent = caller.clone();
-                        }
-                    }
-                    let answered = answers.iter().filter_map(|answer| answer.id.clone()).collect();
-                    let calls = parents.calls.values().filter(|it| it.parent == caller);
-                    let calls: Vec<_> = calls.map(|it| it.call.clone()).collect();
-                    self.tell(c, &caller, Report::Known(v1::Known { processes, running, answered }));
-                    answers.into_iter().for_each(|answer| self.tell(c, &caller, Report::Answer(Arc::new(answer))));
-                    calls.into_iter().for_each(|call| self.tell(c, &caller, Report::Call(Arc::new(call))));
+            }
+            ParentOrder::Claim(claims) => {
+                if let Some((stream, reports)) = parents.claim(caller, claims) {
+                    reports.into_iter().for_each(|report| self.report_to_parent(stream, report));
                 }
-                Step::Job(job) => {
-                    let newest = parents.streams.get(&caller.to_string()).map(|(newest, _)| *newest);
-                    if newest == Some(number) {
-                        self.foster(c, &caller, &hello, stream, *job);
-                    }
+            }
+            ParentOrder::Job(job) => self.accept_subtree(c, parent, stream, *job),
+            ParentOrder::Cancel(id) => {
+                if let Some(process) = parents.cancel(caller, &AttemptKey::from(&id)) {
+                    self.notify(c, &process, ProcessInput::ParentCancelled);
                 }
-                Step::Cancel(id) => {
-                    let process = parents.books.cancel(&caller, &AttemptKey::from(&id));
-                    if let Some(process) = process {
-                        self.mail(c, &process, Mail::Happened(ProcessInput::ParentCancelled));
-                    }
+            }
+            ParentOrder::Pause(pause) => {
+                if let Some(process) = parents.process(caller, &AttemptKey::from(&pause.id.unwrap_or_default())) {
+                    self.notify(c, &process, ProcessInput::ParentPaused(pause.paused));
                 }
-                Step::Pause(pause) => {
-                    let process = parents.books.process(&caller, &AttemptKey::from(&pause.id.unwrap_or_default()));
-                    if let Some(process) = process {
-                        self.mail(c, &process, Mail::Happened(ProcessInput::ParentPaused(pause.paused)));
-                    }
-                }
-                Step::Reply(reply) => {
-                    if let Some(pending) = parents.calls.remove(&reply.ticket) {
-                        let reply = v1::SharedReply { ticket: pending.ticket, ..reply };
-                        self.order(pending.stream, Order::Reply(reply));
-                    }
+            }
+            ParentOrder::Reply(reply) => {
+                if let Some((stream, reply)) = parents.reply(reply) {
+                    self.order(stream, Order::Reply(reply));
                 }
             }
         }
     }
 
-    /// A subtree that is over leaves the store.
+    /// Removes a subtree that has ended.
     pub fn discard(&mut self, c: usize, process: &Arc<str>) {
         let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new(), &ProcessHistory::default());
-        let change = Change::Close(process.clone(), codec::encode(&summary));
-        self.write(c, change, Done::Discarded(process.clone()));
+        let change = StoreChange::Close(process.clone(), codec::encode(&summary));
+        self.write(c, change, AfterWrite::Discarded(process.clone()));
     }
 
-    /// A subtree of another coordinator's process arrives.
-    pub(super) fn foster(
-        &mut self,
-        c: usize,
-        caller: &Caller,
-        hello: &v1::CoordinatorHello,
-        stream: usize,
-        job: v1::Job,
-    ) {
+    /// A subtree of another coordinator's process arrives by a stream.
+    fn accept_subtree(&mut self, c: usize, end: &ParentEnd, stream: usize, job: v1::Job) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
-        let name = hosted::process_id(caller, &key, &path);
-        match self.coordinators[c].memory.parents.books.arrive(caller, &key, &name, job.epoch) {
-            Arrival::New => {}
-            Arrival::Known => return,
-            Arrival::Ended(answer) => return self.tell(c, caller, Report::Answer(Arc::new(*answer))),
+        let name = hosted::process_id(&end.caller, &key, &path);
+        let parent = ParentAttempt { caller: end.caller.clone(), key };
+        match self.coordinators[c].memory.parents.arrive(&parent, end.number, &name, job.epoch) {
+            ArrivalDecision::Start => {}
+            ArrivalDecision::Ignore => return,
+            ArrivalDecision::AnswerAgain(message) => return self.send_to_parent(Some(message)),
         }
         let start = match hosted::start_from(&self.tools.program, path, job.parameters, subtree) {
             Ok(start) => start,
-            Err(unfit) => return self.broken(Some(format!("a subtree does not fit: {}", unfit.0))),
+            Err(unfit) => return self.report_problem(Some(format!("a subtree does not fit: {}", unfit.0))),
         };
-        let origin = Origin {
-            coordinator: caller.to_string(),
-            address: hello.address.clone(),
-            process: id.process,
-            element: id.element,
-            attempt: id.attempt,
-        };
+        let origin = parent.origin(end.hello.address.clone());
         self.streams[stream].busy = true;
-        let parent = (caller.clone(), key, stream, origin);
-        if self.start(c, name, start, Some(parent), None).is_err() {
-            self.broken(Some("a subtree does not start".into()));
+        if self.start(c, name, start, Some((parent, stream, origin)), None).is_err() {
+            self.report_problem(Some("a subtree does not start".into()));
         }
-    }
-
-    /// A call of an object that lives further up.
-    pub(super) fn forward(
-        &mut self,
-        c: usize,
-        (caller, key): (Caller, AttemptKey),
-        mut call: v1::SharedCall,
-        stream: usize,
-    ) {
-        let ticket = call.ticket;
-        let id = call.id.take().unwrap_or_default();
-        let mut hasher = DefaultHasher::new();
-        (id.element, id.attempt, call.caller).hash(&mut hasher);
-        call.caller = hasher.finish() | 1;
-        call.id = Some(key.to_wire());
-        call.ticket = self.count();
-        let parents = &mut self.coordinators[c].memory.parents;
-        let parent = parents.books.caller(&caller, &key).unwrap_or(caller);
-        let pending = Pending { parent: parent.clone(), key, call: call.clone(), stream, ticket };
-        parents.calls.insert(call.ticket, pending);
-        self.tell(c, &parent, Report::Call(Arc::new(call)));
     }
 }

@@ -133,6 +133,11 @@ impl<C, A> Driver<C, A> {
         self.has_more_to_do
     }
 
+    /// Does a call concern a shared object of this process? The object may belong to a process that this one is part of.
+    pub fn is_home_of(&self, call: &v1::SharedCall) -> bool {
+        call.object.as_ref().is_none_or(|object| *object.home == **self.engine.id())
+    }
+
     /// Did any activity of this process make files?
     pub fn made_files(&self) -> bool {
         self.notes.lineage.made_files()

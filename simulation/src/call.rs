@@ -1,0 +1,50 @@
+//! Calls to a coordinator: requests of users and of other coordinators, and their answers.
+
+use std::sync::Arc;
+
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::handover::Placement;
+use xavantes_process_coordinator::process::input::Steering;
+use xavantes_process_coordinator::process::journal::Origin;
+
+/// A request to a coordinator.
+#[derive(Debug, Clone)]
+pub enum CallRequest {
+    Submit { id: Arc<str>, process_type: &'static str, n: i64 },
+    Steer { path: Arc<str>, action: Steering },
+    Moved(AttemptKey, Placement),
+}
+
+/// The receiver of an answer.
+#[derive(Debug, Clone)]
+pub enum ReplyTo {
+    /// The user whose request has this ticket.
+    User(u64),
+    Moved(Box<MoveReport>),
+    /// A move notice in this store. It loses its place if no process waits for the subtree.
+    MoveNotice(usize, Box<AttemptKey>),
+}
+
+/// A coordinator that reports to a parent where a subtree runs.
+#[derive(Debug, Clone)]
+pub struct MoveReport {
+    pub c: usize,
+    pub life: u32,
+    pub origin: Origin,
+    pub epoch: u64,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallAnswer {
+    Done,
+    /// The place of a subtree is not recorded yet.
+    Noted,
+    /// No process waits for a subtree.
+    Unwanted,
+    Rejected,
+    /// Ask the coordinator at this address.
+    There(String),
+    /// The call, or its answer, was lost.
+    Nothing,
+}

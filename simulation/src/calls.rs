@@ -1,0 +1,62 @@
+//! Calls: requests and answers that may be lost, come late, or come twice.
+
+use crate::call::{CallAnswer, CallRequest, MoveReport, ReplyTo};
+use crate::event::{NodeTask, UserAction, WorldEvent};
+use crate::machine::NodeRef;
+use crate::world::World;
+
+impl World<'_> {
+    /// Sends a request, which the network may lose or deliver twice.
+    pub fn call(&mut self, from: Option<NodeRef>, to: NodeRef, request: CallRequest, reply: ReplyTo) {
+        self.trace(|| format!("{from:?} calls {to:?}: {request:?}"));
+        let cut = from.is_some_and(|from| !self.reaches(from, to));
+        let trouble = !self.is_healed();
+        let times = match request {
+            CallRequest::Steer { .. } => 1,
+            _ if trouble && self.random.one_in(12) => 2,
+            _ => 1,
+        };
+        if cut || (trouble && self.random.one_in(15)) {
+            return self.reply_later(reply, CallAnswer::Nothing, 1000);
+        }
+        for _ in 0..times {
+            let at = self.now + self.latency();
+            self.at(at, WorldEvent::Call(to, Box::new(request.clone()), reply.clone()));
+        }
+    }
+
+    /// A request arrives.
+    pub fn on_call(&mut self, to: NodeRef, request: CallRequest, reply: ReplyTo) {
+        match to {
+            NodeRef::Coordinator(c) if self.machine(to).alive => self.on_request(c, request, reply),
+            _ => self.reply_later(reply, CallAnswer::Nothing, 1000),
+        }
+    }
+
+    /// Sends an answer, which the network may lose.
+    pub fn reply(&mut self, reply: ReplyTo, answer: CallAnswer) {
+        let lost = !self.is_healed() && self.random.one_in(15);
+        let delay = self.latency();
+        self.reply_later(reply, if lost { CallAnswer::Nothing } else { answer }, if lost { 3000 } else { delay });
+    }
+
+    fn reply_later(&mut self, reply: ReplyTo, answer: CallAnswer, delay: u64) {
+        match reply {
+            ReplyTo::User(ticket) => self.at(self.now + delay, WorldEvent::User(UserAction::Answered(ticket, answer))),
+            ReplyTo::MoveNotice(store, key) => {
+                if answer == CallAnswer::Unwanted {
+                    self.stores[store].moved.insert(*key, None);
+                }
+            }
+            ReplyTo::Moved(moved) => {
+                let MoveReport { c, life, origin, epoch } = *moved;
+                let (delay, task) = match answer {
+                    CallAnswer::Done => (delay + 30_000, NodeTask::ReportPlace(origin, epoch)),
+                    CallAnswer::Unwanted => (delay, NodeTask::StopUnwanted(origin)),
+                    _ => (delay + 2000, NodeTask::ReportPlace(origin, epoch)),
+                };
+                self.at(self.now + delay, WorldEvent::Node(NodeRef::Coordinator(c), life, task));
+            }
+        }
+    }
+}

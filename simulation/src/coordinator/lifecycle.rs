@@ -1,0 +1,249 @@
+//! A coordinator starts, crashes, renews its lease, and takes over processes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use xavantes_engine::Root;
+use xavantes_model::definition::NodeId;
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::codec;
+use xavantes_process_coordinator::process::driver::Driver;
+use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::journal::{self, Head};
+use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
+use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_proto::v1;
+
+use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};
+use crate::event::NodeTask;
+use crate::machine::NodeRef;
+use crate::mutation::Mutation;
+use crate::store::StoreSession;
+use crate::world::World;
+
+impl World<'_> {
+    /// The hello of a coordinator.
+    pub fn hello(&self, c: usize) -> v1::CoordinatorHello {
+        let it = &self.coordinators[c];
+        v1::CoordinatorHello {
+            node: it.machine.name.to_string(),
+            group: format!("g{}", it.machine.group),
+            realm: self.stores[it.store].realm.to_string(),
+            address: it.machine.name.to_string(),
+            ..v1::CoordinatorHello::default()
+        }
+    }
+
+    /// The clock of a coordinator.
+    pub fn clock(&self, c: usize) -> Duration {
+        self.coordinators[c].machine.clock(self.now)
+    }
+
+    /// A coordinator starts, with the processes in its store.
+    pub fn coordinator_started(&mut self, c: usize) {
+        let session = self.count();
+        let it = &mut self.coordinators[c];
+        let store = &mut self.stores[it.store];
+        store.begin(it.session.number, session, self.now);
+        it.session = StoreSession { number: session, ..StoreSession::default() };
+        self.take_over(c);
+        let it = &mut self.coordinators[c];
+        let others = self.stores[it.store]
+            .processes
+            .iter()
+            .filter(|(process, stored)| stored.summary.is_none() && !it.memory.runners.contains_key(*process));
+        let others: Vec<(Arc<str>, Bytes)> = others.map(|(id, stored)| (id.clone(), stored.head.clone())).collect();
+        for (process, head) in others {
+            self.leave(c, &process, &head);
+        }
+        for (delay, task) in
+            [(0, NodeTask::PoolTick), (2000, NodeTask::TakeOver), (3000, NodeTask::RenewLease), (0, NodeTask::Roster)]
+        {
+            let delay = delay + self.random.below(300);
+            self.later(NodeRef::Coordinator(c), delay, task);
+        }
+    }
+
+    /// A coordinator crashes. Some of its writes may still reach the store.
+    pub fn coordinator_crashed(&mut self, c: usize) {
+        while !self.coordinators[c].writes.is_empty() && self.random.one_in(2) {
+            let _ = self.apply_next(c);
+        }
+        let it = &mut self.coordinators[c];
+        it.writes.clear();
+        it.memory = CoordinatorMemory::default();
+        let name = it.machine.name.clone();
+        self.check.coordinator_crashed(&name, self.now);
+    }
+
+    /// A coordinator renews its lease, or begins a new session.
+    pub fn renew_lease(&mut self, c: usize) {
+        let it = &mut self.coordinators[c];
+        let cut = it.store_cut_until > self.now;
+        if !cut && !self.stores[it.store].renew(it.session.number, self.now) {
+            let session = self.count();
+            let it = &mut self.coordinators[c];
+            it.session.number = session;
+            self.stores[it.store].begin(0, session, self.now);
+        }
+        self.later(NodeRef::Coordinator(c), if cut { 500 } else { 3000 }, NodeTask::RenewLease);
+    }
+
+    /// A coordinator claims processes without an owner, and drops those that it has lost.
+    pub fn take_over(&mut self, c: usize) {
+        let it = &mut self.coordinators[c];
+        if it.store_cut_until > self.now && it.machine.began != self.now {
+            return;
+        }
+        let all = self.mutation == Some(Mutation::AdoptTwice);
+        let store = &mut self.stores[it.store];
+        if all {
+            let lives = |process: &&Arc<str>| store.is_held(process, self.now);
+            let stolen = store.processes.iter().filter(|(_, it)| it.summary.is_none()).map(|(process, _)| process);
+            let session = it.session.number;
+            let stolen = stolen.filter(|process| store.processes[*process].owner != session).find(lives).cloned();
+            if let Some(process) = stolen {
+                self.report_problem(Some(format!("c{c} takes over {process} from a coordinator with a valid lease")));
+                return;
+            }
+        }
+        let it = &mut self.coordinators[c];
+        let (gained, lost) = self.stores[it.store].claim(&mut it.session, self.now);
+        if self.mutation != Some(Mutation::NoFencing) {
+            lost.iter().for_each(|process| self.lose(c, process));
+        }
+        for process in gained {
+            self.recover(c, &process);
+        }
+        self.read_move_notices(c);
+        self.answer_late(c);
+    }
+
+    /// Acknowledges answers to processes of other coordinators that have ended since.
+    fn answer_late(&mut self, c: usize) {
+        let it = &mut self.coordinators[c];
+        let store = &self.stores[it.store];
+        let mut late = Vec::new();
+        it.memory.foreign.retain(|process, answers| {
+            let over = !answers.is_empty() && !store.runs(process);
+            if over {
+                late.append(answers);
+            }
+            !over
+        });
+        late.into_iter().for_each(|(stream, key)| self.order(stream, Order::Acknowledge(key)));
+    }
+
+    /// Another coordinator owns a process, or has ended it.
+    fn lose(&mut self, c: usize, process: &Arc<str>) {
+        let it = &self.coordinators[c];
+        if it.memory.runners.contains_key(process) {
+            return self.lose_runner(c, process);
+        }
+        let head = self.stores[it.store].processes.get(process).map(|stored| stored.head.clone());
+        if let Some(head) = head {
+            self.leave(c, process, &head);
+        }
+    }
+
+    /// Another coordinator owns a process that does not run here.
+    fn leave(&mut self, c: usize, process: &Arc<str>, head: &[u8]) {
+        let memory = &mut self.coordinators[c].memory;
+        let head = codec::decode::<Head>("head", head).ok();
+        if let Some(parent) = head.and_then(|head| ParentAttempt::of(&head.parent?)) {
+            memory.parents.leave(&parent, process);
+        }
+        memory.foreign.entry(process.clone()).or_default();
+        self.pool_input(c, PoolInput::ProcessLost(process.clone()));
+    }
+
+    /// Restores a process from the store, and runs it.
+    fn recover(&mut self, c: usize, process: &Arc<str>) {
+        let it = &self.coordinators[c];
+        let Some(stored) = self.stores[it.store].processes.get(process).cloned() else { return };
+        let program = self.tools.program.clone();
+        let read = codec::decode::<Head>("head", &stored.head).and_then(|head| {
+            Ok((journal::restore(&program, &head, stored.snapshot.as_deref(), &stored.records)?, head))
+        });
+        let (stored_state, head) = match read {
+            Ok(read) => read,
+            Err(error) => return self.report_problem(Some(format!("{process}: {error}"))),
+        };
+        let at = stored_state.at;
+        let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
+        let (driver, outstanding) =
+            Driver::recover(process.clone(), program, self.tools.wire.clone(), root, stored_state);
+        self.trace(|| format!("c{c} recovers {process} with {} outstanding attempts", outstanding.len()));
+        let creation = self.creation_at(c, process);
+        for attempt in &outstanding {
+            let problem = self.check.recovered(creation, &attempt.task.key);
+            self.report_problem(problem);
+        }
+        let problem = self.users.check_recovered(process, &driver);
+        self.report_problem(problem);
+        let parent = head.parent.as_ref().and_then(ParentAttempt::of);
+        if let Some(parent) = &parent {
+            self.coordinators[c].memory.parents.restore(parent, process);
+        }
+        if let Some(origin) = head.parent.clone() {
+            self.report_place(c, origin, stored.epoch);
+        }
+        let lost: Vec<AttemptKey> = match self.mutation {
+            Some(Mutation::GiveUpAtOnce) => outstanding.iter().map(|attempt| attempt.task.key.clone()).collect(),
+            _ => Vec::new(),
+        };
+        self.pool_input(c, PoolInput::ProcessRecovered(process.clone(), stored.epoch, outstanding));
+        self.run_process(c, process, driver, head, at, parent);
+        for key in lost {
+            self.notify(c, process, ProcessInput::Lost(key));
+        }
+    }
+
+    /// The number of the creation of a process in the store of a coordinator.
+    pub fn creation_at(&self, c: usize, process: &str) -> u64 {
+        self.creation(&self.stores[self.coordinators[c].store].realm, process)
+    }
+
+    /// Starts to run a process.
+    pub fn run_process(
+        &mut self,
+        c: usize,
+        id: &Arc<str>,
+        mut driver: SimDriver,
+        head: Head,
+        at_least: u64,
+        parent: Option<ParentAttempt>,
+    ) {
+        let number = self.count();
+        let machine = &self.coordinators[c].machine;
+        let passed = machine.wall(self.now).saturating_sub(head.submitted_ms).max(at_least);
+        let began = (passed, machine.clock(self.now));
+        if self.compacts {
+            driver.set_compaction_threshold(500);
+        }
+        let runner = SimRunner::new(number, driver, head, began, parent);
+        let memory = &mut self.coordinators[c].memory;
+        memory.foreign.remove(id);
+        memory.runners.insert(id.clone(), runner);
+        self.wake(c, id);
+    }
+
+    /// The states of processes that run, for people.
+    pub fn conditions(&self) -> Vec<String> {
+        let alive = self.coordinators.iter().filter(|it| it.machine.alive);
+        let runners = alive.flat_map(|it| it.memory.runners.iter().map(move |(id, runner)| (it, id, runner)));
+        let describe = |(it, id, runner): (&SimCoordinator, &Arc<str>, &SimRunner)| {
+            let (counts, share) = (runner.driver.engine().state().counts(), it.memory.share);
+            format!("{id} at {}: {counts:?}, {share:?}", it.machine.name)
+        };
+        runners.map(describe).collect()
+    }
+
+    /// The driver of a process, and the coordinator that runs it.
+    pub fn driver(&self, id: &str) -> Option<(usize, &SimDriver)> {
+        let find = |c: &usize| self.coordinators[*c].memory.runners.get(id).map(|runner| (*c, &runner.driver));
+        (0..self.coordinators.len()).filter(|c| self.coordinators[*c].machine.alive).find_map(|c| find(&c))
+    }
+}

@@ -1,0 +1,189 @@
+//! A simulated coordinator: its memory, its writes, and the pure cores of the product in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_process_coordinator::handover::Placement;
+use xavantes_process_coordinator::process::driver::Driver;
+use xavantes_process_coordinator::process::effect::{Batch, ProcessEffect};
+use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::journal::Head;
+use xavantes_process_coordinator::process::summary::Summary;
+use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, ParentLinks};
+use xavantes_process_coordinator::workers::messages::Share;
+use xavantes_process_coordinator::workers::pool::Pool;
+use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_proto::v1;
+
+use crate::call::ReplyTo;
+use crate::machine::Machine;
+use crate::store::{StoreChange, StoreSession};
+
+/// The driver of a process. Connections are numbers of streams.
+pub type SimDriver = Driver<usize, ReplyTo>;
+/// An input of a process.
+pub type SimInput = ProcessInput<usize, ReplyTo>;
+/// An effect of a process.
+pub type SimEffect = ProcessEffect<usize, ReplyTo>;
+
+/// Mail for the pool.
+#[derive(Debug)]
+pub enum SimPoolMail {
+    Input(PoolInput),
+    Moved(AttemptKey, Placement, ReplyTo),
+    /// With the stream of the peer.
+    Connected(Arc<str>, v1::WorkerHello, usize),
+    Disconnected(Arc<str>),
+}
+
+/// Mail for a process.
+#[derive(Debug)]
+pub enum SimProcessMail {
+    Input(SimInput),
+    /// With the stream that waits for the reply.
+    Called(v1::SharedCall, usize),
+}
+
+/// A connection that the pool wants.
+#[derive(Debug)]
+pub struct SimLink {
+    pub number: u64,
+    pub address: String,
+    /// Pause before the next attempt to connect.
+    pub pause: u64,
+    /// Stream that the link opened.
+    pub stream: Option<usize>,
+    /// Stream for the orders of the pool, once the peer has said hello.
+    pub orders: Option<usize>,
+}
+
+/// A process that runs at a coordinator.
+#[derive(Debug)]
+pub struct SimRunner {
+    pub number: u64,
+    pub driver: SimDriver,
+    pub head: Head,
+    /// Clock of the engine when the process began to run here.
+    pub engine_began: u64,
+    /// Clock of the machine when the process began to run here.
+    pub machine_began: Duration,
+    pub parent: Option<ParentAttempt>,
+    pub mail: VecDeque<SimProcessMail>,
+    /// A task that reads the mail is scheduled.
+    pub awake: bool,
+    /// The share of the pool has changed.
+    pub share_changed: bool,
+    /// Answers that the process took since its last record.
+    pub taken: Vec<AttemptKey>,
+    /// Batch that is being written, and the answers that it records.
+    pub writing: Option<(Batch<usize, ReplyTo>, Vec<AttemptKey>)>,
+    /// Summary that is being written.
+    pub ending: Option<Summary>,
+    /// Time of the next timer.
+    pub timer: u64,
+}
+
+impl SimRunner {
+    pub fn new(
+        number: u64,
+        driver: SimDriver,
+        head: Head,
+        (engine_began, machine_began): (u64, Duration),
+        parent: Option<ParentAttempt>,
+    ) -> Self {
+        Self {
+            number,
+            driver,
+            head,
+            engine_began,
+            machine_began,
+            parent,
+            mail: VecDeque::new(),
+            awake: false,
+            share_changed: true,
+            taken: Vec::new(),
+            writing: None,
+            ending: None,
+            timer: u64::MAX,
+        }
+    }
+
+    /// The engine's clock when the machine's shows `clock`.
+    pub fn engine_clock(&self, clock: Duration) -> u64 {
+        self.engine_began + clock.saturating_sub(self.machine_began).as_millis() as u64
+    }
+}
+
+/// The part of a coordinator that a crash erases.
+#[derive(Debug, Default)]
+pub struct CoordinatorMemory {
+    pub pool: Pool,
+    pub pool_mail: VecDeque<SimPoolMail>,
+    /// A task that reads the mail of the pool is scheduled.
+    pub pool_awake: bool,
+    pub share: Share,
+    pub links: BTreeMap<Arc<str>, SimLink>,
+    pub runners: BTreeMap<Arc<str>, SimRunner>,
+    /// Processes of other coordinators, and the answers that arrived here for them, with their streams.
+    pub foreign: BTreeMap<Arc<str>, Vec<(usize, AttemptKey)>>,
+    pub parents: ParentLinks<usize, usize>,
+}
+
+/// A write on its way to the store.
+#[derive(Debug)]
+pub struct PendingStoreWrite {
+    pub change: StoreChange,
+    pub after: AfterWrite,
+}
+
+/// What the answer to a write is about.
+#[derive(Debug)]
+pub enum AfterWrite {
+    Started(Box<StartingProcess>),
+    Recorded(Arc<str>, u64),
+    Closed(Arc<str>, u64),
+    /// The subtree is closed, and the store may forget it.
+    Discarded(Arc<str>),
+    Forgotten(Arc<str>),
+}
+
+/// A process that starts when the store has it.
+#[derive(Debug)]
+pub struct StartingProcess {
+    pub id: Arc<str>,
+    pub driver: SimDriver,
+    pub head: Head,
+    /// With the stream that the subtree arrived by.
+    pub parent: Option<(ParentAttempt, usize)>,
+    pub reply: Option<ReplyTo>,
+}
+
+/// A coordinator.
+#[derive(Debug)]
+pub struct SimCoordinator {
+    pub machine: Machine,
+    /// Number of its store.
+    pub store: usize,
+    pub session: StoreSession,
+    pub store_cut_until: u64,
+    pub writes: VecDeque<PendingStoreWrite>,
+    /// Time of the last commit.
+    pub last_commit: u64,
+    pub memory: CoordinatorMemory,
+}
+
+impl SimCoordinator {
+    pub fn new(machine: Machine, store: usize) -> Self {
+        Self {
+            machine,
+            store,
+            session: StoreSession::default(),
+            store_cut_until: 0,
+            writes: VecDeque::new(),
+            last_commit: 0,
+            memory: CoordinatorMemory::default(),
+        }
+    }
+}
