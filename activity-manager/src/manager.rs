@@ -18,7 +18,7 @@ use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
 use crate::answers::log::AnswerLog;
 use crate::answers::record::AnswerRecord;
 use crate::answers::writer::AnswerWriter;
-use crate::attempts::action::Action;
+use crate::attempts::action::TableAction;
 use crate::attempts::admission::{Load, Resources, unmet};
 use crate::attempts::job::{Job, StopSignal};
 use crate::attempts::key::{CoordinatorStream, RealmAttempt};
@@ -125,23 +125,23 @@ impl AttemptManager {
         Ok(manager)
     }
 
-    fn perform(&self, state: &mut AttemptManagerState, actions: Vec<Action<Arc<Job>>>) {
+    fn perform(&self, state: &mut AttemptManagerState, actions: Vec<TableAction<Arc<Job>>>) {
         let mut actions = VecDeque::from(actions);
         let mut records = Vec::new();
         while let Some(action) = actions.pop_front() {
             match action {
-                Action::Start(job) => self.start(job),
-                Action::Stop(job) => job.stop.cancel(),
-                Action::Send(coordinator, report) => {
+                TableAction::Start(job) => self.start(job),
+                TableAction::Stop(job) => job.stop.cancel(),
+                TableAction::Send(coordinator, report) => {
                     if let Some(outbox) = state.outboxes.get(&coordinator) {
                         outbox.push(OutgoingReport::Attempt(report));
                     }
                 }
-                Action::Persist(answer) => match self.writer.get() {
+                TableAction::Persist(answer) => match self.writer.get() {
                     Some(_) => records.push(AnswerRecord::Answer(answer)),
                     None => actions.extend(state.table.on_persisted(&answer.attempt)),
                 },
-                Action::Forget(attempt) => records.push(AnswerRecord::Forgotten(attempt)),
+                TableAction::Forget(attempt) => records.push(AnswerRecord::Forgotten(attempt)),
             }
         }
         if let Some(writer) = self.writer.get() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xavantes_proto::{Message, count_fitting, v1};
 
-use crate::attempts::action::Report;
+use crate::attempts::action::WorkerReport;
 
 /// Encoded size of the flag that says that this worker drains.
 const DRAINING_BYTES: usize = 2;
@@ -18,7 +18,7 @@ pub enum OutgoingReport {
     /// A line that an activity printed.
     Printed(v1::Printed),
     /// A report of the attempt table.
-    Attempt(Report),
+    Attempt(WorkerReport),
 }
 
 impl OutgoingReport {
@@ -26,16 +26,16 @@ impl OutgoingReport {
         match self {
             Self::Hello(hello) => hello.encoded_len(),
             Self::Printed(printed) => printed.encoded_len(),
-            Self::Attempt(Report::Answer(answer)) => answer.encoded_len(),
-            Self::Attempt(Report::Call(call)) => call.encoded_len(),
-            Self::Attempt(Report::Known(known)) => known.encoded_len(),
-            Self::Attempt(Report::Draining) => DRAINING_BYTES,
+            Self::Attempt(WorkerReport::Answer(answer)) => answer.encoded_len(),
+            Self::Attempt(WorkerReport::Call(call)) => call.encoded_len(),
+            Self::Attempt(WorkerReport::Known(known)) => known.encoded_len(),
+            Self::Attempt(WorkerReport::Draining) => DRAINING_BYTES,
         }
     }
 
     /// True for reports that need a message of their own, because later reports must not come before them.
     fn is_alone(&self) -> bool {
-        matches!(self, Self::Hello(_) | Self::Attempt(Report::Known(_)))
+        matches!(self, Self::Hello(_) | Self::Attempt(WorkerReport::Known(_)))
     }
 }
 
@@ -52,10 +52,10 @@ pub fn next_report_message(batch: &mut Vec<OutgoingReport>) -> Option<v1::WorkRe
         match report {
             OutgoingReport::Hello(hello) => message.hello = Some(hello),
             OutgoingReport::Printed(printed) => message.printed.push(printed),
-            OutgoingReport::Attempt(Report::Answer(answer)) => message.answers.push(Arc::unwrap_or_clone(answer)),
-            OutgoingReport::Attempt(Report::Call(call)) => message.calls.push(Arc::unwrap_or_clone(call)),
-            OutgoingReport::Attempt(Report::Known(known)) => message.known = Some(known),
-            OutgoingReport::Attempt(Report::Draining) => message.draining = true,
+            OutgoingReport::Attempt(WorkerReport::Answer(answer)) => message.answers.push(Arc::unwrap_or_clone(answer)),
+            OutgoingReport::Attempt(WorkerReport::Call(call)) => message.calls.push(Arc::unwrap_or_clone(call)),
+            OutgoingReport::Attempt(WorkerReport::Known(known)) => message.known = Some(known),
+            OutgoingReport::Attempt(WorkerReport::Draining) => message.draining = true,
         }
     }
     Some(message)

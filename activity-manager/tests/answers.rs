@@ -61,7 +61,7 @@ impl Manager {
         let folder = folder.map(Path::to_owned);
         let serving = runtime.spawn(async move {
             let files = tempfile::tempdir().expect("the disk has space");
-            let store = xavantes_files::Store::open(files.path(), 1 << 20).expect("the store opens");
+            let store = xavantes_files::FileStore::open(files.path(), 1 << 20).expect("the store opens");
             let options = || Options {
                 node: "worker".into(),
                 slots,

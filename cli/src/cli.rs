@@ -16,7 +16,7 @@ use crate::output::terminal;
 #[command(name = "xavantes", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
     /// Text for people, or JSON for scripts: one document on standard output
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     pub output: Format,
@@ -30,7 +30,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant)] // The program has one value of it.
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run a process to its end on a grid inside this program and print its results
     #[command(mut_arg("files", |files| files.required(false).required_unless_present("resume")))]
     Run(run::RunArgs),
@@ -91,35 +91,35 @@ pub(crate) enum Command {
 }
 
 /// Executes a command. An `Err` is an exit code, too: that of a command whose error message is already printed.
-pub(crate) fn execute(command: Command, output: Output) -> Exit {
+pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
     let done = match command {
-        Command::Run(arguments) => block_on(run::run(arguments, output)),
-        Command::Validate(arguments) => validate::validate(&arguments, output),
-        Command::Node(arguments) => block_on(node::node(arguments, output)),
-        Command::Guard(arguments) => Ok(node::guard(&arguments)),
-        Command::Submit(arguments) => block_on(submit::submit(arguments, output)),
-        Command::List(arguments) => block_on(list::list(&arguments, output)),
-        Command::Tree(arguments) => block_on(show::tree(&arguments, output)),
-        Command::Show(arguments) => block_on(show::show(&arguments, output)),
-        Command::Logs(arguments) => block_on(logs::logs(&arguments, output)),
-        Command::Results(arguments) => block_on(results::results(&arguments, output)),
-        Command::Wait(arguments) => block_on(wait::wait(arguments, output)),
-        Command::Forget(arguments) => block_on(forget::forget(arguments, output)),
-        Command::Explain(arguments) => block_on(explain::explain(&arguments, output)),
-        Command::Cancel(arguments) => block_on(steer::cancel(arguments, output)),
-        Command::Pause(arguments) => block_on(steer::pause(arguments, output)),
-        Command::Resume(arguments) => block_on(steer::resume(arguments, output)),
-        Command::Retry(arguments) => block_on(steer::retry(arguments, output)),
-        Command::Set(arguments) => block_on(steer::set(arguments, output)),
-        Command::Nodes(grid) => block_on(grid::nodes(&grid, output)),
-        Command::Groups(grid) => block_on(grid::groups(&grid, output)),
-        Command::Types(grid) => block_on(types::types(&grid, output)),
-        Command::Sources(arguments) => block_on(sources::sources(arguments, output)),
-        Command::Drain(arguments) => block_on(grid::drain(arguments, output)),
-        Command::Health(grid) => block_on(grid::health(&grid, output)),
-        Command::Repository(command) => block_on(repository::execute(command, output)),
-        Command::Schema => Ok(schema::schema()),
-        Command::Completions(arguments) => Ok(schema::completions(&arguments, &mut Cli::command())),
+        CliCommand::Run(arguments) => block_on(run::run(arguments, output)),
+        CliCommand::Validate(arguments) => validate::validate(&arguments, output),
+        CliCommand::Node(arguments) => block_on(node::node(arguments, output)),
+        CliCommand::Guard(arguments) => Ok(node::guard(&arguments)),
+        CliCommand::Submit(arguments) => block_on(submit::submit(arguments, output)),
+        CliCommand::List(arguments) => block_on(list::list(&arguments, output)),
+        CliCommand::Tree(arguments) => block_on(show::tree(&arguments, output)),
+        CliCommand::Show(arguments) => block_on(show::show(&arguments, output)),
+        CliCommand::Logs(arguments) => block_on(logs::logs(&arguments, output)),
+        CliCommand::Results(arguments) => block_on(results::results(&arguments, output)),
+        CliCommand::Wait(arguments) => block_on(wait::wait(arguments, output)),
+        CliCommand::Forget(arguments) => block_on(forget::forget(arguments, output)),
+        CliCommand::Explain(arguments) => block_on(explain::explain(&arguments, output)),
+        CliCommand::Cancel(arguments) => block_on(steer::cancel(arguments, output)),
+        CliCommand::Pause(arguments) => block_on(steer::pause(arguments, output)),
+        CliCommand::Resume(arguments) => block_on(steer::resume(arguments, output)),
+        CliCommand::Retry(arguments) => block_on(steer::retry(arguments, output)),
+        CliCommand::Set(arguments) => block_on(steer::set(arguments, output)),
+        CliCommand::Nodes(grid) => block_on(grid::nodes(&grid, output)),
+        CliCommand::Groups(grid) => block_on(grid::groups(&grid, output)),
+        CliCommand::Types(grid) => block_on(types::types(&grid, output)),
+        CliCommand::Sources(arguments) => block_on(sources::sources(arguments, output)),
+        CliCommand::Drain(arguments) => block_on(grid::drain(arguments, output)),
+        CliCommand::Health(grid) => block_on(grid::health(&grid, output)),
+        CliCommand::Repository(command) => block_on(repository::execute(command, output)),
+        CliCommand::Schema => Ok(schema::schema()),
+        CliCommand::Completions(arguments) => Ok(schema::completions(&arguments, &mut Cli::command())),
     };
     done.unwrap_or_else(|exit| exit)
 }

@@ -8,10 +8,10 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use crate::exit::Exit;
 use crate::output::terminal;
 
-pub(crate) type Coordinator = ProcessCoordinatorClient<Channel>;
+pub(crate) type CoordinatorClient = ProcessCoordinatorClient<Channel>;
 
 /// Connects to the process coordinator at an address.
-pub(crate) async fn coordinator(address: &str) -> Result<Coordinator, Exit> {
+pub(crate) async fn coordinator(address: &str) -> Result<CoordinatorClient, Exit> {
     let limit = xavantes_proto::MAX_MESSAGE_BYTES;
     let client = ProcessCoordinatorClient::new(channel(address).await?);
     Ok(client.max_decoding_message_size(limit).max_encoding_message_size(limit))

@@ -12,7 +12,7 @@ use xavantes_model::value::{Type, Value};
 use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1, value};
 
 use crate::args::DefinitionArgs;
-use crate::connection::{Coordinator, ask};
+use crate::connection::{CoordinatorClient, ask};
 use crate::documents::{load_sources, read_files};
 use crate::exit::Exit;
 use crate::output::printer::Output;
@@ -26,7 +26,7 @@ const MAX_LISTED_NAMES: usize = 20;
 /// the documents use and do not define.
 pub(crate) async fn request(
     arguments: &DefinitionArgs,
-    grid: Option<&mut Coordinator>,
+    grid: Option<&mut CoordinatorClient>,
     output: Output,
 ) -> Result<v1::SubmitRequest, Exit> {
     let mut sources = read_files(&arguments.files)?;
@@ -67,7 +67,7 @@ pub(crate) async fn request(
 }
 
 /// Documents of the grid that define types which these documents use and do not define.
-async fn submitted_before(sources: &[Source], grid: &mut Coordinator) -> Result<Vec<Source>, Exit> {
+async fn submitted_before(sources: &[Source], grid: &mut CoordinatorClient) -> Result<Vec<Source>, Exit> {
     let problems = load(sources).err().unwrap_or_default();
     let unknown = problems.iter().filter(|problem| problem.code == "unknown-type");
     let names: BTreeSet<String> = unknown

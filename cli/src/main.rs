@@ -28,14 +28,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::{Cli, CliCommand};
 use output::logging;
 use output::printer::Output;
 
 fn main() -> ExitCode {
     // On wrong usage clap ends the program with 2, which is Exit::Usage.
     let cli = Cli::parse();
-    let is_node = matches!(cli.command, Command::Node(_));
+    let is_node = matches!(cli.command, CliCommand::Node(_));
     logging::start(is_node, cli.quiet, cli.verbose);
     let exit = cli::execute(cli.command, Output::new(cli.output, cli.quiet));
     ExitCode::from(exit as u8)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use xavantes_files::{
-    Error, Fetcher, LocalContent, ObjectRequest, Sender, StageIn, StageItem, StageTarget, Store, WorkingDirectory,
+    Error, Fetcher, FileStore, LocalContent, ObjectRequest, Sender, StageIn, StageItem, StageTarget, WorkingDirectory,
     plan_stage_in,
 };
 use xavantes_model::value::FileRef;
@@ -136,7 +136,7 @@ pub(crate) async fn download(
         Exit::Failed
     };
     let partial = folder.join(PARTIAL_DIR);
-    let opened = std::fs::create_dir_all(folder).and_then(|()| Store::open(&partial, u64::MAX / 2));
+    let opened = std::fs::create_dir_all(folder).and_then(|()| FileStore::open(&partial, u64::MAX / 2));
     let store = opened.map_err(|error| terminal::error(&format!("cannot write to {}: {error}", folder.display())))?;
     let fetcher = Fetcher::new(store.clone(), "");
     let size: u64 = pieces.iter().map(|piece| piece.content.size).sum();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use xavantes_files::{CHUNK_BYTES, Fetcher, ObjectRequest, Service, Store};
+use xavantes_files::{CHUNK_BYTES, Fetcher, FileStore, ObjectRequest, Service};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1::files_server::FilesServer;
 
@@ -21,7 +21,7 @@ fn main() {
     let mib = std::env::args().skip_while(|it| it != "--mib").nth(1).and_then(|it| it.parse().ok());
     let size: u64 = mib.unwrap_or(1000_u64) << 20;
     let folder = tempfile::tempdir().expect("the disk has space");
-    let from = Store::open(&folder.path().join("from"), u64::MAX / 2).expect("the folder is writable");
+    let from = FileStore::open(&folder.path().join("from"), u64::MAX / 2).expect("the folder is writable");
     let noise = folder.path().join("noise");
     let mut file = File::create(&noise).expect("it can be written");
     std::io::copy(&mut blake3::Hasher::new().finalize_xof().take(size), &mut file).expect("the disk has space");
@@ -81,9 +81,9 @@ fn plain_copy(from: &Path, to: &Path, digest: &Digest) -> Duration {
     elapsed
 }
 
-fn store_to_store(from: &Store, target: &Path, digest: Digest) -> Duration {
+fn store_to_store(from: &FileStore, target: &Path, digest: Digest) -> Duration {
     let runtime = tokio::runtime::Runtime::new().expect("threads are available");
-    let to = Store::open(target, u64::MAX / 2).expect("the folder is writable");
+    let to = FileStore::open(target, u64::MAX / 2).expect("the folder is writable");
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it listens").to_string();

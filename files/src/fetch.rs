@@ -21,7 +21,7 @@ use crate::peers::Peers;
 use crate::status;
 use crate::store::objects::Hold;
 use crate::store::receive::Reception;
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 
 /// Upper bound on concurrent transfers: enough to use the bandwidth, few enough that each makes progress.
 const MAX_TRANSFERS: usize = 8;
@@ -52,7 +52,7 @@ pub struct Fetcher(Arc<FetcherInner>);
 
 #[derive(Debug)]
 struct FetcherInner {
-    store: Store,
+    store: FileStore,
     /// The address of this node. The fetcher does not ask it.
     address: Arc<str>,
     permits: Semaphore,
@@ -100,7 +100,7 @@ impl From<Error> for TransferError {
 
 impl Fetcher {
     /// A fetcher for the node at an address; empty for a client that no node can ask.
-    pub fn new(store: Store, address: impl Into<Arc<str>>) -> Self {
+    pub fn new(store: FileStore, address: impl Into<Arc<str>>) -> Self {
         Self(Arc::new(FetcherInner {
             store,
             address: address.into(),
@@ -111,7 +111,7 @@ impl Fetcher {
     }
 
     /// The store that receives the objects.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &FileStore {
         &self.0.store
     }
 

@@ -17,7 +17,7 @@ pub(crate) const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// A file, link or empty directory in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManifestEntry {
     /// The path, relative to the directory.
     pub path: String,
     /// The kind of entry, with its content.
@@ -45,17 +45,17 @@ pub enum EntryKind {
 /// The entries of a directory. Always valid: paths are sorted, unique, and stay inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    entries: Vec<Entry>,
+    entries: Vec<ManifestEntry>,
 }
 
 impl Manifest {
     /// Makes a manifest of entries in any order, if they can be in one directory.
-    pub fn new(mut entries: Vec<Entry>) -> Result<Self, Error> {
+    pub fn new(mut entries: Vec<ManifestEntry>) -> Result<Self, Error> {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Self::from_sorted(entries)
     }
 
-    fn from_sorted(entries: Vec<Entry>) -> Result<Self, Error> {
+    fn from_sorted(entries: Vec<ManifestEntry>) -> Result<Self, Error> {
         if entries.len() > MAX_ENTRIES {
             return Err(Error::Directory(format!("a directory has more than {MAX_ENTRIES} entries")));
         }
@@ -81,7 +81,7 @@ impl Manifest {
     }
 
     /// The entries of the directory, sorted by path.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ManifestEntry] {
         &self.entries
     }
 
@@ -129,7 +129,7 @@ impl Manifest {
                 Kind::Link(target) => EntryKind::Link(target),
                 Kind::Empty(_) => EntryKind::Empty,
             };
-            Ok(Entry { path: entry.path, kind })
+            Ok(ManifestEntry { path: entry.path, kind })
         });
         Self::from_sorted(entries.collect::<Result<_, Error>>()?)
     }
@@ -139,17 +139,20 @@ impl Manifest {
 mod tests {
     use super::*;
 
-    fn file(path: &str) -> Entry {
-        Entry { path: path.into(), kind: EntryKind::File { digest: Digest([7; 32]), size: 5, executable: true } }
+    fn file(path: &str) -> ManifestEntry {
+        ManifestEntry {
+            path: path.into(),
+            kind: EntryKind::File { digest: Digest([7; 32]), size: 5, executable: true },
+        }
     }
 
-    fn link(path: &str, target: &str) -> Entry {
-        Entry { path: path.into(), kind: EntryKind::Link(target.into()) }
+    fn link(path: &str, target: &str) -> ManifestEntry {
+        ManifestEntry { path: path.into(), kind: EntryKind::Link(target.into()) }
     }
 
     #[test]
     fn the_order_of_entries_does_not_change_the_digest() {
-        let empty = Entry { path: "e".into(), kind: EntryKind::Empty };
+        let empty = ManifestEntry { path: "e".into(), kind: EntryKind::Empty };
         let one = Manifest::new(vec![file("a/b"), link("c", "a"), empty.clone(), file("a.b")]).unwrap();
         let other = Manifest::new(vec![file("a.b"), empty, file("a/b"), link("c", "a")]).unwrap();
         assert_eq!(one.encode(), other.encode());

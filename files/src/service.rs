@@ -21,7 +21,7 @@ use crate::hash::CHUNK_BYTES;
 use crate::status::MAX_RELAYS;
 use crate::store::objects::Hold;
 use crate::store::receive::Reception;
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 
 /// Upper bound on objects that the service sends at once, because each needs a thread and some chunks. Further requests wait.
 const MAX_SENDS: usize = 64;
@@ -36,7 +36,7 @@ type ChunkSender = mpsc::Sender<Result<v1::Chunk, Status>>;
 /// Serves the file store of a node; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Service {
-    store: Store,
+    store: FileStore,
     fetcher: Fetcher,
     /// The address at which others reach this node.
     address: Arc<str>,
@@ -187,7 +187,7 @@ impl Files for Service {
 }
 
 /// Sends an object in chunks. Returns early when the requester ends the call.
-fn send_object(store: &Store, digest: &Digest, offset: u64, chunks: &ChunkSender) -> Result<(), Error> {
+fn send_object(store: &FileStore, digest: &Digest, offset: u64, chunks: &ChunkSender) -> Result<(), Error> {
     let hold = store.hold(digest)?;
     let mut file = hold.open()?;
     let cannot = "cannot read from the file store";

@@ -28,9 +28,9 @@ use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::error::Error;
 use crate::hash::CHUNK_BYTES;
-use crate::manifest::{Entry, EntryKind, Manifest};
+use crate::manifest::{EntryKind, Manifest, ManifestEntry};
 use crate::stage_out::{StagedOut, store_directory};
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 
 /// Upper bound on the files whose digest is remembered.
 // The compiler evaluates this `unwrap`.
@@ -44,7 +44,7 @@ pub struct Sources(Arc<SourcesInner>);
 
 #[derive(Debug)]
 struct SourcesInner {
-    store: Store,
+    store: FileStore,
     /// Addresses of the managers of the group.
     managers: Vec<String>,
     /// Files that were read, by URI and location. A file is read again only if its version differs.
@@ -78,7 +78,7 @@ impl SourcePath {
 
 impl Sources {
     /// The data sources of the group of these managers. Files are read into the store.
-    pub fn new(store: Store, managers: Vec<String>) -> Self {
+    pub fn new(store: FileStore, managers: Vec<String>) -> Self {
         // Two cryptography libraries may be linked, so one must be chosen. An error means that the program has chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self(Arc::new(SourcesInner { store, managers, remembered: Mutex::new(LruCache::new(MAX_REMEMBERED)) }))
@@ -102,7 +102,7 @@ impl Sources {
             let below = meta.location.prefix_match(&place.path).into_iter().flatten();
             let path = below.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
             let digest = self.read_file(&place, &meta).await?;
-            entries.push(Entry { path, kind: EntryKind::File { digest, size: meta.size, executable: false } });
+            entries.push(ManifestEntry { path, kind: EntryKind::File { digest, size: meta.size, executable: false } });
         }
         let store = self.0.store.clone();
         let stored = tokio::task::spawn_blocking(move || store_directory(&store, &Manifest::new(entries)?));

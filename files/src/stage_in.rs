@@ -13,13 +13,13 @@ use crate::hash::digest_of;
 use crate::manifest::{EntryKind, Manifest};
 use crate::path::check_path;
 use crate::store::objects::Hold;
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 use crate::workdir::WorkingDirectory;
 
 /// Stages files into a directory that no program uses yet.
 #[derive(Debug)]
 pub struct StageIn<'a> {
-    store: &'a Store,
+    store: &'a FileStore,
     directory: &'a WorkingDirectory,
     access: Access,
     staged: StagedFiles,
@@ -98,12 +98,12 @@ impl StagedFiles {
 
 impl<'a> StageIn<'a> {
     /// Stages files that programs may only read.
-    pub fn read_only(store: &'a Store, directory: &'a WorkingDirectory) -> Self {
+    pub fn read_only(store: &'a FileStore, directory: &'a WorkingDirectory) -> Self {
         Self { store, directory, access: Access::ReadOnly, staged: StagedFiles::default() }
     }
 
     /// Stages copies that belong to the user.
-    pub fn writable(store: &'a Store, directory: &'a WorkingDirectory) -> Self {
+    pub fn writable(store: &'a FileStore, directory: &'a WorkingDirectory) -> Self {
         Self { store, directory, access: Access::Writable, staged: StagedFiles::default() }
     }
 

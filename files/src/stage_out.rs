@@ -8,9 +8,9 @@ use rustix::fs::FileType;
 use xavantes_model::digest::Digest;
 
 use crate::error::Error;
-use crate::manifest::{Entry, EntryKind, Manifest};
+use crate::manifest::{EntryKind, Manifest, ManifestEntry};
 use crate::path::check_path;
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 use crate::workdir::{FoundPath, WorkingDirectory};
 
 /// A file or directory that is now in the store.
@@ -31,7 +31,7 @@ pub(crate) type ReadFile<'a> = dyn FnMut(&str, &mut File, u64) -> Result<(Digest
 
 impl WorkingDirectory {
     /// Stores the file or directory at a path.
-    pub fn stage_out(&self, store: &Store, path: &str, directory: bool) -> Result<StagedOut, Error> {
+    pub fn stage_out(&self, store: &FileStore, path: &str, directory: bool) -> Result<StagedOut, Error> {
         let add = &mut |_: &str, file: &mut File, size| store.add(file, size);
         match directory {
             false => self.scan_file(path, add),
@@ -40,7 +40,7 @@ impl WorkingDirectory {
     }
 
     /// Stores several files and directories as one directory, in which they keep their paths.
-    pub fn stage_out_together(&self, store: &Store, paths: &[String]) -> Result<StagedOut, Error> {
+    pub fn stage_out_together(&self, store: &FileStore, paths: &[String]) -> Result<StagedOut, Error> {
         let add = &mut |_: &str, file: &mut File, size| store.add(file, size);
         let mut entries = Vec::new();
         for path in paths {
@@ -48,10 +48,10 @@ impl WorkingDirectory {
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 let inner = self.scan_directory(path, add)?;
                 let inner = inner.entries().iter().cloned();
-                entries.extend(inner.map(|entry| Entry { path: format!("{path}/{}", entry.path), ..entry }));
+                entries.extend(inner.map(|entry| ManifestEntry { path: format!("{path}/{}", entry.path), ..entry }));
             } else {
                 let StagedOut { digest, size, executable, .. } = self.scan_file(path, add)?;
-                entries.push(Entry { path: path.clone(), kind: EntryKind::File { digest, size, executable } });
+                entries.push(ManifestEntry { path: path.clone(), kind: EntryKind::File { digest, size, executable } });
             }
         }
         store_directory(store, &Manifest::new(entries)?)
@@ -89,14 +89,14 @@ impl WorkingDirectory {
                 }
                 _ => return Err(Error::path(path, "is neither a file nor a directory")),
             };
-            entries.push(Entry { path: path.clone(), kind });
+            entries.push(ManifestEntry { path: path.clone(), kind });
         }
         Manifest::new(entries)
     }
 }
 
 /// Stores the manifest of a directory whose files are in the store.
-pub(crate) fn store_directory(store: &Store, manifest: &Manifest) -> Result<StagedOut, Error> {
+pub(crate) fn store_directory(store: &FileStore, manifest: &Manifest) -> Result<StagedOut, Error> {
     let bytes = manifest.encode();
     let (digest, _) = store.add(&mut &*bytes, bytes.len() as u64)?;
     let objects = manifest.files().map(|(digest, _)| digest).chain([digest]).collect();

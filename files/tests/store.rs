@@ -5,18 +5,18 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use tempfile::TempDir;
-use xavantes_files::{Error, Manifest, Reception, StageIn, Store, StoreUsage, WorkingDirectory};
+use xavantes_files::{Error, FileStore, Manifest, Reception, StageIn, StoreUsage, WorkingDirectory};
 use xavantes_model::digest::Digest;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("the disk has space")
 }
 
-fn store(folder: &Path) -> Store {
-    Store::open(folder, 1 << 30).expect("the folder is writable")
+fn store(folder: &Path) -> FileStore {
+    FileStore::open(folder, 1 << 30).expect("the folder is writable")
 }
 
-fn add(store: &Store, text: &str) -> Digest {
+fn add(store: &FileStore, text: &str) -> Digest {
     store.add(&mut text.as_bytes(), text.len() as u64).expect("the disk has space").0
 }
 
@@ -24,7 +24,7 @@ fn digest(bytes: &[u8]) -> Digest {
     Digest(*blake3::hash(bytes).as_bytes())
 }
 
-fn text(store: &Store, digest: &Digest) -> String {
+fn text(store: &FileStore, digest: &Digest) -> String {
     std::io::read_to_string(store.hold(digest).unwrap().open().unwrap()).unwrap()
 }
 
@@ -94,7 +94,7 @@ fn an_interrupted_transfer_resumes_and_is_checked_as_a_whole() {
 #[test]
 fn pinned_and_held_objects_stay_and_others_are_evicted() {
     let folder = folder();
-    let store = Store::open(folder.path(), 10).unwrap();
+    let store = FileStore::open(folder.path(), 10).unwrap();
     let (old, pinned, used) = (add(&store, "old"), add(&store, "pin"), add(&store, "use"));
     store.pin("process", &[pinned]).unwrap();
     let hold = store.hold(&used).unwrap();
@@ -113,7 +113,7 @@ fn pinned_and_held_objects_stay_and_others_are_evicted() {
 #[test]
 fn a_full_store_gives_up_interrupted_transfers() {
     let folder = folder();
-    let store = Store::open(folder.path(), 10).unwrap();
+    let store = FileStore::open(folder.path(), 10).unwrap();
     let Ok(Reception::Welcome(mut half)) = store.receive(digest(b"12345678"), 8) else { panic!() };
     half.write(b"1234").unwrap();
     assert!(store.add(&mut &b"abc"[..], 3).is_err());
@@ -125,7 +125,7 @@ fn a_full_store_gives_up_interrupted_transfers() {
 #[test]
 fn a_query_with_an_owner_pins_what_the_store_has() {
     let (folder, work) = (folder(), folder());
-    let store = Store::open(folder.path(), 1000).unwrap();
+    let store = FileStore::open(folder.path(), 1000).unwrap();
     fs::create_dir(work.path().join("tree")).unwrap();
     fs::write(work.path().join("tree/inner"), "inner").unwrap();
     let whole = WorkingDirectory::open(work.path()).unwrap().stage_out(&store, "tree", true).unwrap().digest;
@@ -183,7 +183,7 @@ fn a_directory_is_staged_in_as_it_was_staged_out() {
     assert_eq!(fs::read_to_string(own.path().join("file")).unwrap(), "copied");
 }
 
-fn folder_with_copy(store: &Store) -> TempDir {
+fn folder_with_copy(store: &FileStore) -> TempDir {
     let own = folder();
     let place = WorkingDirectory::open(own.path()).unwrap();
     let copied = add(store, "copied");
@@ -277,7 +277,7 @@ fn changes_of_objects_are_noticed_even_if_a_program_hides_them() {
     fs::set_permissions(work.path().join("last"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(work.path().join("last"), "fake").unwrap();
     std::mem::forget(staged);
-    let again = Store::open(folder.path(), 1 << 30).unwrap();
+    let again = FileStore::open(folder.path(), 1 << 30).unwrap();
     assert!(matches!(again.hold(&last), Err(Error::Missing(_))));
 }
 

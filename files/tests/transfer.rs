@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use xavantes_files::{
-    Error, Fetcher, LocalContent, ObjectRequest, Sender, Service, StageIn, Store, TransferCounts, WorkingDirectory,
+    Error, Fetcher, FileStore, LocalContent, ObjectRequest, Sender, Service, StageIn, TransferCounts, WorkingDirectory,
 };
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
@@ -21,7 +21,7 @@ use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::holder_failure::Kind;
 
 struct Node {
-    store: Store,
+    store: FileStore,
     address: Arc<str>,
     fetcher: Fetcher,
     _folder: TempDir,
@@ -30,7 +30,7 @@ struct Node {
 impl Node {
     async fn start(limit: u64) -> Self {
         let folder = tempfile::tempdir().expect("the disk has space");
-        let store = Store::open(folder.path(), limit).expect("the folder is writable");
+        let store = FileStore::open(folder.path(), limit).expect("the folder is writable");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address: Arc<str> = listener.local_addr().expect("a bound listener has an address").to_string().into();
         let fetcher = Fetcher::new(store.clone(), address.clone());

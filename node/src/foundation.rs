@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::data_dir::DataDir;
 use crate::error::Error;
-use crate::file_store::FileStore;
+use crate::node_files::NodeFiles;
 use crate::repositories::Repositories;
 use crate::settings::{Role, Settings};
 
@@ -20,7 +20,7 @@ pub(crate) struct Foundation {
     pub(crate) managers: Vec<String>,
     pub(crate) repositories: Repositories,
     /// Only with a role that needs files.
-    pub(crate) files: Option<FileStore>,
+    pub(crate) files: Option<NodeFiles>,
     /// Declared last: it is unlocked after everything in it is closed.
     pub(crate) data_dir: Option<DataDir>,
 }
@@ -36,7 +36,7 @@ impl Foundation {
         let data_dir = DataDir::open(&settings)?;
         let repositories = Repositories::open(&settings, data_dir.as_ref()).await?;
         let needs_files = has(Role::ProcessCoordinator) || has(Role::ActivityManager);
-        let open_files = || FileStore::open(settings.files_mib.saturating_mul(MIB), data_dir.as_ref(), &address);
+        let open_files = || NodeFiles::open(settings.files_mib.saturating_mul(MIB), data_dir.as_ref(), &address);
         let files = needs_files.then(open_files).transpose()?;
         Ok(Self { settings, address, managers, repositories, files, data_dir })
     }

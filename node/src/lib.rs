@@ -8,15 +8,15 @@
 //! | `foundation` | what the roles have in common |
 //! | `services` | the gRPC server of a node |
 //! | `membership` | heartbeats to the group manager, and the roster in return |
-//! | `data_dir`, `file_store`, `repositories` | what a node keeps on disk |
+//! | `data_dir`, `node_files`, `repositories` | what a node keeps on disk |
 //! | `error` | why a node does not start |
 
 mod data_dir;
 mod error;
-mod file_store;
 mod foundation;
 mod membership;
 mod node;
+mod node_files;
 mod repositories;
 mod roles;
 mod services;
@@ -26,7 +26,7 @@ pub use error::Error;
 pub use node::Node;
 pub use repositories::unfinished_processes;
 pub use settings::{
-    Cgroups, ContainersSetting, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
+    CgroupsSetting, ContainersSetting, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
     is_database_url,
 };
 pub use xavantes_activity_manager::run_watchdog;

@@ -148,7 +148,7 @@ pub(crate) fn subtree(delegation: &Delegation) -> v1::Subtree {
         let (scope, element, slot) = match input {
             ScriptInput::Variable { node, slot } => (node.0, None, *slot),
             ScriptInput::Element { scope, element, slot } => (scope.0, Some(element.0), *slot),
-            ScriptInput::Summary(_) => return None,
+            ScriptInput::LoopSummary(_) => return None,
         };
         Some(v1::Captured { scope, element, slot, value: Some(value(captured)) })
     });

@@ -15,30 +15,30 @@ const MAX_QUEUED_REQUESTS: usize = 4096;
 const OVERHEAD_BYTES: u64 = 128;
 
 /// Channel for the answer to a request.
-pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
+pub(crate) type CommitReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the committer.
 pub(crate) enum StoreRequest {
     /// The answer is the epoch of a created process, otherwise 0.
-    StoreChange {
-        change: StoreChange,
-        answer: Answer<u64>,
+    CommitChange {
+        change: CommitChange,
+        answer: CommitReply<u64>,
     },
     Claim {
-        answer: Answer<Claimed>,
+        answer: CommitReply<Claimed>,
     },
     Load {
         process: String,
-        answer: Answer<Journal>,
+        answer: CommitReply<Journal>,
     },
     Get {
         kind: String,
         key: String,
-        answer: Answer<Option<Bytes>>,
+        answer: CommitReply<Option<Bytes>>,
     },
     Documents {
         kind: String,
-        answer: Answer<Vec<(String, Bytes)>>,
+        answer: CommitReply<Vec<(String, Bytes)>>,
     },
     ShutDown {
         answer: oneshot::Sender<()>,
@@ -46,7 +46,7 @@ pub(crate) enum StoreRequest {
 }
 
 /// A change that the committer makes durable.
-pub(crate) enum StoreChange {
+pub(crate) enum CommitChange {
     Create { process: String, head: Bytes },
     Append { process: String, record: Bytes },
     Compact { process: String, snapshot: Bytes },
@@ -56,7 +56,7 @@ pub(crate) enum StoreChange {
     Remove { kind: String, key: String },
 }
 
-impl StoreChange {
+impl CommitChange {
     /// Estimate of the bytes that the change adds to the store. `None` if it adds nothing.
     pub(crate) fn added_bytes(&self) -> Option<u64> {
         match self {
@@ -83,24 +83,24 @@ impl CommitterHandle {
     }
 
     pub(crate) async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
-        let change = StoreChange::Create { process: process.into(), head };
-        self.request(|answer| StoreRequest::StoreChange { change, answer }).await
+        let change = CommitChange::Create { process: process.into(), head };
+        self.request(|answer| StoreRequest::CommitChange { change, answer }).await
     }
 
     pub(crate) async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
-        self.change(StoreChange::Append { process: process.into(), record }).await
+        self.change(CommitChange::Append { process: process.into(), record }).await
     }
 
     pub(crate) async fn compact(&self, process: &str, snapshot: Bytes) -> Result<(), Error> {
-        self.change(StoreChange::Compact { process: process.into(), snapshot }).await
+        self.change(CommitChange::Compact { process: process.into(), snapshot }).await
     }
 
     pub(crate) async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
-        self.change(StoreChange::Close { process: process.into(), summary }).await
+        self.change(CommitChange::Close { process: process.into(), summary }).await
     }
 
     pub(crate) async fn forget(&self, processes: Vec<String>) -> Result<(), Error> {
-        self.change(StoreChange::Forget { processes }).await
+        self.change(CommitChange::Forget { processes }).await
     }
 
     pub(crate) async fn claim(&self) -> Result<Claimed, Error> {
@@ -112,7 +112,7 @@ impl CommitterHandle {
     }
 
     pub(crate) async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error> {
-        self.change(StoreChange::Put { kind: kind.into(), key: key.into(), document }).await
+        self.change(CommitChange::Put { kind: kind.into(), key: key.into(), document }).await
     }
 
     pub(crate) async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
@@ -124,7 +124,7 @@ impl CommitterHandle {
     }
 
     pub(crate) async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
-        self.change(StoreChange::Remove { kind: kind.into(), key: key.into() }).await
+        self.change(CommitChange::Remove { kind: kind.into(), key: key.into() }).await
     }
 
     /// Ends the committer and waits for its end.
@@ -136,13 +136,13 @@ impl CommitterHandle {
         }
     }
 
-    async fn change(&self, change: StoreChange) -> Result<(), Error> {
-        self.request(|answer| StoreRequest::StoreChange { change, answer }).await.map(drop)
+    async fn change(&self, change: CommitChange) -> Result<(), Error> {
+        self.request(|answer| StoreRequest::CommitChange { change, answer }).await.map(drop)
     }
 
     /// The request enters the queue when the caller first polls this future. `unconstrained` ignores the budget of the
     /// task, because a request that had to yield would lose its place in the order.
-    async fn request<T>(&self, request: impl FnOnce(Answer<T>) -> StoreRequest) -> Result<T, Error> {
+    async fn request<T>(&self, request: impl FnOnce(CommitReply<T>) -> StoreRequest) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         tokio::task::unconstrained(self.requests.send(request(answer))).await.map_err(|_| Error::ended())?;
         answered.await.map_err(|_| Error::ended())?
@@ -150,6 +150,6 @@ impl CommitterHandle {
 }
 
 /// Answers a request. Ignores that the caller may have dropped its future.
-pub(crate) fn reply<T>(answer: Answer<T>, result: Result<T, Error>) {
+pub(crate) fn reply<T>(answer: CommitReply<T>, result: Result<T, Error>) {
     let _ = answer.send(result);
 }

@@ -17,7 +17,7 @@ pub struct Welcome {
 
 /// A message to a coordinator.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Report {
+pub enum WorkerReport {
     /// An attempt ended or was refused.
     Answer(Arc<v1::Answer>),
     /// A running attempt calls a shared object.
@@ -41,13 +41,13 @@ pub struct OwnedAnswer {
 
 /// One effect. `J` is the type of the job that runs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action<J> {
+pub enum TableAction<J> {
     /// Start the attempt, and call [`AttemptTable::on_finished`](super::table::AttemptTable::on_finished) at its end.
     Start(J),
     /// Ask the attempt to end soon.
     Stop(J),
     /// Send a report to the coordinator of that name.
-    Send(Arc<str>, Report),
+    Send(Arc<str>, WorkerReport),
     /// Make the answer durable, then call [`AttemptTable::on_persisted`](super::table::AttemptTable::on_persisted).
     Persist(OwnedAnswer),
     /// Delete the durable answer of the attempt.

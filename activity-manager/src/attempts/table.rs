@@ -1,5 +1,5 @@
 //! The attempt table: what a worker knows of every attempt from its arrival until its answer is acknowledged, and which
-//! coordinator owns it. Pure: each method returns the [`Action`]s that its caller must perform, in order.
+//! coordinator owns it. Pure: each method returns the [`TableAction`]s that its caller must perform, in order.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::v1::refusal_reason;
 use xavantes_proto::{Epochs, v1};
 
-use super::action::{Action, OwnedAnswer, Report, Welcome};
+use super::action::{OwnedAnswer, TableAction, Welcome, WorkerReport};
 use super::admission::{Admission, Load, Resources, Verdict};
 use super::key::{CoordinatorStream, RealmAttempt};
 
@@ -20,7 +20,7 @@ use super::key::{CoordinatorStream, RealmAttempt};
 pub struct ReadyJob<J> {
     /// Resources that the job occupies while it runs.
     pub needs: Resources,
-    /// The value that [`Action::Start`] and [`Action::Stop`] return.
+    /// The value that [`TableAction::Start`] and [`TableAction::Stop`] return.
     pub job: J,
 }
 
@@ -107,7 +107,7 @@ impl<J: Clone> AttemptTable<J> {
         &mut self,
         coordinator: &Arc<str>,
         realm: &Arc<str>,
-    ) -> (CoordinatorStream, Welcome, Vec<Action<J>>) {
+    ) -> (CoordinatorStream, Welcome, Vec<TableAction<J>>) {
         let mut actions = self.disown_other_realms(coordinator, realm);
         self.last_stream += 1;
         self.streams.insert(coordinator.clone(), self.last_stream);
@@ -117,7 +117,7 @@ impl<J: Clone> AttemptTable<J> {
         }
         actions.extend(self.resend_calls(coordinator, |_| true));
         if self.admission.is_draining() {
-            actions.push(Action::Send(coordinator.clone(), Report::Draining));
+            actions.push(TableAction::Send(coordinator.clone(), WorkerReport::Draining));
         }
         let stream =
             CoordinatorStream { coordinator: coordinator.clone(), realm: realm.clone(), number: self.last_stream };
@@ -136,7 +136,7 @@ impl<J: Clone> AttemptTable<J> {
         self.streams.get(&stream.coordinator) == Some(&stream.number)
     }
 
-    fn disown_other_realms(&mut self, coordinator: &Arc<str>, realm: &Arc<str>) -> Vec<Action<J>> {
+    fn disown_other_realms(&mut self, coordinator: &Arc<str>, realm: &Arc<str>) -> Vec<TableAction<J>> {
         let lost = |key: &RealmAttempt, it: &Attempt<J>| it.owner == *coordinator && key.realm != *realm;
         let keys: Vec<_> = self.attempts.iter().filter(|(key, it)| lost(key, it)).map(|(key, _)| key.clone()).collect();
         let mut actions = self.withdraw(&keys, &Withdrawal::Disown);
@@ -146,7 +146,7 @@ impl<J: Clone> AttemptTable<J> {
     }
 
     /// A coordinator claims processes of its realm. A claim with an older epoch than another coordinator's has no effect.
-    pub fn claim(&mut self, stream: &CoordinatorStream, claims: Vec<v1::Claim>) -> Vec<Action<J>> {
+    pub fn claim(&mut self, stream: &CoordinatorStream, claims: Vec<v1::Claim>) -> Vec<TableAction<J>> {
         if !self.is_current(stream) {
             return Vec::new();
         }
@@ -161,15 +161,15 @@ impl<J: Clone> AttemptTable<J> {
         }
         answers.extend(self.resend_calls(&stream.coordinator, claimed));
         let known = v1::Known { processes, running: found.running, answered: found.answered };
-        let mut actions = vec![Action::Send(stream.coordinator.clone(), Report::Known(known))];
+        let mut actions = vec![TableAction::Send(stream.coordinator.clone(), WorkerReport::Known(known))];
         actions.append(&mut answers);
         actions
     }
 
     /// Sends the pending calls of a connected coordinator's attempts once more.
-    fn resend_calls(&self, owner: &Arc<str>, which: impl Fn(&RealmAttempt) -> bool) -> Vec<Action<J>> {
+    fn resend_calls(&self, owner: &Arc<str>, which: impl Fn(&RealmAttempt) -> bool) -> Vec<TableAction<J>> {
         let calls = self.calls.values().filter(|it| self.listener(&it.caller) == Some(owner) && which(&it.caller));
-        calls.map(|it| Action::Send(owner.clone(), Report::Call(it.call.clone()))).collect()
+        calls.map(|it| TableAction::Send(owner.clone(), WorkerReport::Call(it.call.clone()))).collect()
     }
 
     /// A job arrives, with its needs or with the reason why it cannot run here. A job of an older epoch comes from a
@@ -180,14 +180,14 @@ impl<J: Clone> AttemptTable<J> {
         key: RealmAttempt,
         epoch: u64,
         ready: Result<ReadyJob<J>, v1::Refusal>,
-    ) -> Vec<Action<J>> {
+    ) -> Vec<TableAction<J>> {
         if !self.is_current(stream) || !self.epochs.counts(&key.realm, &key.key.process, epoch) {
             return Vec::new();
         }
         let owner = &stream.coordinator;
         let refuse = |refusal| {
             let answer = Arc::new(key.answer(Outcome::Refused(refusal)));
-            vec![Action::Send(owner.clone(), Report::Answer(answer))]
+            vec![TableAction::Send(owner.clone(), WorkerReport::Answer(answer))]
         };
 
         match self.attempts.get_mut(&key) {
@@ -198,7 +198,7 @@ impl<J: Clone> AttemptTable<J> {
                 let former = attempt.owner.clone();
                 let mut actions = Vec::from_iter(change_owner(&key, attempt, owner));
                 if let AttemptState::Answered(answer) = &attempt.state {
-                    actions.push(Action::Send(owner.clone(), Report::Answer(answer.clone())));
+                    actions.push(TableAction::Send(owner.clone(), WorkerReport::Answer(answer.clone())));
                 } else if former != *owner {
                     actions.extend(self.resend_calls(owner, |caller| *caller == key));
                 }
@@ -215,14 +215,14 @@ impl<J: Clone> AttemptTable<J> {
             Verdict::Refuse(reason) => return refuse(v1::Refusal::for_now(reason)),
             Verdict::Never(reason) => return refuse(v1::Refusal::permanent(reason)),
             Verdict::Wait => (AttemptState::Queued(job), Vec::new()),
-            Verdict::Run => (AttemptState::Running(job.clone()), vec![Action::Start(job)]),
+            Verdict::Run => (AttemptState::Running(job.clone()), vec![TableAction::Start(job)]),
         };
         self.attempts.insert(key, Attempt { owner: owner.clone(), needs, state });
         actions
     }
 
     /// The coordinator wants an attempt to end. The answer follows when the attempt has ended.
-    pub fn cancel(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<Action<J>> {
+    pub fn cancel(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<TableAction<J>> {
         let key = stream.attempt(id);
         let Some(attempt) = self.owned(stream, &key) else { return Vec::new() };
         let queued = matches!(attempt.state, AttemptState::Queued(_));
@@ -234,15 +234,15 @@ impl<J: Clone> AttemptTable<J> {
     }
 
     /// The coordinator wants its queued attempts back, because other workers have free slots.
-    pub fn recall(&mut self, stream: &CoordinatorStream) -> Vec<Action<J>> {
+    pub fn recall(&mut self, stream: &CoordinatorStream) -> Vec<TableAction<J>> {
         let queued = |it: &Attempt<J>| it.owner == stream.coordinator && matches!(it.state, AttemptState::Queued(_));
         let keys: Vec<_> = self.attempts.iter().filter(|(_, it)| queued(it)).map(|(key, _)| key.clone()).collect();
         self.withdraw(&keys, &Withdrawal::HandBack(refusal_reason::Kind::Recalled(v1::Nothing {})))
     }
 
     /// From now on this worker takes no new attempts. Coordinators get their queued attempts back.
-    pub fn drain(&mut self) -> Vec<Action<J>> {
-        let inform = |coordinator: &Arc<str>| Action::Send(coordinator.clone(), Report::Draining);
+    pub fn drain(&mut self) -> Vec<TableAction<J>> {
+        let inform = |coordinator: &Arc<str>| TableAction::Send(coordinator.clone(), WorkerReport::Draining);
         let mut actions: Vec<_> = self.streams.keys().map(inform).collect();
         let queued = self.admission.drain();
         actions.extend(self.withdraw(&queued, &Withdrawal::HandBack(refusal_reason::Kind::Draining(v1::Nothing {}))));
@@ -250,16 +250,16 @@ impl<J: Clone> AttemptTable<J> {
     }
 
     /// Stops all running attempts.
-    pub fn stop_all(&self) -> Vec<Action<J>> {
+    pub fn stop_all(&self) -> Vec<TableAction<J>> {
         let jobs = self.attempts.values().filter_map(|attempt| match &attempt.state {
-            AttemptState::Running(job) => Some(Action::Stop(job.clone())),
+            AttemptState::Running(job) => Some(TableAction::Stop(job.clone())),
             _ => None,
         });
         jobs.collect()
     }
 
     /// Withdraws attempts: the one place that decides what cancel, recall, drain and disown mean in each state.
-    fn withdraw(&mut self, keys: &[RealmAttempt], withdrawal: &Withdrawal) -> Vec<Action<J>> {
+    fn withdraw(&mut self, keys: &[RealmAttempt], withdrawal: &Withdrawal) -> Vec<TableAction<J>> {
         use AttemptState::{Answered, Disowned, Persisting, Queued, Running};
         let (mut actions, mut dequeued) = (Vec::new(), BTreeSet::new());
         for key in keys {
@@ -273,23 +273,23 @@ impl<J: Clone> AttemptTable<J> {
                     attempt.state = Persisting(answer.clone());
                     actions.push(persist(key, &attempt.owner, &answer));
                 }
-                (Withdrawal::Cancel, Running(job)) => actions.push(Action::Stop(job.clone())),
+                (Withdrawal::Cancel, Running(job)) => actions.push(TableAction::Stop(job.clone())),
                 (Withdrawal::HandBack(reason), Queued(_)) => {
                     if self.streams.contains_key(&attempt.owner) {
                         let answer = key.answer(Outcome::Refused(v1::Refusal::for_now(reason.clone())));
-                        actions.push(Action::Send(attempt.owner.clone(), Report::Answer(Arc::new(answer))));
+                        actions.push(TableAction::Send(attempt.owner.clone(), WorkerReport::Answer(Arc::new(answer))));
                     }
                     self.attempts.remove(key);
                 }
                 (Withdrawal::Disown, Queued(_)) => drop(self.attempts.remove(key)),
                 (Withdrawal::Disown, Running(job)) => {
-                    actions.push(Action::Stop(job.clone()));
+                    actions.push(TableAction::Stop(job.clone()));
                     attempt.state = Disowned;
                 }
                 (Withdrawal::Disown, Persisting(_)) => attempt.state = Disowned,
                 (Withdrawal::Disown, Answered(_)) => {
                     self.attempts.remove(key);
-                    actions.push(Action::Forget(key.clone()));
+                    actions.push(TableAction::Forget(key.clone()));
                 }
                 (Withdrawal::Cancel | Withdrawal::Disown, Disowned)
                 | (Withdrawal::Cancel, Persisting(_) | Answered(_))
@@ -303,12 +303,12 @@ impl<J: Clone> AttemptTable<J> {
     }
 
     /// The coordinator recorded an answer.
-    pub fn acknowledge(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<Action<J>> {
+    pub fn acknowledge(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<TableAction<J>> {
         let key = stream.attempt(id);
         match self.owned(stream, &key) {
             Some(Attempt { state: AttemptState::Answered(_), .. }) => {
                 self.attempts.remove(&key);
-                vec![Action::Forget(key)]
+                vec![TableAction::Forget(key)]
             }
             _ => Vec::new(),
         }
@@ -321,7 +321,7 @@ impl<J: Clone> AttemptTable<J> {
     }
 
     /// A running attempt ended.
-    pub fn on_finished(&mut self, key: &RealmAttempt, answer: v1::Answer) -> Vec<Action<J>> {
+    pub fn on_finished(&mut self, key: &RealmAttempt, answer: v1::Answer) -> Vec<TableAction<J>> {
         let Some(attempt) = self.attempts.get_mut(key) else { return Vec::new() };
         let needs = attempt.needs;
         let mut actions = Vec::new();
@@ -339,12 +339,12 @@ impl<J: Clone> AttemptTable<J> {
         actions
     }
 
-    fn start_admitted(&mut self) -> Vec<Action<J>> {
+    fn start_admitted(&mut self) -> Vec<TableAction<J>> {
         let admitted = self.admission.admit();
         self.start(admitted)
     }
 
-    fn start(&mut self, admitted: Vec<RealmAttempt>) -> Vec<Action<J>> {
+    fn start(&mut self, admitted: Vec<RealmAttempt>) -> Vec<TableAction<J>> {
         let mut actions = Vec::with_capacity(admitted.len());
         for key in admitted {
             if let Some(attempt) = self.attempts.get_mut(&key)
@@ -352,37 +352,40 @@ impl<J: Clone> AttemptTable<J> {
             {
                 let job = job.clone();
                 attempt.state = AttemptState::Running(job.clone());
-                actions.push(Action::Start(job));
+                actions.push(TableAction::Start(job));
             }
         }
         actions
     }
 
     /// The answer of an attempt is durable, so its coordinator may receive it.
-    pub fn on_persisted(&mut self, key: &RealmAttempt) -> Vec<Action<J>> {
+    pub fn on_persisted(&mut self, key: &RealmAttempt) -> Vec<TableAction<J>> {
         let Some(attempt) = self.attempts.get_mut(key) else { return Vec::new() };
         match &attempt.state {
             AttemptState::Persisting(answer) => {
                 let answer = answer.clone();
                 attempt.state = AttemptState::Answered(answer.clone());
                 let connected = self.streams.contains_key(&attempt.owner);
-                connected.then(|| Action::Send(attempt.owner.clone(), Report::Answer(answer))).into_iter().collect()
+                connected
+                    .then(|| TableAction::Send(attempt.owner.clone(), WorkerReport::Answer(answer)))
+                    .into_iter()
+                    .collect()
             }
             AttemptState::Disowned => {
                 self.attempts.remove(key);
-                vec![Action::Forget(key.clone())]
+                vec![TableAction::Forget(key.clone())]
             }
             AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Answered(_) => Vec::new(),
         }
     }
 
     /// A running attempt calls a shared object. Returns the ticket of the call.
-    pub fn on_call(&mut self, key: &RealmAttempt, mut call: v1::SharedCall) -> (u64, Vec<Action<J>>) {
+    pub fn on_call(&mut self, key: &RealmAttempt, mut call: v1::SharedCall) -> (u64, Vec<TableAction<J>>) {
         self.last_ticket += 1;
         call.ticket = self.last_ticket;
         let call = Arc::new(call);
         let actions = match self.listener(key) {
-            Some(owner) => vec![Action::Send(owner.clone(), Report::Call(call.clone()))],
+            Some(owner) => vec![TableAction::Send(owner.clone(), WorkerReport::Call(call.clone()))],
             None => Vec::new(),
         };
         self.calls.insert(self.last_ticket, PendingCall { caller: key.clone(), call });
@@ -418,25 +421,25 @@ impl<J: Clone> AttemptTable<J> {
     }
 }
 
-fn persist<J>(attempt: &RealmAttempt, owner: &Arc<str>, answer: &Arc<v1::Answer>) -> Action<J> {
-    Action::Persist(OwnedAnswer { attempt: attempt.clone(), owner: owner.clone(), answer: answer.clone() })
+fn persist<J>(attempt: &RealmAttempt, owner: &Arc<str>, answer: &Arc<v1::Answer>) -> TableAction<J> {
+    TableAction::Persist(OwnedAnswer { attempt: attempt.clone(), owner: owner.clone(), answer: answer.clone() })
 }
 
-fn describe<J>(key: &RealmAttempt, attempt: &Attempt<J>, found: &mut Welcome, actions: &mut Vec<Action<J>>) {
+fn describe<J>(key: &RealmAttempt, attempt: &Attempt<J>, found: &mut Welcome, actions: &mut Vec<TableAction<J>>) {
     match &attempt.state {
         AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Persisting(_) => {
             found.running.push(key.key.to_wire());
         }
         AttemptState::Answered(answer) => {
             found.answered.push(key.key.to_wire());
-            actions.push(Action::Send(attempt.owner.clone(), Report::Answer(answer.clone())));
+            actions.push(TableAction::Send(attempt.owner.clone(), WorkerReport::Answer(answer.clone())));
         }
         AttemptState::Disowned => {}
     }
 }
 
 /// Makes a coordinator the owner of an attempt. An answer is written again, so that the new owner survives a restart.
-fn change_owner<J>(key: &RealmAttempt, attempt: &mut Attempt<J>, owner: &Arc<str>) -> Option<Action<J>> {
+fn change_owner<J>(key: &RealmAttempt, attempt: &mut Attempt<J>, owner: &Arc<str>) -> Option<TableAction<J>> {
     if attempt.owner == *owner || matches!(attempt.state, AttemptState::Disowned) {
         return None;
     }

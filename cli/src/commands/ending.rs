@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, call_with_timeout, v1};
 
-use crate::connection::{Coordinator, ask, is_broken, refused};
+use crate::connection::{CoordinatorClient, ask, is_broken, refused};
 use crate::exit::Exit;
 use crate::output::terminal;
-use crate::report::process::{Outcome, exit_of};
+use crate::report::process::{OutcomeReport, exit_of};
 use crate::transfer::{self, DownloadDir};
 
 /// A process that reports nothing for this long is asked whether it waits for a worker, this many levels down.
@@ -18,7 +18,7 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits for the end of a process, also if its coordinator restarts meanwhile.
-pub(crate) async fn await_end(client: &mut Coordinator, process: &str) -> Result<v1::ProcessStatus, Exit> {
+pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> Result<v1::ProcessStatus, Exit> {
     let mut last = v1::ProcessStatus::default();
     let (mut last_heard, mut reported) = (None::<Instant>, None);
     loop {
@@ -48,7 +48,7 @@ pub(crate) async fn await_end(client: &mut Coordinator, process: &str) -> Result
 }
 
 /// Notes which elements wait for a worker that is not connected; each reason once.
-async fn report_wait(client: &mut Coordinator, process: &str, reported: &mut Option<v1::WaitReason>) {
+async fn report_wait(client: &mut CoordinatorClient, process: &str, reported: &mut Option<v1::WaitReason>) {
     let shown = call_with_timeout(client.show(v1::ShowRequest { path: process.to_owned(), depth: ASKED_DEPTH })).await;
     let Some(root) = shown.ok().and_then(|shown| shown.element) else { return };
     let mut open = vec![&root];
@@ -64,7 +64,10 @@ async fn report_wait(client: &mut Coordinator, process: &str, reported: &mut Opt
 }
 
 /// Fetches the state and the results of a process.
-pub(crate) async fn fetch_results(client: &mut Coordinator, process: String) -> Result<v1::ResultsResponse, Exit> {
+pub(crate) async fn fetch_results(
+    client: &mut CoordinatorClient,
+    process: String,
+) -> Result<v1::ResultsResponse, Exit> {
     let refused = |status| refused(&status);
     let mut parts = ask(client.results(v1::ResultsRequest { process })).await?;
     let mut whole = Assembler::new(MAX_RESULTS_BYTES);
@@ -80,16 +83,16 @@ pub(crate) async fn fetch_results(client: &mut Coordinator, process: String) -> 
 /// The outcome of an ended process and its exit code. Files among the results are downloaded if there is a directory
 /// for them. If the process failed, the error message is printed.
 pub(crate) async fn fetch_outcome(
-    client: &mut Coordinator,
+    client: &mut CoordinatorClient,
     process: String,
     download: Option<DownloadDir<'_>>,
-) -> Result<(Outcome, Exit), Exit> {
+) -> Result<(OutcomeReport, Exit), Exit> {
     let mut answer = fetch_results(client, process).await?;
     if let Some(DownloadDir { path, coordinator, quiet }) = download {
         transfer::download(&mut answer.results, path, &[coordinator], quiet).await?;
     }
     let exit = answer.status.as_ref().map_or(Exit::Failed, exit_of);
-    let outcome = Outcome::new(answer);
+    let outcome = OutcomeReport::new(answer);
     if let Some(error) = &outcome.error {
         terminal::error(error);
     }

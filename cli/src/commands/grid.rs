@@ -11,7 +11,7 @@ use crate::connection::{ask, channel, manager};
 use crate::exit::Exit;
 use crate::output::printer::Output;
 use crate::report::action::Drained;
-use crate::report::grid::{Group, GroupList, Health, Node, NodeList};
+use crate::report::grid::{Group, GroupList, Health, NodeList, NodeReport};
 
 #[derive(Args)]
 pub(crate) struct DrainArgs {
@@ -24,7 +24,7 @@ pub(crate) struct DrainArgs {
 pub(crate) async fn nodes(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = manager(&grid.coordinator).await?;
     let answer = ask(client.list_nodes(v1::ListNodesRequest {})).await?;
-    let nodes = answer.nodes.iter().map(Node::from).collect();
+    let nodes = answer.nodes.iter().map(NodeReport::from).collect();
     Ok(output.report(&NodeList { group: answer.group, nodes }))
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use xavantes_proto::{call_with_timeout, v1};
 
-use super::watch::{Snapshot, print_or_watch};
+use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
 use crate::connection::coordinator;
 use crate::exit::Exit;
@@ -23,7 +23,7 @@ pub(crate) async fn list(arguments: &ListArgs, output: Output) -> Result<Exit, E
     let mut client = coordinator(&arguments.grid.coordinator).await?;
     print_or_watch(arguments.watch, output, async || {
         let processes = call_with_timeout(client.list(v1::ListRequest {})).await?.processes;
-        Ok(Snapshot { report: ProcessList::new(&processes), is_final: false })
+        Ok(LiveSnapshot { report: ProcessList::new(&processes), is_final: false })
     })
     .await
 }

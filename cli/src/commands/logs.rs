@@ -6,7 +6,7 @@ use clap::Args;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::args::GridArgs;
-use crate::connection::{Coordinator, coordinator, refused};
+use crate::connection::{CoordinatorClient, coordinator, refused};
 use crate::exit::Exit;
 use crate::output::printer::Output;
 
@@ -66,7 +66,7 @@ pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, E
 }
 
 /// Whether there is, or will be, an attempt of an activity after this one.
-async fn has_next_attempt(client: &mut Coordinator, path: &str, attempt: u32) -> bool {
+async fn has_next_attempt(client: &mut CoordinatorClient, path: &str, attempt: u32) -> bool {
     loop {
         let shown = call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
         let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };

@@ -13,12 +13,12 @@ use xavantes_proto::{call_with_timeout, v1};
 use super::ending::fetch_results;
 use super::node::not_started;
 use crate::args::DefinitionArgs;
-use crate::connection::{Coordinator, ask, coordinator, refused};
+use crate::connection::{CoordinatorClient, ask, coordinator, refused};
 use crate::exit::Exit;
 use crate::output::live::LiveDisplay;
 use crate::output::printer::Output;
 use crate::output::terminal;
-use crate::report::process::{Outcome, exit_of};
+use crate::report::process::{OutcomeReport, exit_of};
 use crate::{definition, transfer};
 
 /// A cancelled process that does not end within this time is cancelled again, which skips its `FINALLY`.
@@ -91,7 +91,7 @@ pub(crate) async fn run(arguments: RunArgs, output: Output) -> Result<Exit, Exit
     node.close().await;
 
     let exit = exit_code(answer.status.as_ref(), stop);
-    let mut outcome = Outcome::new(answer);
+    let mut outcome = OutcomeReport::new(answer);
     outcome.elapsed_seconds = began.elapsed().as_secs_f64();
     if outcome.activities.reused > 0 {
         let (reused, completed) = (outcome.activities.reused, outcome.activities.completed);
@@ -130,7 +130,7 @@ async fn check_data_dir(settings: &Settings, data_dir: &Path, resume: bool) -> R
 }
 
 /// The process that continues; if none does, the one that ended last.
-async fn process_to_resume(client: &mut Coordinator) -> Result<String, Exit> {
+async fn process_to_resume(client: &mut CoordinatorClient) -> Result<String, Exit> {
     let processes = ask(client.list(v1::ListRequest {})).await?.processes;
     let is_running = |it: &v1::ProcessStatus| it.state() == v1::ProcessState::Running;
     let last = processes.iter().max_by_key(|it| (is_running(it), it.ended_ms));
@@ -140,16 +140,16 @@ async fn process_to_resume(client: &mut Coordinator) -> Result<String, Exit> {
 
 /// Why this command cancelled the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StopReason {
+enum RunStop {
     TimedOut,
     /// It waits for a worker that will never connect.
     Stuck,
 }
 
-fn exit_code(status: Option<&v1::ProcessStatus>, stop: Option<StopReason>) -> Exit {
+fn exit_code(status: Option<&v1::ProcessStatus>, stop: Option<RunStop>) -> Exit {
     match (status.map_or(Exit::Failed, exit_of), stop) {
-        (Exit::Cancelled, Some(StopReason::TimedOut)) => Exit::TimedOut,
-        (Exit::Cancelled, Some(StopReason::Stuck)) => Exit::Failed,
+        (Exit::Cancelled, Some(RunStop::TimedOut)) => Exit::TimedOut,
+        (Exit::Cancelled, Some(RunStop::Stuck)) => Exit::Failed,
         (exit, _) => exit,
     }
 }
@@ -157,12 +157,12 @@ fn exit_code(status: Option<&v1::ProcessStatus>, stop: Option<StopReason>) -> Ex
 /// Shows a process until its end. Cancels it on time-out, on Ctrl-C, and if it is stuck; returns the reason, except for
 /// Ctrl-C.
 async fn follow(
-    client: &mut Coordinator,
+    client: &mut CoordinatorClient,
     process: &str,
     timeout: Option<Duration>,
     mut lines: mpsc::UnboundedReceiver<(String, String)>,
     display: &mut LiveDisplay,
-) -> Result<Option<StopReason>, Exit> {
+) -> Result<Option<RunStop>, Exit> {
     let mut changes = ask(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
     let mut trees = fetch_trees(client, process);
     let mut interrupts = signal(SignalKind::interrupt()).map_err(|error| {
@@ -198,7 +198,7 @@ async fn follow(
             Some(tree) = trees.recv() => {
                 let stuck = display.on_tree(&tree).filter(|_| stop.is_none());
                 if let Some(reason) = &stuck {
-                    stop = Some(StopReason::Stuck);
+                    stop = Some(RunStop::Stuck);
                     terminal::error(&format!("{reason}, and there are no other workers than this one"));
                 }
                 stuck.is_some()
@@ -208,7 +208,7 @@ async fn follow(
                 false
             }
             () = &mut cancel_at => {
-                stop = stop.or(timeout.map(|_| StopReason::TimedOut));
+                stop = stop.or(timeout.map(|_| RunStop::TimedOut));
                 true
             }
             _ = interrupts.recv() => true,
@@ -224,7 +224,7 @@ async fn follow(
 }
 
 /// Fetches the elements of a process again and again, until the receiver is dropped.
-fn fetch_trees(client: &Coordinator, process: &str) -> mpsc::Receiver<v1::Element> {
+fn fetch_trees(client: &CoordinatorClient, process: &str) -> mpsc::Receiver<v1::Element> {
     let (sender, receiver) = mpsc::channel(1);
     let (mut client, path) = (client.clone(), process.to_owned());
     tokio::spawn(async move {

@@ -4,9 +4,9 @@ use clap::Args;
 use tonic::Status;
 use xavantes_proto::{call_with_timeout, v1};
 
-use super::watch::{Snapshot, print_or_watch};
+use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
-use crate::connection::{Coordinator, coordinator};
+use crate::connection::{CoordinatorClient, coordinator};
 use crate::exit::Exit;
 use crate::output::printer::{Output, Report};
 use crate::report::element::{Element, Shown, Tree};
@@ -40,13 +40,13 @@ async fn print_element<R: Report>(
     print_or_watch(arguments.watch, output, async || {
         let element = fetch_element(&mut client, &arguments.path, depth).await?;
         let is_final = element.runs.is_some();
-        Ok(Snapshot { report: report(element), is_final })
+        Ok(LiveSnapshot { report: report(element), is_final })
     })
     .await
 }
 
 /// The element at a path, with this many levels below it. A process comes with the numbers of its activities.
-pub(crate) async fn fetch_element(client: &mut Coordinator, path: &str, depth: u32) -> Result<Element, Status> {
+pub(crate) async fn fetch_element(client: &mut CoordinatorClient, path: &str, depth: u32) -> Result<Element, Status> {
     let request = v1::ShowRequest { path: path.to_owned(), depth };
     let element = call_with_timeout(client.show(request)).await?.element.unwrap_or_default();
     let status = match element.path.contains('/') {
@@ -57,7 +57,7 @@ pub(crate) async fn fetch_element(client: &mut Coordinator, path: &str, depth: u
 }
 
 /// The present state of a process, if the coordinator knows it.
-async fn fetch_status(client: &mut Coordinator, process: &str) -> Option<v1::ProcessStatus> {
+async fn fetch_status(client: &mut CoordinatorClient, process: &str) -> Option<v1::ProcessStatus> {
     let mut changes = call_with_timeout(client.watch(v1::WatchRequest { process: process.to_owned() })).await.ok()?;
     changes.message().await.ok()?
 }

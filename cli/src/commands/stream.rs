@@ -2,7 +2,7 @@
 
 use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, v1};
 
-use crate::connection::{Coordinator, ask, refused};
+use crate::connection::{CoordinatorClient, ask, refused};
 use crate::exit::Exit;
 use crate::output::printer::Output;
 use crate::output::terminal;
@@ -12,7 +12,7 @@ use crate::transfer::{self, DownloadDir};
 /// Prints one line for each element that returns something, until the process has ended. A file that cannot be
 /// downloaded is an error message, and does not end the stream.
 pub(crate) async fn stream(
-    client: &mut Coordinator,
+    client: &mut CoordinatorClient,
     process: &str,
     download: Option<DownloadDir<'_>>,
     output: Output,

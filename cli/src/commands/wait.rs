@@ -8,7 +8,7 @@ use crate::connection::coordinator;
 use crate::exit::Exit;
 use crate::output::printer::Output;
 use crate::output::terminal;
-use crate::report::process::{Ended, Process, ProcessList, exit_of};
+use crate::report::process::{EndedReport, Process, ProcessList, exit_of};
 
 #[derive(Args)]
 pub(crate) struct WaitArgs {
@@ -31,5 +31,5 @@ pub(crate) async fn wait(arguments: WaitArgs, output: Output) -> Result<Exit, Ex
         }
         processes.push(process);
     }
-    Ok(exit.or(output.report(&Ended(ProcessList { processes }))))
+    Ok(exit.or(output.report(&EndedReport(ProcessList { processes }))))
 }

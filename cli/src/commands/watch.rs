@@ -14,7 +14,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// A report, and whether it is the last one.
-pub(crate) struct Snapshot<R> {
+pub(crate) struct LiveSnapshot<R> {
     pub report: R,
     pub is_final: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Snapshot<R> {
 pub(crate) async fn print_or_watch<R: Report>(
     watch: bool,
     output: Output,
-    mut look: impl AsyncFnMut() -> Result<Snapshot<R>, Status>,
+    mut look: impl AsyncFnMut() -> Result<LiveSnapshot<R>, Status>,
 ) -> Result<Exit, Exit> {
     let mut snapshot = look().await.map_err(|status| refused(&status))?;
     let clear = if watch && std::io::stdout().is_terminal() { CLEAR_SCREEN } else { "" };

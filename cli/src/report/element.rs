@@ -6,7 +6,7 @@ use serde::Serialize;
 use xavantes_proto::v1;
 
 use super::process::Activities;
-use super::reason::{Failure, WaitReason};
+use super::reason::{FailureReport, WaitReason};
 use super::reuse::Reuse;
 use super::{some_number, some_text};
 
@@ -83,7 +83,7 @@ pub(crate) struct Element {
     pub error: Option<String>,
     /// Why it failed
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureReport>,
     /// Whether its result came from the cache; only of `explain`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse: Option<Reuse>,
@@ -95,7 +95,7 @@ pub(crate) struct Element {
     pub took: Vec<TypeUsage>,
     /// After the end of a process: its first failures and last interventions
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event>,
+    pub events: Vec<EventReport>,
     /// Elements in it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Element>,
@@ -106,7 +106,7 @@ pub(crate) struct Element {
 
 impl From<&v1::Element> for Element {
     fn from(element: &v1::Element) -> Self {
-        let failure = element.failure.as_ref().map(Failure::from);
+        let failure = element.failure.as_ref().map(FailureReport::from);
         Self {
             process: None,
             path: element.path.clone(),
@@ -134,7 +134,7 @@ impl From<&v1::Element> for Element {
             reuse: None,
             records: element.records.iter().map(AttemptRecord::from).collect(),
             took: element.usage.iter().map(TypeUsage::from).collect(),
-            events: element.remarks.iter().map(Event::from).collect(),
+            events: element.remarks.iter().map(EventReport::from).collect(),
             children: element.children.iter().map(Element::from).collect(),
             hidden: some_number(element.hidden),
         }
@@ -289,7 +289,8 @@ impl From<&v1::UsageTotals> for TypeUsage {
 /// A failure or an intervention in a process.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Event {
+#[cfg_attr(test, schemars(rename = "Event"))]
+pub(crate) struct EventReport {
     /// When it happened, in milliseconds since 1970
     pub at_ms: u64,
     /// Path of the element
@@ -299,16 +300,16 @@ pub(crate) struct Event {
     pub error: Option<String>,
     /// Of a failure: why
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureReport>,
     /// Of an intervention: the command
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steered: Option<String>,
 }
 
-impl From<&v1::Remark> for Event {
+impl From<&v1::Remark> for EventReport {
     fn from(remark: &v1::Remark) -> Self {
         let (failure, steered) = match &remark.what {
-            Some(v1::remark::What::Failed(failure)) => (Some(Failure::from(failure)), None),
+            Some(v1::remark::What::Failed(failure)) => (Some(FailureReport::from(failure)), None),
             Some(v1::remark::What::Steered(command)) => (None, Some(command.clone())),
             None => (None, None),
         };

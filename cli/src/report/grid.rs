@@ -14,13 +14,14 @@ pub(crate) struct NodeList {
     /// Name of the group
     pub group: String,
     /// Its nodes
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeReport>,
 }
 
 /// A node.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Node {
+#[cfg_attr(test, schemars(rename = "Node"))]
+pub(crate) struct NodeReport {
     /// Name of the node
     pub node: String,
     /// Address at which other nodes reach it
@@ -51,7 +52,7 @@ pub(crate) struct Node {
     pub draining: bool,
 }
 
-impl From<&v1::NodeStatus> for Node {
+impl From<&v1::NodeStatus> for NodeReport {
     fn from(status: &v1::NodeStatus) -> Self {
         let node = status.node.clone().unwrap_or_default();
         Self {

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use xavantes_proto::{v1, value_from};
 
-use super::reason::{Failure, StallReason};
+use super::reason::{FailureReport, StallReason};
 use super::some_number;
 use crate::exit::Exit;
 
@@ -21,7 +21,8 @@ pub(crate) struct Submitted {
 /// How a process ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Outcome {
+#[cfg_attr(test, schemars(rename = "Outcome"))]
+pub(crate) struct OutcomeReport {
     /// Id of the process
     pub process: String,
     /// State of the process
@@ -40,14 +41,14 @@ pub(crate) struct Outcome {
     pub error: Option<String>,
     /// Why it failed
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureReport>,
 }
 
-impl Outcome {
+impl OutcomeReport {
     /// The outcome that a coordinator reports.
     pub(crate) fn new(response: v1::ResultsResponse) -> Self {
         let status = response.status.unwrap_or_default();
-        let failure = status.failure.as_ref().map(Failure::from);
+        let failure = status.failure.as_ref().map(FailureReport::from);
         Self {
             state: state_word(&status),
             results: results(&response.results),
@@ -101,12 +102,12 @@ pub(crate) struct Process {
     pub error: Option<String>,
     /// Why it failed
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureReport>,
 }
 
 impl From<&v1::ProcessStatus> for Process {
     fn from(status: &v1::ProcessStatus) -> Self {
-        let failure = status.failure.as_ref().map(Failure::from);
+        let failure = status.failure.as_ref().map(FailureReport::from);
         Self {
             process: status.process.clone(),
             path: status.path.clone(),
@@ -144,7 +145,7 @@ impl ProcessList {
 /// Processes that were waited for: the answer of `wait`.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Ended(pub ProcessList);
+pub(crate) struct EndedReport(pub ProcessList);
 
 /// Numbers of activities of a process.
 #[derive(Debug, Serialize)]

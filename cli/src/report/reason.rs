@@ -10,7 +10,8 @@ use xavantes_proto::v1;
 /// Why an element failed.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Failure {
+#[cfg_attr(test, schemars(rename = "Failure"))]
+pub(crate) struct FailureReport {
     /// What failed: an error in code, the exit status of a program, a time-out, …
     #[cfg_attr(test, schemars(extend("enum" = [
         "code", "exit", "timeout", "cancelled", "parameter", "limit", "worker", "unknown"
@@ -34,10 +35,10 @@ pub(crate) struct Failure {
     pub stderr: Option<String>,
     /// The failure that was being handled when this one happened
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Box<Failure>>,
+    pub cause: Option<Box<FailureReport>>,
 }
 
-impl From<&v1::Failure> for Failure {
+impl From<&v1::Failure> for FailureReport {
     fn from(failure: &v1::Failure) -> Self {
         Self {
             kind: match failure.kind() {
@@ -62,7 +63,7 @@ impl From<&v1::Failure> for Failure {
 }
 
 /// A failure as a sentence, with everything that is known.
-impl fmt::Display for Failure {
+impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path)?;
         if let Some(line) = self.line {
@@ -224,7 +225,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            Failure::from(&failure).to_string(),
+            FailureReport::from(&failure).to_string(),
             "P-1/b: second, on w1, exit status 2\nlast words\nwhile handling P-1/a (line 3): first"
         );
     }

@@ -33,7 +33,7 @@ pub(crate) struct Reuse {
     pub code_before: Option<String>,
     /// Parameters that changed
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<ParameterChange>,
+    pub changes: Vec<ParameterChangeReport>,
     /// The reason in more detail, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -79,7 +79,8 @@ pub(crate) enum ReuseReason {
 /// A parameter whose value changed.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ParameterChange {
+#[cfg_attr(test, schemars(rename = "ParameterChange"))]
+pub(crate) struct ParameterChangeReport {
     /// Name of the parameter
     pub name: String,
     /// Value before, shortened; empty if there was none
@@ -113,7 +114,7 @@ impl From<&v1::ExplainResponse> for Reuse {
             Kind::Changed(change) => Self {
                 code: some_text(&change.code),
                 code_before: some_text(&change.code).map(|_| change.code_before.clone()),
-                changes: change.parameters.iter().map(ParameterChange::from).collect(),
+                changes: change.parameters.iter().map(ParameterChangeReport::from).collect(),
                 ..reason(ReuseReason::Changed).after(change.nearest.as_ref())
             },
             Kind::Failed(activity) => reason(ReuseReason::Failed).after(Some(activity)),
@@ -152,7 +153,7 @@ impl Reuse {
     }
 }
 
-impl From<&v1::ParameterChange> for ParameterChange {
+impl From<&v1::ParameterChange> for ParameterChangeReport {
     fn from(change: &v1::ParameterChange) -> Self {
         Self { name: change.name.clone(), before: change.before.clone(), after: change.after.clone() }
     }

@@ -18,7 +18,7 @@ fn schema() -> Json {
         ($($report:ty),*) => { vec![$(generator.subschema_for::<$report>()),*] };
     }
     let documents = documents![
-        process::Outcome,
+        process::OutcomeReport,
         process::Submitted,
         process::ProcessList,
         process::ElementOutput,

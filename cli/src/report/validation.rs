@@ -25,9 +25,9 @@ pub(crate) struct Problem {
     /// Name of the file
     pub file: String,
     /// First character
-    pub start: Position,
+    pub start: PositionReport,
     /// Character after the last one
-    pub end: Position,
+    pub end: PositionReport,
     /// Name of the rule: `unknown-element`, `lua-syntax`, …
     pub code: &'static str,
     /// What is wrong
@@ -48,7 +48,8 @@ pub(crate) struct Problem {
 /// A place in a file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Position {
+#[cfg_attr(test, schemars(rename = "Position"))]
+pub(crate) struct PositionReport {
     /// Line, from 1
     pub line: u32,
     /// Column in characters, from 1
@@ -71,7 +72,7 @@ impl Problem {
         let bytes = &found.span.bytes;
         let position = |offset| {
             let place = lines.position(&source.text, offset);
-            Position { line: place.line, column: place.column }
+            PositionReport { line: place.line, column: place.column }
         };
         let line_start = lines.start_of(lines.line(bytes.start));
         let rest = &source.text[line_start..];

@@ -9,7 +9,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `state` | [`state::Store`], the handle, and the state behind it |
+//! | `state` | [`state::FileStore`], the handle, and the state behind it |
 //! | `open` | reads the folder when the store is opened |
 //! | `objects` | use of objects, and the check of those that may be damaged |
 //! | `receive` | new objects: from other nodes, resumable, and from readers |

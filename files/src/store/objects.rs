@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::hash::digest_of;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest};
 use crate::store::stamp::Stamp;
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 
-impl Store {
+impl FileStore {
     /// Holds an object: the store does not evict it until the hold is dropped.
     pub fn hold(&self, digest: &Digest) -> Result<Hold, Error> {
         let unchecked = {
@@ -84,7 +84,7 @@ impl Store {
 /// Keeps an object in the store until it is dropped.
 #[derive(Debug)]
 pub struct Hold {
-    store: Store,
+    store: FileStore,
     digest: Digest,
 }
 

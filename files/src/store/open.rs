@@ -19,13 +19,13 @@ use crate::counters::Counters;
 use crate::store::index::ObjectIndex;
 use crate::store::pins::read_pins;
 use crate::store::stamp::boot_time;
-use crate::store::state::{Store, StoreInner, StoreState};
+use crate::store::state::{FileStore, StoreInner, StoreState};
 
 /// Upper bound on interrupted transfers that can be resumed; each has an open file.
 // The compiler evaluates this `unwrap`.
 const MAX_INTERRUPTED: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-impl Store {
+impl FileStore {
     /// Opens a store in a folder, which is created if necessary. The store keeps at most `limit` bytes of objects.
     pub fn open(folder: &Path, limit: u64) -> io::Result<Self> {
         let create_private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

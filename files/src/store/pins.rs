@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use xavantes_model::digest::Digest;
 
 use crate::error::Error;
-use crate::store::state::Store;
+use crate::store::state::FileStore;
 
-impl Store {
+impl FileStore {
     /// Pins objects for an owner until it releases them, whether the store has them yet or not.
     pub fn pin(&self, owner: &str, digests: &[Digest]) -> Result<(), Error> {
         let mut state = self.state();

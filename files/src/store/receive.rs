@@ -12,7 +12,7 @@ use xavantes_model::digest::Digest;
 
 use crate::error::Error;
 use crate::hash;
-use crate::store::state::{PartialObject, Store, StoreState};
+use crate::store::state::{FileStore, PartialObject, StoreState};
 
 const CANNOT_WRITE: &str = "cannot write to the file store";
 
@@ -25,7 +25,7 @@ pub enum Reception {
     Welcome(Box<Receiving>),
 }
 
-impl Store {
+impl FileStore {
     /// Begins to receive an object, or resumes an interrupted transfer.
     pub fn receive(&self, digest: Digest, size: u64) -> Result<Reception, Error> {
         let interrupted = {
@@ -134,7 +134,7 @@ fn touch_intact(state: &mut StoreState, digest: &Digest) -> bool {
 /// An object that a transfer delivers. If this is dropped before its end, another transfer can resume it.
 #[derive(Debug)]
 pub struct Receiving {
-    store: Store,
+    store: FileStore,
     digest: Digest,
     partial: Option<PartialObject>,
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::error::Error;
-use crate::store::state::{Store, StoreState};
+use crate::store::state::{FileStore, StoreState};
 
 /// Age at which pins expire if nobody confirms them. Only a full store removes expired pins: their owners are gone permanently.
 const PIN_EXPIRY: Duration = Duration::from_secs(90 * 24 * 3600);
 
-impl Store {
+impl FileStore {
     /// Reserves space for a new object, and evicts others if necessary.
     pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
         let mut state = self.state();

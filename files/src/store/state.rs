@@ -16,7 +16,7 @@ use crate::store::stamp::Stamp;
 
 /// A content-addressed object store; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Store(pub(super) Arc<StoreInner>);
+pub struct FileStore(pub(super) Arc<StoreInner>);
 
 #[derive(Debug)]
 pub(super) struct StoreInner {
@@ -54,7 +54,7 @@ pub(super) struct PartialObject {
     pub written: u64,
 }
 
-impl Store {
+impl FileStore {
     pub(super) fn state(&self) -> MutexGuard<'_, StoreState> {
         self.0.state.lock()
     }

@@ -10,7 +10,7 @@ use xavantes_files::Sources;
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::foundation::{DAY, Foundation, MIB};
-use crate::settings::{Cgroups, ContainersSetting, Role};
+use crate::settings::{CgroupsSetting, ContainersSetting, Role};
 
 /// The service, if the node has this role.
 pub(crate) fn open(foundation: &Foundation) -> Result<Option<Service>, Error> {
@@ -40,9 +40,9 @@ pub(crate) fn open(foundation: &Foundation) -> Result<Option<Service>, Error> {
 fn program_options(foundation: &Foundation) -> Result<ProgramOptions, Error> {
     let settings = &foundation.settings;
     let cgroups = match settings.cgroups {
-        Cgroups::Off => None,
-        Cgroups::Required => Some(xavantes_activity_manager::Cgroups::acquire().map_err(Error::Cgroups)?),
-        Cgroups::Auto => {
+        CgroupsSetting::Off => None,
+        CgroupsSetting::Required => Some(xavantes_activity_manager::Cgroups::acquire().map_err(Error::Cgroups)?),
+        CgroupsSetting::Auto => {
             let none = |why: &String| info!(why, "cgroups unavailable; polling resource usage");
             xavantes_activity_manager::Cgroups::acquire().inspect_err(none).ok()
         }

@@ -26,7 +26,7 @@ pub enum Role {
 /// Whether control groups limit the resources that programs use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cgroups {
+pub enum CgroupsSetting {
     /// If the system lets the node use them
     Auto,
     /// Never
@@ -142,8 +142,8 @@ pub struct Settings {
     #[arg(long, value_name = "ENGINE", value_enum, help_heading = ACTIVITY_MANAGER)]
     pub containers: Option<ContainersSetting>,
     /// Whether control groups limit the resources that programs use
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Cgroups::Auto, help_heading = ACTIVITY_MANAGER)]
-    pub cgroups: Cgroups,
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = CgroupsSetting::Auto, help_heading = ACTIVITY_MANAGER)]
+    pub cgroups: CgroupsSetting,
     /// Variables of the node's own environment that programs get [default: none]
     #[arg(long, value_name = "VARIABLE", value_delimiter = ',', help_heading = ACTIVITY_MANAGER)]
     pub pass_environment: Vec<String>,

@@ -15,5 +15,5 @@ mod documentation;
 mod load;
 
 pub use check::{InvalidSetting, check_address, is_database_url};
-pub use declared::{Cgroups, ContainersSetting, Role, Settings};
+pub use declared::{CgroupsSetting, ContainersSetting, Role, Settings};
 pub use load::{LoadError, SettingOverrides};

@@ -22,7 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Upper bound on the tries to follow a part that has not arrived at its coordinator yet.
 const MAX_TRIES: usize = 40;
 
-type PartStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
+/// A message in parts, as the wire carries large ones.
+pub(super) type PartStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
 type Subscriber = mpsc::Sender<Result<v1::Part, Status>>;
 
 pub(super) async fn outputs(coordinator: &Coordinator, request: v1::OutputsRequest) -> Result<PartStream, Status> {

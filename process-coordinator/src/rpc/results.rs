@@ -1,8 +1,4 @@
 //! `Results`: how a process ended, in parts, because results may be large.
-
-use std::pin::Pin;
-
-use tokio_stream::Stream;
 use tonic::Status;
 use xavantes_proto::v1;
 
@@ -10,9 +6,8 @@ use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::process::summary::Summary;
 use crate::rpc::find::{FoundProcess, find};
+use crate::rpc::outputs::PartStream;
 use crate::rpc::status::unreadable_status;
-
-type PartStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
 
 pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsRequest) -> Result<PartStream, Status> {
     let (status, results) = match find(coordinator, &request.process).await? {

@@ -100,7 +100,7 @@ fn check_script(program: &Program, process: &ProcessType, script: &Script) {
                 assert_eq!(process.nodes[element.index()].parent, Some(scope));
                 let _ = parameter(element, slot);
             }
-            ScriptInput::Summary(_) => {}
+            ScriptInput::LoopSummary(_) => {}
         }
     }
     for output in &script.outputs {

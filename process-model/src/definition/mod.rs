@@ -29,5 +29,5 @@ pub use ids::NodeId;
 pub use node::{Axis, AxisValues, Bound, Kind, LoopSource, Node, Parallel};
 pub use policy::{Delegate, OnFailure, Policy};
 pub use program::{ProcessType, Program};
-pub use script::{Bindings, Script, ScriptInput, ScriptTarget, Summary};
+pub use script::{Bindings, LoopSummary, Script, ScriptInput, ScriptTarget};
 pub use variable::{Direction, Variable};

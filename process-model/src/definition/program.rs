@@ -94,7 +94,7 @@ impl ProcessType {
         let inside = node.0..self.nodes[node.index()].end.0;
         let outside = |input: &&ScriptInput| match input {
             ScriptInput::Variable { node, .. } | ScriptInput::Element { scope: node, .. } => !inside.contains(&node.0),
-            ScriptInput::Summary(_) => false,
+            ScriptInput::LoopSummary(_) => false,
         };
         let mut captured = Vec::new();
         for inner in &self.nodes[inside.start as usize..inside.end as usize] {

@@ -50,12 +50,12 @@ pub enum ScriptInput {
         slot: u32,
     },
     /// Progress of the controller that the script belongs to.
-    Summary(Summary),
+    LoopSummary(LoopSummary),
 }
 
 /// Progress figures that the code of a loop or parallel controller can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Summary {
+pub enum LoopSummary {
     /// Elements that completed.
     Completed,
     /// Elements that failed.
@@ -70,20 +70,26 @@ pub enum Summary {
     Counter,
 }
 
-impl Summary {
+impl LoopSummary {
     /// All figures.
-    pub const ALL: [Summary; 6] =
-        [Summary::Completed, Summary::Failed, Summary::Cancelled, Summary::Running, Summary::Results, Summary::Counter];
+    pub const ALL: [LoopSummary; 6] = [
+        LoopSummary::Completed,
+        LoopSummary::Failed,
+        LoopSummary::Cancelled,
+        LoopSummary::Running,
+        LoopSummary::Results,
+        LoopSummary::Counter,
+    ];
 
     /// Returns the name in code.
     pub fn name(self) -> &'static str {
         match self {
-            Summary::Completed => "completed",
-            Summary::Failed => "failed",
-            Summary::Cancelled => "cancelled",
-            Summary::Running => "running",
-            Summary::Results => "results",
-            Summary::Counter => "counter",
+            LoopSummary::Completed => "completed",
+            LoopSummary::Failed => "failed",
+            LoopSummary::Cancelled => "cancelled",
+            LoopSummary::Running => "running",
+            LoopSummary::Results => "results",
+            LoopSummary::Counter => "counter",
         }
     }
 }

@@ -73,14 +73,14 @@ fn loops_have_sources_conditions_and_implicit_variables() {
     assert_eq!(run(&script.code, &["x".into(), Value::Float(0.5)]), ["x at 0.5".into()]);
 
     let Kind::While { condition, collect: Some(_), parallel: None } = &named(&program, "loop").kind else { panic!() };
-    let summary = ScriptInput::Summary;
-    assert_eq!(condition.inputs, [summary(Summary::Counter), summary(Summary::Completed), variable(0, 0)]);
-    assert_eq!(named(&program, "loop").post_code.as_ref().unwrap().inputs[0], summary(Summary::Results));
+    let summary = ScriptInput::LoopSummary;
+    assert_eq!(condition.inputs, [summary(LoopSummary::Counter), summary(LoopSummary::Completed), variable(0, 0)]);
+    assert_eq!(named(&program, "loop").post_code.as_ref().unwrap().inputs[0], summary(LoopSummary::Results));
     let Kind::While { condition, collect: None, parallel: Some(parallel) } = &named(&program, "pw").kind else {
         panic!()
     };
-    assert_eq!(condition.inputs, [summary(Summary::Running)]);
-    assert_eq!(parallel.exit.as_ref().unwrap().inputs, [summary(Summary::Failed), summary(Summary::Cancelled)]);
+    assert_eq!(condition.inputs, [summary(LoopSummary::Running)]);
+    assert_eq!(parallel.exit.as_ref().unwrap().inputs, [summary(LoopSummary::Failed), summary(LoopSummary::Cancelled)]);
     assert!(matches!(parallel.join, Some(Bound::Code(_))));
     let iterate = &nodes(&program)[named(&program, "pw").elements[0].index()];
     assert_eq!(variables(iterate), "local counter!");

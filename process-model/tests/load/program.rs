@@ -193,9 +193,9 @@ fn another_exit_condition_for_a_running_controller() {
     assert_eq!(
         script.inputs,
         [
-            ScriptInput::Summary(Summary::Results),
+            ScriptInput::LoopSummary(LoopSummary::Results),
             variable(parfor.0, 0),
-            ScriptInput::Summary(Summary::Completed),
+            ScriptInput::LoopSummary(LoopSummary::Completed),
             variable(0, 0),
             ScriptInput::Element { scope: NodeId(0), element: NodeId(1), slot: 3 },
         ]

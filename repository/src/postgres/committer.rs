@@ -15,7 +15,7 @@ use super::queries;
 use super::statements::{ObsoleteRecords, remove_obsolete_records};
 use super::transaction::{Committed, commit};
 use crate::error::Error;
-use crate::handle::{Answer, StoreChange, StoreRequest, reply};
+use crate::handle::{CommitChange, CommitReply, StoreRequest, reply};
 use crate::repository::Claimed;
 
 /// Bytes of payloads after which the committer commits a batch though more requests wait.
@@ -59,13 +59,13 @@ struct PostgresCommitter {
 
 /// Changes that share one transaction, with the channels for their answers.
 struct WriteBatch {
-    changes: Vec<StoreChange>,
-    answers: Vec<Answer<u64>>,
+    changes: Vec<CommitChange>,
+    answers: Vec<CommitReply<u64>>,
     bytes: u64,
 }
 
 impl WriteBatch {
-    fn add(&mut self, change: StoreChange, answer: Answer<u64>) {
+    fn add(&mut self, change: CommitChange, answer: CommitReply<u64>) {
         self.bytes += change.added_bytes().unwrap_or_default();
         self.changes.push(change);
         self.answers.push(answer);
@@ -75,16 +75,16 @@ impl WriteBatch {
     /// batch. A change that forgets processes is a batch of its own, because the change before it may close one of the
     /// processes, and the change after it may create the same process again.
     fn collect(
-        change: StoreChange,
-        answer: Answer<u64>,
+        change: CommitChange,
+        answer: CommitReply<u64>,
         requests: &mut mpsc::Receiver<StoreRequest>,
     ) -> (Self, Option<StoreRequest>) {
-        let alone = matches!(change, StoreChange::Forget { .. });
+        let alone = matches!(change, CommitChange::Forget { .. });
         let mut batch = Self { changes: Vec::new(), answers: Vec::new(), bytes: 0 };
         batch.add(change, answer);
         while !alone && batch.bytes < MAX_BATCH_BYTES {
             match requests.try_recv() {
-                Ok(StoreRequest::StoreChange { change, answer }) if !matches!(change, StoreChange::Forget { .. }) => {
+                Ok(StoreRequest::CommitChange { change, answer }) if !matches!(change, CommitChange::Forget { .. }) => {
                     batch.add(change, answer);
                 }
                 Ok(other) => return (batch, Some(other)),
@@ -106,7 +106,7 @@ impl PostgresCommitter {
                 None => requests.recv().await?,
             };
             match request {
-                StoreRequest::StoreChange { change, answer } => {
+                StoreRequest::CommitChange { change, answer } => {
                     let (batch, following) = WriteBatch::collect(change, answer, &mut requests);
                     next = following;
                     let (results, obsolete) = self.commit(&batch.changes).await;
@@ -134,7 +134,7 @@ impl PostgresCommitter {
     }
 
     /// Commits changes in one transaction, and repeats it while it fails temporarily.
-    async fn commit(&mut self, changes: &[StoreChange]) -> (Vec<Result<u64, Error>>, ObsoleteRecords) {
+    async fn commit(&mut self, changes: &[CommitChange]) -> (Vec<Result<u64, Error>>, ObsoleteRecords) {
         let retries = Retries::new();
         loop {
             match with_timeout(STATEMENT_TIMEOUT, self.try_commit(changes)).await {
@@ -167,7 +167,7 @@ impl PostgresCommitter {
     }
 
     /// An error drops the connection.
-    async fn try_commit(&mut self, changes: &[StoreChange]) -> sqlx::Result<Committed> {
+    async fn try_commit(&mut self, changes: &[CommitChange]) -> sqlx::Result<Committed> {
         let mut connection = self.take_connection().await?;
         let committed = commit(&mut self.ownership, &mut connection, changes).await?;
         self.connection = Some(connection);

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use super::lease::LEASE;
 use super::ownership::Owned;
-use crate::handle::StoreChange;
+use crate::handle::CommitChange;
 
 /// The changes of one process in a transaction.
 pub(super) struct ProcessChanges<'a> {
@@ -81,11 +81,11 @@ pub(super) async fn create(
     transaction: &mut PgConnection,
     session: &str,
     node: &str,
-    changes: &[StoreChange],
+    changes: &[CommitChange],
 ) -> sqlx::Result<HashMap<String, i64>> {
     let mut heads: HashMap<&str, &Bytes> = HashMap::new();
     for change in changes {
-        if let StoreChange::Create { process, head } = change {
+        if let CommitChange::Create { process, head } = change {
             heads.entry(process).or_insert(head);
         }
     }
@@ -116,14 +116,14 @@ pub(super) struct LockedProcess {
 /// Locks the processes that changes append to, compact or close.
 pub(super) async fn lock(
     transaction: &mut PgConnection,
-    changes: &[StoreChange],
+    changes: &[CommitChange],
 ) -> sqlx::Result<HashMap<String, LockedProcess>> {
     let processes: HashSet<&str> = changes
         .iter()
         .filter_map(|change| match change {
-            StoreChange::Append { process, .. }
-            | StoreChange::Compact { process, .. }
-            | StoreChange::Close { process, .. } => Some(&process[..]),
+            CommitChange::Append { process, .. }
+            | CommitChange::Compact { process, .. }
+            | CommitChange::Close { process, .. } => Some(&process[..]),
             _ => None,
         })
         .collect();

@@ -11,7 +11,7 @@ use super::statements::{
     write_summaries,
 };
 use crate::error::Error;
-use crate::handle::StoreChange;
+use crate::handle::CommitChange;
 
 /// Result of a committed transaction.
 pub(super) struct Committed {
@@ -29,7 +29,7 @@ pub(super) struct Committed {
 pub(super) async fn commit(
     ownership: &mut Ownership,
     connection: &mut PgConnection,
-    changes: &[StoreChange],
+    changes: &[CommitChange],
 ) -> sqlx::Result<Committed> {
     let session = ownership.session.id();
     let mut transaction = connection.begin().await?;
@@ -42,31 +42,31 @@ pub(super) async fn commit(
     let mut documents: HashMap<(&str, &str), Option<&Bytes>> = HashMap::new();
     for change in changes {
         results.push(match change {
-            StoreChange::Create { process, .. } => plan.create(process, &session, created.get(process).copied()),
-            StoreChange::Append { process, record } => plan.of(process).map(|changes| {
+            CommitChange::Create { process, .. } => plan.create(process, &session, created.get(process).copied()),
+            CommitChange::Append { process, record } => plan.of(process).map(|changes| {
                 changes.records.push(record);
                 0
             }),
-            StoreChange::Compact { process, snapshot } => plan.of(process).map(|changes| {
+            CommitChange::Compact { process, snapshot } => plan.of(process).map(|changes| {
                 changes.records = vec![snapshot];
                 changes.has_snapshot = true;
                 0
             }),
-            StoreChange::Close { process, summary } => plan.of(process).map(|changes| {
+            CommitChange::Close { process, summary } => plan.of(process).map(|changes| {
                 changes.records = Vec::new();
                 changes.has_snapshot = false;
                 changes.summary = Some(summary);
                 0
             }),
-            StoreChange::Forget { processes } => {
+            CommitChange::Forget { processes } => {
                 forget(&mut transaction, processes).await?;
                 Ok(0)
             }
-            StoreChange::Put { kind, key, document } => {
+            CommitChange::Put { kind, key, document } => {
                 documents.insert((kind, key), Some(document));
                 Ok(0)
             }
-            StoreChange::Remove { kind, key } => {
+            CommitChange::Remove { kind, key } => {
                 documents.insert((kind, key), None);
                 Ok(0)
             }

@@ -66,7 +66,7 @@ impl SledCommitter {
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
-                StoreRequest::StoreChange { change, answer } => {
+                StoreRequest::CommitChange { change, answer } => {
                     bytes += change.added_bytes().unwrap_or_default();
                     let result = self.writer.apply(change);
                     broken = fatal(&result);
@@ -109,7 +109,7 @@ fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
 fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<StoreRequest>) -> Option<oneshot::Sender<()>> {
     while let Some(request) = requests.blocking_recv() {
         match request {
-            StoreRequest::StoreChange { answer, .. } => reply(answer, Err(error.clone())),
+            StoreRequest::CommitChange { answer, .. } => reply(answer, Err(error.clone())),
             StoreRequest::Claim { answer } => reply(answer, Err(error.clone())),
             StoreRequest::Load { answer, .. } => reply(answer, Err(error.clone())),
             StoreRequest::Get { answer, .. } => reply(answer, Err(error.clone())),

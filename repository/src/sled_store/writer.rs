@@ -17,7 +17,7 @@ use super::record::{
     BlobDigest, JournalEntry, Payload, ProcessRecord, decode, document_key, encode, journal_key, journal_numbers,
 };
 use crate::error::Error;
-use crate::handle::StoreChange;
+use crate::handle::CommitChange;
 use crate::repository::Journal;
 
 /// Target size of a journal entry. Records of one process that share a commit share entries of about this size.
@@ -93,21 +93,21 @@ impl Writer {
     }
 
     /// Applies a change. It is durable after [`commit`](Self::commit).
-    pub(super) fn apply(&mut self, change: StoreChange) -> Result<(), Error> {
+    pub(super) fn apply(&mut self, change: CommitChange) -> Result<(), Error> {
         if let Some(bytes) = change.added_bytes() {
             self.free_bytes = self.free_bytes.checked_sub(bytes).ok_or_else(|| self.directory.full(bytes))?;
         }
         let index = self.index.clone();
         let index = &mut *index.lock();
         match change {
-            StoreChange::Create { process, head } => self.create(index, process, head),
-            StoreChange::Append { process, record } => {
+            CommitChange::Create { process, head } => self.create(index, process, head),
+            CommitChange::Append { process, record } => {
                 running(index, &process)?;
                 let payloads = self.split_record(record)?;
                 self.appended.entry(process).or_default().extend(payloads);
                 Ok(())
             }
-            StoreChange::Compact { process, snapshot } => {
+            CommitChange::Compact { process, snapshot } => {
                 let entry = running(index, &process)?;
                 let snapshot = self.store(snapshot)?;
                 self.drop_appended(&process);
@@ -115,15 +115,15 @@ impl Writer {
                 entry.journal_size = 0;
                 self.write_entry(entry, &JournalEntry::Snapshot(snapshot))
             }
-            StoreChange::Close { process, summary } => self.close(index, process, summary),
-            StoreChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
-            StoreChange::Put { kind, key, document } => {
+            CommitChange::Close { process, summary } => self.close(index, process, summary),
+            CommitChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
+            CommitChange::Put { kind, key, document } => {
                 let key = document_key(&kind, &key);
                 let value = encode(&key, &self.store(document)?);
                 let old = self.database.documents.insert(&key, value);
                 self.on_document_replaced(&key, old)
             }
-            StoreChange::Remove { kind, key } => {
+            CommitChange::Remove { kind, key } => {
                 let key = document_key(&kind, &key);
                 let old = self.database.documents.remove(&key);
                 self.on_document_replaced(&key, old)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use xavantes_activity_manager::attempts::action::{Action, OwnedAnswer};
+use xavantes_activity_manager::attempts::action::{OwnedAnswer, TableAction};
 use xavantes_activity_manager::attempts::admission::Resources;
 use xavantes_activity_manager::attempts::key::RealmAttempt;
 use xavantes_activity_manager::attempts::table::ReadyJob;
@@ -125,12 +125,12 @@ impl World<'_> {
         }
     }
 
-    pub fn perform(&mut self, w: usize, actions: Vec<Action<Arc<SimJob>>>) {
+    pub fn perform(&mut self, w: usize, actions: Vec<TableAction<Arc<SimJob>>>) {
         let mut actions = VecDeque::from(actions);
         while let Some(action) = actions.pop_front() {
             match action {
-                Action::Start(job) => self.begin(w, job),
-                Action::Stop(job) => {
+                TableAction::Start(job) => self.begin(w, job),
+                TableAction::Stop(job) => {
                     let running = &mut self.workers[w].memory.running;
                     let found = running.iter_mut().find(|(_, running)| running.job.key == job.key);
                     if let Some((number, running)) = found {
@@ -140,11 +140,11 @@ impl World<'_> {
                         self.later(NodeRef::Worker(w), delay, NodeTask::Step(number));
                     }
                 }
-                Action::Send(coordinator, report) => {
+                TableAction::Send(coordinator, report) => {
                     let Some(stream) = self.workers[w].memory.outboxes.get(&coordinator).copied() else { continue };
                     self.report(stream, OutgoingReport::Attempt(report));
                 }
-                Action::Persist(OwnedAnswer { attempt: key, owner, answer }) => match self.mutation {
+                TableAction::Persist(OwnedAnswer { attempt: key, owner, answer }) => match self.mutation {
                     Some(Mutation::AnswersNotKept) => actions.extend(self.mark_persisted(w, &key)),
                     Some(Mutation::SendBeforeDurable) => {
                         actions.extend(self.mark_persisted(w, &key));
@@ -152,7 +152,7 @@ impl World<'_> {
                     }
                     _ => self.persist(w, DiskRecord::Answer(key, owner, answer)),
                 },
-                Action::Forget(key) => self.persist(w, DiskRecord::Forgotten(key)),
+                TableAction::Forget(key) => self.persist(w, DiskRecord::Forgotten(key)),
             }
         }
     }
@@ -193,7 +193,7 @@ impl World<'_> {
         self.write_soon(w);
     }
 
-    fn mark_persisted(&mut self, w: usize, key: &RealmAttempt) -> Vec<Action<Arc<SimJob>>> {
+    fn mark_persisted(&mut self, w: usize, key: &RealmAttempt) -> Vec<TableAction<Arc<SimJob>>> {
         self.check.kept(key);
         self.pass_crash_point(CrashPoint::AnswerPersisted, NodeRef::Worker(w));
         self.workers[w].memory.table.on_persisted(key)

@@ -1,6 +1,6 @@
 use super::*;
 
-type Actions = Vec<Action<&'static str>>;
+type Actions = Vec<TableAction<&'static str>>;
 
 fn id(process: &str, element: u64) -> v1::AttemptId {
     v1::AttemptId { process: process.into(), element, attempt: 1 }
@@ -36,23 +36,23 @@ fn done(key: &RealmAttempt) -> v1::Answer {
     key.answer(Outcome::Completed(v1::Completed::default()))
 }
 
-fn send_answer(to: &str, answer: v1::Answer) -> Action<&'static str> {
-    Action::Send(to.into(), Report::Answer(Arc::new(answer)))
+fn send_answer(to: &str, answer: v1::Answer) -> TableAction<&'static str> {
+    TableAction::Send(to.into(), WorkerReport::Answer(Arc::new(answer)))
 }
 
-fn persist_answer(key: &RealmAttempt, owner: &str, answer: v1::Answer) -> Action<&'static str> {
+fn persist_answer(key: &RealmAttempt, owner: &str, answer: v1::Answer) -> TableAction<&'static str> {
     persist(key, &owner.into(), &Arc::new(answer))
 }
 
-fn known(to: &str, running: &[v1::AttemptId], answered: &[v1::AttemptId]) -> Action<&'static str> {
+fn known(to: &str, running: &[v1::AttemptId], answered: &[v1::AttemptId]) -> TableAction<&'static str> {
     let (running, answered) = (running.to_vec(), answered.to_vec());
-    Action::Send(to.into(), Report::Known(v1::Known { processes: vec!["p".into()], running, answered }))
+    TableAction::Send(to.into(), WorkerReport::Known(v1::Known { processes: vec!["p".into()], running, answered }))
 }
 
 /// Runs an attempt of process `p` until its answer is durable and sent.
 fn answered(table: &mut AttemptTable<&'static str>, stream: &CoordinatorStream, element: u64) -> RealmAttempt {
     let key = stream.attempt(&id("p", element));
-    assert_eq!(arrive(table, stream, element, "job"), [Action::Start("job")]);
+    assert_eq!(arrive(table, stream, element, "job"), [TableAction::Start("job")]);
     assert_eq!(table.on_finished(&key, done(&key)), [persist_answer(&key, &stream.coordinator, done(&key))]);
     assert_eq!(table.on_persisted(&key), [send_answer(&stream.coordinator, done(&key))]);
     key
@@ -63,12 +63,15 @@ fn an_answer_is_sent_when_durable_and_forgotten_when_acknowledged() {
     let mut table = AttemptTable::new(Resources::slots(1), 1);
     let (a, welcome, actions) = connect(&mut table, "g/a", "r");
     assert_eq!((welcome, actions), (Welcome::default(), vec![]));
-    assert_eq!(arrive(&mut table, &a, 1, "one"), [Action::Start("one")]);
+    assert_eq!(arrive(&mut table, &a, 1, "one"), [TableAction::Start("one")]);
     assert_eq!(arrive(&mut table, &a, 1, "one"), []);
     assert_eq!(arrive(&mut table, &a, 2, "two"), []);
     assert_eq!(table.load(), Load { slots: 1, queued: 1 });
     let (one, two) = (key("r", "p", 1), key("r", "p", 2));
-    assert_eq!(table.on_finished(&one, done(&one)), [persist_answer(&one, "g/a", done(&one)), Action::Start("two")]);
+    assert_eq!(
+        table.on_finished(&one, done(&one)),
+        [persist_answer(&one, "g/a", done(&one)), TableAction::Start("two")]
+    );
     assert!(table.is_persisting());
     // The answer is not durable yet: there is nothing to acknowledge, and sending the job again has no effect.
     assert_eq!(table.acknowledge(&a, &id("p", 1)), []);
@@ -77,9 +80,9 @@ fn an_answer_is_sent_when_durable_and_forgotten_when_acknowledged() {
     assert_eq!(table.on_persisted(&one), []);
     assert!(!table.is_persisting());
     assert_eq!(arrive(&mut table, &a, 1, "one"), [send_answer("g/a", done(&one))]);
-    assert_eq!(table.acknowledge(&a, &id("p", 1)), [Action::Forget(one.clone())]);
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), [TableAction::Forget(one.clone())]);
     assert_eq!(table.acknowledge(&a, &id("p", 1)), []);
-    assert_eq!(table.cancel(&a, &id("p", 2)), [Action::Stop("two")]);
+    assert_eq!(table.cancel(&a, &id("p", 2)), [TableAction::Stop("two")]);
     assert_eq!(table.on_finished(&two, done(&two)), [persist_answer(&two, "g/a", done(&two))]);
     assert_eq!(table.load(), Load { slots: 0, queued: 0 });
 }
@@ -95,13 +98,13 @@ fn orders_of_a_coordinator_that_lost_the_process_have_no_effect() {
     assert_eq!(arrive(&mut table, &a, 2, "two"), []);
     assert_eq!(arrive(&mut table, &a, 1, "one"), []);
     let nothing = v1::Known::default();
-    assert_eq!(table.claim(&a, claim(1)), [Action::Send("g/a".into(), Report::Known(nothing))]);
-    assert_eq!(table.cancel(&b, &id("p", 1)), [Action::Stop("one")]);
+    assert_eq!(table.claim(&a, claim(1)), [TableAction::Send("g/a".into(), WorkerReport::Known(nothing))]);
+    assert_eq!(table.cancel(&b, &id("p", 1)), [TableAction::Stop("one")]);
     assert_eq!(table.load(), Load { slots: 1, queued: 0 });
     let two = key("r", "p", 2);
     assert_eq!(
         table.on_job(&b, two, 2, Ok(ReadyJob { needs: Resources::slots(1), job: "two" })),
-        [Action::Start("two")]
+        [TableAction::Start("two")]
     );
 }
 
@@ -111,7 +114,9 @@ fn a_refused_attempt_leaves_no_trace() {
     let (a, ..) = connect(&mut table, "g/a", "r");
     arrive(&mut table, &a, 1, "one");
     for _ in 0..2 {
-        let [Action::Send(_, Report::Answer(answer))] = &arrive(&mut table, &a, 2, "two")[..] else { panic!() };
+        let [TableAction::Send(_, WorkerReport::Answer(answer))] = &arrive(&mut table, &a, 2, "two")[..] else {
+            panic!()
+        };
         assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.permanent));
     }
     let refusal = v1::Refusal::permanent(refusal_reason::Kind::InvalidJob("unfit".into()));
@@ -133,14 +138,14 @@ fn a_coordinator_that_reconnects_receives_what_it_missed() {
     let (two, three) = (key("r", "p", 2), key("r", "p", 3));
     let (ticket, actions) = table.on_call(&two, v1::SharedCall::default());
     let call = Arc::new(v1::SharedCall { ticket, ..v1::SharedCall::default() });
-    assert_eq!(actions, [Action::Send("g/a".into(), Report::Call(call.clone()))]);
+    assert_eq!(actions, [TableAction::Send("g/a".into(), WorkerReport::Call(call.clone()))]);
     table.disconnect(&a);
     assert_eq!(table.listener(&two), None);
     // While the coordinator is disconnected, the answer becomes durable but is not sent.
     assert_eq!(table.on_finished(&three, done(&three)), [persist_answer(&three, "g/a", done(&three))]);
     let (a, welcome, actions) = connect(&mut table, "g/a", "r");
     assert_eq!(welcome, Welcome { running: vec![id("p", 2), id("p", 3)], answered: vec![id("p", 1)] });
-    assert_eq!(actions, [send_answer("g/a", done(&one)), Action::Send("g/a".into(), Report::Call(call))]);
+    assert_eq!(actions, [send_answer("g/a", done(&one)), TableAction::Send("g/a".into(), WorkerReport::Call(call))]);
     table.disconnect(&a);
     assert_eq!(table.on_persisted(&three), []);
     let (_, welcome, actions) = connect(&mut table, "g/a", "r");
@@ -165,7 +170,7 @@ fn orders_on_an_older_stream_have_no_effect() {
     assert!(table.is_current(&a));
     assert!(table.on_reply(&a, ticket));
     assert!(!table.on_reply(&a, ticket));
-    assert_eq!(table.acknowledge(&a, &id("p", 1)), [Action::Forget(one)]);
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), [TableAction::Forget(one)]);
 }
 
 #[test]
@@ -188,7 +193,7 @@ fn a_claim_moves_attempts_and_answers_to_the_new_owner() {
         persist_answer(&one, "g/b", done(&one)),
         send_answer("g/b", done(&one)),
         persist_answer(&three, "g/b", done(&three)),
-        Action::Send("g/b".into(), Report::Call(call)),
+        TableAction::Send("g/b".into(), WorkerReport::Call(call)),
     ];
     assert_eq!(table.claim(&b, claim(2)), expected);
     // The former owner can no longer decide, and an answer that becomes durable later goes to the new owner.
@@ -197,8 +202,8 @@ fn a_claim_moves_attempts_and_answers_to_the_new_owner() {
     assert!(!table.on_reply(&a, ticket));
     assert_eq!(table.on_persisted(&three), [send_answer("g/b", done(&three))]);
     assert_eq!(table.listener(&two), Some(&"g/b".into()));
-    assert_eq!(table.acknowledge(&b, &id("p", 1)), [Action::Forget(one)]);
-    assert_eq!(table.cancel(&b, &id("p", 2)), [Action::Stop("two")]);
+    assert_eq!(table.acknowledge(&b, &id("p", 1)), [TableAction::Forget(one)]);
+    assert_eq!(table.cancel(&b, &id("p", 2)), [TableAction::Stop("two")]);
     // The former owner finds none of its attempts when it connects again.
     assert_eq!(connect(&mut table, "g/a", "r").1, Welcome::default());
 }
@@ -220,22 +225,22 @@ fn attempts_of_another_realm_are_disowned_on_connect() {
     assert_eq!(table.load(), Load { slots: 3, queued: 1 });
     let (_, welcome, actions) = connect(&mut table, "g/a", "s");
     assert_eq!(welcome, Welcome::default());
-    assert_eq!(actions, [Action::Forget(one), Action::Stop("two"), Action::Stop("waits")]);
+    assert_eq!(actions, [TableAction::Forget(one), TableAction::Stop("two"), TableAction::Stop("waits")]);
     // Disowned attempts occupy their slots until they have stopped.
     assert_eq!(table.load(), Load { slots: 3, queued: 0 });
     assert_eq!(table.on_finished(&two, done(&two)), []);
     assert_eq!(table.load(), Load { slots: 2, queued: 0 });
-    assert_eq!(table.on_persisted(&three), [Action::Forget(three)]);
+    assert_eq!(table.on_persisted(&three), [TableAction::Forget(three)]);
     // Other coordinators of the realm keep their attempts.
     assert_eq!(connect(&mut table, "g/b", "r").1, Welcome { running: vec![id("p", 8)], answered: vec![id("p", 9)] });
     // In its former realm the coordinator does not see the stopping attempt, and cannot run it twice at once.
     let (a, welcome, _) = connect(&mut table, "g/a", "r");
     assert_eq!(welcome, Welcome::default());
     let four = key("r", "p", 4);
-    let [Action::Send(_, Report::Answer(answer))] = &arrive(&mut table, &a, 4, "four")[..] else { panic!() };
+    let [TableAction::Send(_, WorkerReport::Answer(answer))] = &arrive(&mut table, &a, 4, "four")[..] else { panic!() };
     assert!(matches!(&answer.outcome, Some(Outcome::Refused(refusal)) if !refusal.permanent));
     assert_eq!(table.on_finished(&four, done(&four)), []);
-    assert_eq!(arrive(&mut table, &a, 4, "four"), [Action::Start("four")]);
+    assert_eq!(arrive(&mut table, &a, 4, "four"), [TableAction::Start("four")]);
     assert_eq!(table.claim(&a, claim(1))[1], persist_answer(&theirs, "g/a", done(&theirs)));
 }
 
@@ -248,7 +253,7 @@ fn a_cancelled_large_attempt_no_longer_blocks_those_behind_it() {
     assert_eq!(table.on_job(&a, large.clone(), 1, Ok(ReadyJob { needs: Resources::slots(2), job: "large" })), []);
     assert_eq!(arrive(&mut table, &a, 3, "behind"), []);
     let answer = large.answer(Outcome::Cancelled(v1::Nothing {}));
-    assert_eq!(table.cancel(&a, &id("p", 2)), [persist_answer(&large, "g/a", answer), Action::Start("behind")]);
+    assert_eq!(table.cancel(&a, &id("p", 2)), [persist_answer(&large, "g/a", answer), TableAction::Start("behind")]);
 }
 
 #[test]
@@ -260,11 +265,11 @@ fn draining_hands_back_queued_attempts_and_keeps_running_ones() {
     let two = key("r", "p", 2);
     let refusal = v1::Refusal::for_now(refusal_reason::Kind::Draining(v1::Nothing {}));
     let back = send_answer("g/a", two.answer(Outcome::Refused(refusal)));
-    assert_eq!(table.drain(), [Action::Send("g/a".into(), Report::Draining), back]);
-    assert_eq!(table.stop_all(), [Action::Stop("runs")]);
+    assert_eq!(table.drain(), [TableAction::Send("g/a".into(), WorkerReport::Draining), back]);
+    assert_eq!(table.stop_all(), [TableAction::Stop("runs")]);
     let (_, welcome, actions) = connect(&mut table, "g/a", "r");
     assert_eq!(welcome, Welcome { running: vec![id("p", 1)], answered: vec![] });
-    assert_eq!(actions, [Action::Send("g/a".into(), Report::Draining)]);
+    assert_eq!(actions, [TableAction::Send("g/a".into(), WorkerReport::Draining)]);
 }
 
 #[test]
@@ -290,6 +295,6 @@ fn restored_answers_are_offered_to_their_owners() {
     assert_eq!(welcome, Welcome { running: vec![], answered: vec![id("p", 1)] });
     assert_eq!(actions, [send_answer("g/a", done(&one))]);
     let (_, welcome, actions) = connect(&mut table, "g/b", "s");
-    assert_eq!((welcome, actions), (Welcome::default(), vec![Action::Forget(two)]));
+    assert_eq!((welcome, actions), (Welcome::default(), vec![TableAction::Forget(two)]));
     assert_eq!(table.load(), Load { slots: 0, queued: 0 });
 }

@@ -2,7 +2,7 @@
 
 use super::units::{mib, seconds, timestamp};
 use crate::output::printer::Report;
-use crate::report::element::{AttemptRecord, Element, Event, Explanation, Shown, Tree, TypeUsage};
+use crate::report::element::{AttemptRecord, Element, EventReport, Explanation, Shown, Tree, TypeUsage};
 
 impl Report for Shown {
     fn text(&self) -> String {
@@ -125,7 +125,7 @@ fn facts(element: &Element) -> String {
     text
 }
 
-fn event_text(event: &Event) -> String {
+fn event_text(event: &EventReport) -> String {
     match (&event.error, &event.steered) {
         (Some(error), _) => error.clone(),
         (None, Some(command)) => format!("{}: {command}", event.path),

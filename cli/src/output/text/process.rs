@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::table::table;
 use crate::output::printer::Report;
-use crate::report::process::{ElementOutput, Ended, Outcome, ProcessList, Submitted};
+use crate::report::process::{ElementOutput, EndedReport, OutcomeReport, ProcessList, Submitted};
 
 impl Report for Submitted {
     fn text(&self) -> String {
@@ -12,7 +12,7 @@ impl Report for Submitted {
     }
 }
 
-impl Report for Outcome {
+impl Report for OutcomeReport {
     fn text(&self) -> String {
         assignments(&self.results).map(|line| line + "\n").collect()
     }
@@ -43,7 +43,7 @@ impl Report for ProcessList {
     }
 }
 
-impl Report for Ended {
+impl Report for EndedReport {
     /// The exit code is the answer.
     fn text(&self) -> String {
         String::new()

@@ -77,7 +77,7 @@ impl Engine {
             ScriptInput::Variable { node: scope, .. } | ScriptInput::Element { scope, .. } => {
                 if inside.contains(&scope.index()) { None } else { self.read(parent, input) }
             }
-            ScriptInput::Summary(_) => None,
+            ScriptInput::LoopSummary(_) => None,
         };
         let calls = |script: &Script| script.inputs.iter().any(|input| given(*input).is_some_and(holds_object));
         nodes[inside.clone()].iter().all(|node| {

@@ -1,6 +1,6 @@
 //! Scripts: the variables that code reads, and the effects of code.
 
-use xavantes_model::definition::{Program, Script, ScriptInput, ScriptTarget, Summary, Variable};
+use xavantes_model::definition::{LoopSummary, Program, Script, ScriptInput, ScriptTarget, Variable};
 use xavantes_model::script::{Argument, Code, Effects, Error, ErrorKind, Sandbox};
 use xavantes_model::value::Value;
 
@@ -140,29 +140,29 @@ impl Engine {
 
     /// The value of an input that is a number of the summary of a controller; `Null` for every other input.
     fn summary_number(&self, id: ElementId, input: ScriptInput) -> Value {
-        let ScriptInput::Summary(summary) = input else { return Value::Null };
+        let ScriptInput::LoopSummary(summary) = input else { return Value::Null };
         let Some(instance) = self.state.instances.get(id) else { return Value::Null };
         let Some(join) = instance.body.join() else { return Value::Null };
         Value::Int(match summary {
-            Summary::Completed => join.completed as i64,
-            Summary::Failed => join.failed as i64,
-            Summary::Cancelled => join.cancelled as i64,
-            Summary::Running => join.live.len() as i64,
-            Summary::Counter => match &instance.body {
+            LoopSummary::Completed => join.completed as i64,
+            LoopSummary::Failed => join.failed as i64,
+            LoopSummary::Cancelled => join.cancelled as i64,
+            LoopSummary::Running => join.live.len() as i64,
+            LoopSummary::Counter => match &instance.body {
                 Body::Loop(body) => body.next as i64 + 1,
                 _ => 0,
             },
-            Summary::Results => return Value::Null,
+            LoopSummary::Results => return Value::Null,
         })
     }
 
     /// The argument for an input of code. `number` is its value if it is a number of a summary.
     fn argument<'a>(&'a self, id: ElementId, input: ScriptInput, number: &'a Value) -> Argument<'a> {
         static NOTHING: Value = Value::Null;
-        if let ScriptInput::Summary(summary) = input {
+        if let ScriptInput::LoopSummary(summary) = input {
             let instance = self.state.instances.get(id);
             return match (summary, instance.and_then(|instance| Some((instance, instance.body.join()?)))) {
-                (Summary::Results, Some((instance, join))) => {
+                (LoopSummary::Results, Some((instance, join))) => {
                     let of =
                         (self.number, id.bits(), u64::from(instance.restarts) << 32 | u64::from(instance.attempts));
                     Argument::Growing { of, items: &join.results }
@@ -188,7 +188,7 @@ impl Engine {
                 }
                 None => self.state.captured.get(&input),
             },
-            ScriptInput::Summary(_) => None,
+            ScriptInput::LoopSummary(_) => None,
         }
     }
 }

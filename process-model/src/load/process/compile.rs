@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::linker::Linker;
 use super::resolver::Resolver;
 use super::scope::{TypeInProgress, type_of};
-use crate::definition::{NodeId, Script, Summary};
+use crate::definition::{LoopSummary, NodeId, Script};
 use crate::load::grammar::{self, Tag};
 use crate::load::identifiers::single_name;
 use crate::load::problem::{ProblemPlace, report_unclosed};
@@ -89,7 +89,7 @@ impl<'a> Linker<'a> {
         xml: xml::XmlElementId,
         tag: Tag,
         scope: NodeId,
-        summaries: &[Summary],
+        summaries: &[LoopSummary],
     ) -> Option<Script> {
         let document = self.document;
         let Some(written) = self.expression_text(xml, tag, Tag::Condition) else {
@@ -143,7 +143,7 @@ impl<'a> Linker<'a> {
         at: &Mapped,
         range: Range<usize>,
         scope: NodeId,
-        summaries: &[Summary],
+        summaries: &[LoopSummary],
     ) -> Option<Script> {
         let line = self.line(at, range.start);
         let text = &at.value[range.clone()];
@@ -168,7 +168,7 @@ impl<'a> Linker<'a> {
         &mut self,
         node: xml::XmlElementId,
         scope: NodeId,
-        summaries: &[Summary],
+        summaries: &[LoopSummary],
     ) -> Option<(Option<Script>, bool)> {
         let Some(at) = self.document.tree.text(node).filter(|text| !is_blank(&text.value)) else {
             return Some((None, true));

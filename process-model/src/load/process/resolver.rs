@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::scope::{NameMeaning, Names};
-use crate::definition::{Direction, NodeId, Script, ScriptInput, ScriptTarget, Summary, Variable};
+use crate::definition::{Direction, LoopSummary, NodeId, Script, ScriptInput, ScriptTarget, Variable};
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::grammar::Tag;
@@ -23,7 +23,7 @@ pub(super) struct Resolver<'a, N> {
     names: &'a N,
     scope: NodeId,
     form: Form,
-    summaries: &'a [Summary],
+    summaries: &'a [LoopSummary],
     inputs: Vec<ScriptInput>,
     ports: Vec<Port>,
     outputs: Vec<(ScriptTarget, Port)>,
@@ -41,7 +41,7 @@ type Resolution<'a> = Result<(), LoadProblem<'a>>;
 
 impl<'a, N: Names> Resolver<'a, N> {
     /// Makes a resolver for scripts that run in `scope`.
-    pub fn new(names: &'a N, scope: NodeId, form: Form, summaries: &'a [Summary]) -> Self {
+    pub fn new(names: &'a N, scope: NodeId, form: Form, summaries: &'a [LoopSummary]) -> Self {
         Self {
             names,
             scope,
@@ -89,7 +89,7 @@ impl<'a, N: Names> Resolver<'a, N> {
                     || Some("declare a variable with another name".into()),
                 );
             }
-            self.port(name, None, ScriptInput::Summary(*summary));
+            self.port(name, None, ScriptInput::LoopSummary(*summary));
             return Ok(());
         }
         match self.names.find(name) {
@@ -242,7 +242,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         }
         let (names, summaries) = (self.names, self.summaries);
         problem("unknown-name", it, format!("there is no {name:?} here"), move || {
-            if Summary::ALL.iter().any(|known| known.name() == name) {
+            if LoopSummary::ALL.iter().any(|known| known.name() == name) {
                 return Some(summary_help(&name));
             }
             let shared = SharedKind::ALL.iter().map(|kind| kind.type_name());

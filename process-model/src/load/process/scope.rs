@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::nodes::{CallSignature, NodeDraft};
-use crate::definition::{Direction, Kind, Node, NodeId, Program, Summary, Variable};
+use crate::definition::{Direction, Kind, LoopSummary, Node, NodeId, Program, Variable};
 use crate::load::grammar::Tag;
 use crate::load::parameters::Parameters;
 use crate::load::report::MAX_CANDIDATES;
@@ -198,14 +198,14 @@ pub(super) enum CodePosition {
 }
 
 /// Returns the figures about a loop or parallel controller that its script can read.
-pub(super) fn readable_summaries(tag: Tag, collects: bool, position: CodePosition) -> Vec<Summary> {
+pub(super) fn readable_summaries(tag: Tag, collects: bool, position: CodePosition) -> Vec<LoopSummary> {
     if !(tag.is_loop() || tag.is_parallel()) {
         return Vec::new();
     }
-    let mut summaries = vec![Summary::Completed, Summary::Failed, Summary::Cancelled];
-    summaries.extend((position != CodePosition::PostCode).then_some(Summary::Running));
-    summaries.extend(collects.then_some(Summary::Results));
-    summaries.extend((position == CodePosition::LoopCondition).then_some(Summary::Counter));
+    let mut summaries = vec![LoopSummary::Completed, LoopSummary::Failed, LoopSummary::Cancelled];
+    summaries.extend((position != CodePosition::PostCode).then_some(LoopSummary::Running));
+    summaries.extend(collects.then_some(LoopSummary::Results));
+    summaries.extend((position == CodePosition::LoopCondition).then_some(LoopSummary::Counter));
     summaries
 }
 

@@ -4,18 +4,18 @@ use std::fs::File;
 use std::path::Path;
 
 use tempfile::TempDir;
-use xavantes_files::{Fetcher, Store};
+use xavantes_files::{Fetcher, FileStore};
 
 use crate::data_dir::DataDir;
 use crate::error::Error;
 
 /// The files of a node, and the means to fetch more from others.
-pub(crate) struct FileStore {
+pub(crate) struct NodeFiles {
     pub(crate) fetcher: Fetcher,
     _temporary: Option<TemporaryDir>,
 }
 
-impl FileStore {
+impl NodeFiles {
     /// Opens the store. `address` is where other nodes reach this one.
     pub(crate) fn open(limit_bytes: u64, data_dir: Option<&DataDir>, address: &str) -> Result<Self, Error> {
         let (path, temporary) = match data_dir {
@@ -26,7 +26,7 @@ impl FileStore {
                 (temporary.dir.path().join("files"), Some(temporary))
             }
         };
-        let store = Store::open(&path, limit_bytes).map_err(|cause| Error::DataDir { path, cause })?;
+        let store = FileStore::open(&path, limit_bytes).map_err(|cause| Error::DataDir { path, cause })?;
         Ok(Self { fetcher: Fetcher::new(store, address), _temporary: temporary })
     }
 }
