@@ -1,7 +1,7 @@
 //! Three groups in a line work on one process while nodes are killed, frozen and cut off from each other. The process must
 //! end with the right result, and activities may be executed again only if their worker was lost.
 //!
-//! `cargo test -p xavantes-tests --test torture -- --kills N --activities N --seed N [--minutes M]`
+//! `cargo test --release -p xavantes-tests --test torture -- --kills N --activities N --seed N [--minutes M]`
 //!
 //! Every activity appends a line to a file. The number of lines is the progress, which decides when the next fault begins. With
 //! `--minutes`, round follows round, each with the next seed, until that time has passed.
@@ -383,7 +383,7 @@ fn main() -> ExitCode {
             let Options { kills, activities, seed, .. } = options;
             eprintln!("the round failed; repeat it with:");
             eprintln!(
-                "cargo test -p xavantes-tests --test torture -- --kills {kills} --activities {activities} --seed {seed}"
+                "cargo test --release -p xavantes-tests --test torture -- --kills {kills} --activities {activities} --seed {seed}"
             );
             return ExitCode::FAILURE;
         }
