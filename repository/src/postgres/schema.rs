@@ -3,8 +3,8 @@
 //! The first versions of the program recorded their migrations in `xavantes.migrations`, and now sqlx records them in
 //! `xavantes._sqlx_migrations`. A database with only the former keeps working and is taken over by the next [`migrate`].
 
-use sqlx::PgConnection;
-use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{PgConnection, SqlSafeStr};
 
 use super::connection::to_error;
 use crate::error::Error;
@@ -12,8 +12,19 @@ use crate::error::Error;
 const HISTORY: &str = "xavantes._sqlx_migrations";
 const OLD_HISTORY: &str = "xavantes.migrations";
 
+/// Version, description and statements of each migration. A database records a digest of the statements, so a file never
+/// changes after its release. The list spares the macro of sqlx, which compiles its PostgreSQL client a second time.
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "processes and documents", include_str!("../../migrations/0001_processes_and_documents.sql")),
+    (2, "unique epochs", include_str!("../../migrations/0002_unique_epochs.sql")),
+];
+
 fn migrator() -> Migrator {
-    let mut migrator = sqlx::migrate!();
+    let migrations = MIGRATIONS.map(|(version, description, statements)| {
+        let statements = statements.into_sql_str();
+        Migration::new(version, description.into(), MigrationType::Simple, statements, false)
+    });
+    let mut migrator = Migrator::with_migrations(migrations.into());
     migrator.dangerous_set_table_name(HISTORY);
     migrator.create_schema("xavantes");
     migrator
