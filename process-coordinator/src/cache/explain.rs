@@ -6,7 +6,7 @@ use xavantes_proto::v1::reuse_reason::Kind;
 
 use crate::cache::entry::{EarlierActivity, MissReason, ReuseDecision};
 
-/// The answer to a user who asks whether an activity reused results.
+/// Whether an activity reused results, and why not.
 pub(crate) fn explanation(at_ms: u64, decision: ReuseDecision) -> v1::ExplainResponse {
     let code = decision.code;
     let reason = match decision.outcome {

@@ -1,4 +1,4 @@
-//! The peers of the pool: who belongs to the group, who is connected, and which files they have.
+//! The peers of the pool: the nodes of the group, their connections, and the files that each of them has.
 
 use std::collections::HashMap;
 use std::collections::btree_map::Entry;

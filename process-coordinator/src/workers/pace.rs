@@ -42,7 +42,7 @@ impl Pace {
         }
     }
 
-    /// Whether the current measurement has taken so long that the worker is slow.
+    /// Whether the current measurement exceeds the time after which the pool treats the worker as slow.
     pub fn is_slow(&self) -> bool {
         self.busy >= SLOW_AFTER
     }

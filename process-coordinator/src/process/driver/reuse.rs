@@ -1,4 +1,4 @@
-//! Reuse of cached results: an activity whose type asks for it is looked up before it is dispatched.
+//! Reuse of cached results: before the driver dispatches an activity with `CACHE`, it searches the result cache.
 
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
