@@ -1,0 +1,1 @@
+//! Processes whose state grows without bound.

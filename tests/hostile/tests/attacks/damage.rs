@@ -1,0 +1,1 @@
+//! Damaged and missing records of the embedded store.

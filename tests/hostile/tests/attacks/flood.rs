@@ -1,0 +1,1 @@
+//! Peers and clients that send too much, or open connections and stay silent.

@@ -1,0 +1,1 @@
+//! Commands at a coordinator that does not own the process.

@@ -1,0 +1,1 @@
+//! Calls of shared objects from attempts that are repeated.

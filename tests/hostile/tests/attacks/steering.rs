@@ -1,0 +1,1 @@
+//! Commands to a coordinator that is busy with large steps.

@@ -1,0 +1,1 @@
+//! Texts that contain terminal control sequences.
