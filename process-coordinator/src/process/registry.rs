@@ -1,6 +1,6 @@
 //! The table of processes: those that run here, and those that other coordinators run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -23,6 +23,8 @@ struct Table {
     paths: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Processes that another coordinator runs, or that this one cannot read, and the answers that arrived here for them.
     foreign: HashMap<Arc<str>, UnacknowledgedAnswers>,
+    /// Processes that this coordinator owns and has not recovered yet.
+    recovering: HashSet<Arc<str>>,
 }
 
 impl Table {
@@ -60,6 +62,7 @@ impl ProcessRegistry {
         let mut table = self.0.write();
         table.remove(&id);
         table.foreign.remove(&id);
+        table.recovering.remove(&id);
         table.paths.entry(handle.path.clone()).or_default().push(id.clone());
         table.running.insert(id, handle);
     }
@@ -73,7 +76,18 @@ impl ProcessRegistry {
     pub fn set_foreign(&self, id: Arc<str>) {
         let mut table = self.0.write();
         table.remove(&id);
+        table.recovering.remove(&id);
         table.foreign.entry(id).or_default();
+    }
+
+    /// The recovery of processes begins. It ends when they run, or are foreign.
+    pub fn set_recovering(&self, ids: impl IntoIterator<Item = Arc<str>>) {
+        self.0.write().recovering.extend(ids);
+    }
+
+    /// Is this coordinator recovering a process?
+    pub fn is_recovering(&self, id: &str) -> bool {
+        self.0.read().recovering.contains(id)
     }
 
     /// Does another coordinator run this process?

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use xavantes_engine::Time;
 use xavantes_repository::{Claimed, Entry, Error, Journal};
 
@@ -32,8 +32,11 @@ impl Coordinator {
     /// Claims processes of the repository: recovers the gained ones and leaves the lost ones.
     pub(crate) async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
         let Claimed { gained, lost } = self.repository.claim().await?;
+        self.processes.set_recovering(gained.iter().map(|process| process.as_str().into()));
         for process in lost {
-            self.on_taken_over(&process).await?;
+            if let Err(error) = self.on_taken_over(&process).await {
+                warn!(process, %error, "could not leave a process that another coordinator has taken over");
+            }
         }
         for process in gained {
             if let Err(problem) = self.recover(&process).await {

@@ -1,9 +1,9 @@
 //! The process that a path is in, here or at another coordinator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tonic::Status;
-use tonic::transport::Channel;
 use xavantes_engine::Rejection;
 use xavantes_proto::connect;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
@@ -11,31 +11,61 @@ use xavantes_repository::Entry;
 
 use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
-use crate::process::handle::{ProcessEnded, ProcessHandle};
-use crate::rpc::status::{ended_status, not_here_status, repository_status};
+use crate::process::handle::ProcessHandle;
+use crate::rpc::forward::Client;
+use crate::rpc::status::repository_status;
 use crate::workers::messages::Whereabouts;
+
+/// A process that this coordinator is recovering is looked for this often, and this many times.
+const RECOVERY_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_RECOVERY_POLLS: u32 = 100;
 
 /// The process that a path is in.
 pub(super) enum FoundProcess {
     /// It runs here, under this id.
     Running(Arc<str>, ProcessHandle),
-    /// It has ended, or another coordinator runs it.
-    Stored(Box<Entry>),
+    /// It has ended.
+    Ended(Box<Entry>),
+    /// Another coordinator runs it.
+    Elsewhere(Box<Entry>),
+    /// This coordinator owns it and could not recover it.
+    Unrecovered(Box<Entry>),
 }
 
 /// The process that a path is in: the innermost of those whose path begins it.
 pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundProcess, Status> {
+    let mut polls = 0;
+    loop {
+        match find_now(coordinator, path).await? {
+            FoundProcess::Unrecovered(entry) if coordinator.processes.is_recovering(&entry.process) => {
+                polls += 1;
+                if polls > MAX_RECOVERY_POLLS {
+                    return Err(Status::unavailable(format!(
+                        "this coordinator is taking over process {:?} at the moment; ask again in some seconds",
+                        entry.process
+                    )));
+                }
+                tokio::time::sleep(RECOVERY_POLL_INTERVAL).await;
+            }
+            found => return Ok(found),
+        }
+    }
+}
+
+async fn find_now(coordinator: &Coordinator, path: &str) -> Result<FoundProcess, Status> {
     let mut id = path;
     loop {
-        if let Some(process) = coordinator.processes.find(id) {
-            return Ok(FoundProcess::Running(id.into(), process));
-        }
-        if let Some((process, handle)) = coordinator.processes.find_by_path(id) {
-            return Ok(FoundProcess::Running(process, handle));
+        if let Some(found) = running(coordinator, id) {
+            return Ok(found);
         }
         let stored = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))?;
-        if let Some(entry) = stored {
-            return Ok(FoundProcess::Stored(Box::new(entry)));
+        if let Some(entry) = stored.map(Box::new) {
+            return Ok(match entry.summary {
+                Some(_) => FoundProcess::Ended(entry),
+                None if entry.owner != coordinator.options.node => FoundProcess::Elsewhere(entry),
+                // The recovery may have ended since the first look.
+                None => running(coordinator, id).unwrap_or(FoundProcess::Unrecovered(entry)),
+            });
         }
         match id.rsplit_once('/') {
             Some((shorter, _)) => id = shorter,
@@ -44,13 +74,11 @@ pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundP
     }
 }
 
-/// The process that a path is in, if it runs here.
-pub(super) async fn find_running(coordinator: &Coordinator, path: &str) -> Result<(Arc<str>, ProcessHandle), Status> {
-    match find(coordinator, path).await? {
-        FoundProcess::Running(id, handle) => Ok((id, handle)),
-        FoundProcess::Stored(entry) if entry.summary.is_some() => Err(ended_status(ProcessEnded)),
-        FoundProcess::Stored(entry) => Err(not_here_status(&entry)),
+fn running(coordinator: &Coordinator, id: &str) -> Option<FoundProcess> {
+    if let Some(process) = coordinator.processes.find(id) {
+        return Some(FoundProcess::Running(id.into(), process));
     }
+    coordinator.processes.find_by_path(id).map(|(process, handle)| FoundProcess::Running(process, handle))
 }
 
 /// Address of the coordinator that runs the element, if the engine rejected a request because the element is delegated.
@@ -63,8 +91,8 @@ pub(super) async fn delegate_of(coordinator: &Coordinator, process: Arc<str>, re
     }
 }
 
-/// A client of another coordinator.
-pub(super) async fn client(address: &str) -> Result<ProcessCoordinatorClient<Channel>, Status> {
+/// A client of the coordinator that runs a subtree.
+pub(super) async fn client(address: &str) -> Result<Client, Status> {
     let channel = connect(address).await;
     let channel = channel.map_err(|_| {
         Status::unavailable(format!(

@@ -12,14 +12,14 @@ pub(super) async fn forget(
 ) -> Result<v1::ForgetResponse, Status> {
     let v1::ForgetRequest { processes, reusable } = request;
     for process in &processes {
-        if coordinator.processes.find(process).is_some() {
+        let known = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
+        let Some(entry) = known else {
+            return Err(Status::not_found(format!("there is no process {process:?} here")));
+        };
+        if entry.summary.is_none() || coordinator.processes.find(process).is_some() {
             return Err(Status::failed_precondition(format!(
                 "process {process:?} runs: cancel it first, or wait for its end"
             )));
-        }
-        let known = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
-        if known.is_none() {
-            return Err(Status::not_found(format!("there is no process {process:?} here")));
         }
     }
     coordinator.forget(&processes).await.map_err(|error| repository_status(&error))?;

@@ -34,7 +34,45 @@ pub(super) fn ended_status(_: ProcessEnded) -> Status {
     Status::failed_precondition("the process has ended")
 }
 
-/// Another coordinator runs the process.
-pub(super) fn not_here_status(Entry { process, owner, .. }: &Entry) -> Status {
-    Status::failed_precondition(format!("process {process:?} is not run by this coordinator, but by {owner:?}"))
+/// This coordinator owns the process and could not recover it.
+pub(super) fn unrecovered_status(Entry { process, .. }: &Entry) -> Status {
+    Status::failed_precondition(format!(
+        "this coordinator could not continue process {process:?} after a restart or takeover; its log says why"
+    ))
+}
+
+/// Upper bound on the bytes of an error message on the wire, where it is a header and clients limit headers.
+const MAX_MESSAGE_BYTES: usize = 8 << 10;
+
+/// An error that every client can receive: a message that is too long is cut, and says so.
+pub(super) fn bounded_status(status: Status) -> Status {
+    let message = status.message();
+    // A header has three bytes for each byte that is no plain letter, digit or sign.
+    let on_wire = |c: char| if c.is_ascii_graphic() && c != '%' { 1 } else { 3 * c.len_utf8() };
+    let mut total = 0;
+    let cut = message.char_indices().find(|(_, c)| {
+        total += on_wire(*c);
+        total > MAX_MESSAGE_BYTES
+    });
+    match cut {
+        None => status,
+        Some((end, _)) => {
+            let message = format!("{} … (cut: {} bytes in all)", &message[..end], message.len());
+            Status::new(status.code(), message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        assert_eq!(bounded_status(Status::not_found("short")).message(), "short");
+        let long = bounded_status(Status::not_found("名".repeat(100_000)));
+        assert_eq!(long.code(), Code::NotFound);
+        assert!(long.message().starts_with(&"名".repeat(910)), "{}", long.message().len());
+        assert!(long.message().ends_with("… (cut: 300000 bytes in all)"));
+    }
 }

@@ -6,17 +6,31 @@ use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
+use crate::process::handle::ProcessEnded;
 use crate::process::input::Steering;
-use crate::rpc::find::{client, delegate_of, find_running};
-use crate::rpc::status::{ended_status, rejection_status};
+use crate::rpc::find::{FoundProcess, client, delegate_of, find};
+use crate::rpc::forward::{Owner, check_forwards};
+use crate::rpc::status::{ended_status, rejection_status, unrecovered_status};
 
 pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) -> Result<v1::SteerResponse, Status> {
-    let (id, process) = find_running(coordinator, &request.path).await?;
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
+    let forwarded = v1::SteerRequest { forwards: request.forwards + 1, ..request.clone() };
+    let (id, process) = match find(coordinator, &request.path).await? {
+        FoundProcess::Running(id, process) => (id, process),
+        FoundProcess::Ended(_) => return Err(ended_status(ProcessEnded)),
+        FoundProcess::Unrecovered(entry) => return Err(unrecovered_status(&entry)),
+        FoundProcess::Elsewhere(entry) => {
+            let owner = Owner::of(coordinator, &entry, request.forwards).await?;
+            return owner.ask(|mut client| async move { client.steer(forwarded).await }).await;
+        }
+    };
     match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
-            Some(address) => call_with_timeout(client(&address).await?.steer(request)).await,
+            Some(address) => {
+                check_forwards(&request.path, request.forwards)?;
+                call_with_timeout(client(&address).await?.steer(forwarded)).await
+            }
             None => Err(rejection_status(&rejection)),
         },
     }

@@ -1,59 +1,145 @@
-//! `Watch`: the status of a process, as it changes, until its end.
+//! `Watch`: the status of a process, as it changes, until its end. The stream outlives a change of the owner.
 
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
+use tonic::{Status, Streaming};
 use xavantes_proto::v1;
+use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
+use crate::process::excerpt::cut_status;
 use crate::rpc::find::{FoundProcess, find};
+use crate::rpc::forward::Owner;
 
 /// Shortest time between two updates. The last update comes at once.
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(200);
+/// After the owner was lost, the process is looked for at this interval, and for this long: a takeover waits for the end of
+/// a lease.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(40);
+/// A process that its coordinator could not recover is looked at this often.
+const UNRECOVERED_INTERVAL: Duration = Duration::from_secs(2);
 
 type StatusStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
+type Watcher = mpsc::Sender<Result<v1::ProcessStatus, Status>>;
 
-pub(super) async fn watch(coordinator: &Coordinator, request: v1::WatchRequest) -> Result<StatusStream, Status> {
+/// Where the changes of a process come from.
+enum Source {
+    Here(watch::Receiver<v1::ProcessStatus>),
+    Owner(Streaming<v1::ProcessStatus>),
+    /// The repository: the process has ended, or could not be recovered.
+    Stored(Box<Entry>),
+}
+
+/// How a source ended.
+enum SourceEnd {
+    /// The watcher has seen the end of the process, or is gone.
+    Done,
+    /// The source knows no more, and the process has not ended.
+    Lost,
+}
+
+pub(super) async fn watch(coordinator: &Arc<Coordinator>, request: v1::WatchRequest) -> Result<StatusStream, Status> {
+    let source = open(coordinator, &request).await?;
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(follow(coordinator.clone(), request, source, sender));
+    Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+async fn open(coordinator: &Coordinator, request: &v1::WatchRequest) -> Result<Source, Status> {
     match find(coordinator, &request.process).await? {
-        FoundProcess::Running(_, handle) => {
-            let (sender, receiver) = mpsc::channel(1);
-            tokio::spawn(send_updates(handle.status, sender));
-            Ok(Box::pin(ReceiverStream::new(receiver)))
+        FoundProcess::Running(_, handle) => Ok(Source::Here(handle.status)),
+        FoundProcess::Ended(entry) | FoundProcess::Unrecovered(entry) => Ok(Source::Stored(entry)),
+        FoundProcess::Elsewhere(entry) => {
+            let request = v1::WatchRequest { forwards: request.forwards + 1, ..request.clone() };
+            let owner = Owner::of(coordinator, &entry, request.forwards).await?;
+            Ok(Source::Owner(owner.ask(|mut client| async move { client.watch(request).await }).await?))
         }
-        FoundProcess::Stored(entry) => Ok(Box::pin(tokio_stream::once(Ok(coordinator.status_of(&entry))))),
     }
 }
 
-async fn send_updates(
-    mut status: watch::Receiver<v1::ProcessStatus>,
-    sender: mpsc::Sender<Result<v1::ProcessStatus, Status>>,
-) {
+/// Sends the status until the process has ended, wherever it runs.
+async fn follow(coordinator: Arc<Coordinator>, request: v1::WatchRequest, mut source: Source, watcher: Watcher) {
     loop {
-        let now = status.borrow_and_update().clone();
-        let ended = now.ended_ms > 0;
-        if sender.send(Ok(now)).await.is_err() || ended {
+        let end = match source {
+            Source::Here(status) => send_updates(status, &watcher).await,
+            Source::Owner(changes) => pass_on(changes, &watcher).await,
+            Source::Stored(entry) => send_stored(&coordinator, &entry, &watcher).await,
+        };
+        if matches!(end, SourceEnd::Done) {
             return;
+        }
+        let lost = Instant::now();
+        source = loop {
+            match open(&coordinator, &request).await {
+                Ok(source) => break source,
+                Err(status) if lost.elapsed() > SEARCH_TIMEOUT => {
+                    let _ = watcher.send(Err(status)).await;
+                    return;
+                }
+                Err(_) => tokio::select! {
+                    () = tokio::time::sleep(SEARCH_INTERVAL) => {}
+                    () = watcher.closed() => return,
+                },
+            }
+        };
+    }
+}
+
+async fn send_stored(coordinator: &Coordinator, entry: &Entry, watcher: &Watcher) -> SourceEnd {
+    let gone = watcher.send(Ok(coordinator.status_of(entry))).await.is_err();
+    if gone || entry.summary.is_some() {
+        return SourceEnd::Done;
+    }
+    tokio::select! {
+        () = tokio::time::sleep(UNRECOVERED_INTERVAL) => SourceEnd::Lost,
+        () = watcher.closed() => SourceEnd::Done,
+    }
+}
+
+async fn pass_on(mut changes: Streaming<v1::ProcessStatus>, watcher: &Watcher) -> SourceEnd {
+    loop {
+        let status = tokio::select! {
+            status = changes.message() => status,
+            () = watcher.closed() => return SourceEnd::Done,
+        };
+        let Ok(Some(status)) = status else { return SourceEnd::Lost };
+        let ended = status.ended_ms > 0;
+        if watcher.send(Ok(status)).await.is_err() || ended {
+            return SourceEnd::Done;
+        }
+    }
+}
+
+async fn send_updates(mut status: watch::Receiver<v1::ProcessStatus>, watcher: &Watcher) -> SourceEnd {
+    loop {
+        let mut now = status.borrow_and_update().clone();
+        cut_status(&mut now);
+        let ended = now.ended_ms > 0;
+        if watcher.send(Ok(now)).await.is_err() || ended {
+            return SourceEnd::Done;
         }
         // A process may have many watchers: none of them wakes up for every change.
         tokio::select! {
-            ended = status.wait_for(|status| status.ended_ms > 0) => if ended.is_err() { return },
+            ended = status.wait_for(|status| status.ended_ms > 0) => if ended.is_err() { return SourceEnd::Lost },
             () = tokio::time::sleep(MIN_UPDATE_INTERVAL) => {}
-            () = sender.closed() => return,
+            () = watcher.closed() => return SourceEnd::Done,
         }
         // An unchanged status is not sent.
         while !status.has_changed().unwrap_or(true) {
             tokio::select! {
                 changed = status.changed() => {
                     if changed.is_err() {
-                        return;
+                        return SourceEnd::Lost;
                     }
                     status.mark_changed();
                 }
-                () = sender.closed() => return,
+                () = watcher.closed() => return SourceEnd::Done,
             }
         }
     }
