@@ -1,6 +1,8 @@
 //! Hostile peers on the real protocol: clients, workers, coordinators and group managers that send what no honest peer sends.
 //! The attacks are in `tests/attacks`, one file for each class.
 
+pub mod fake_worker;
+
 use tonic::transport::Channel;
 
 /// Runs asynchronous work on a runtime of its own.
