@@ -103,8 +103,13 @@ impl FakeWorker {
         slots: u32,
         behaviour: impl FnMut(&Coordinator, v1::WorkOrder) + Send + 'static,
     ) -> Self {
-        let hello =
-            v1::WorkerHello { node: name.into(), version: version(), slots, queue: slots, ..v1::WorkerHello::default() };
+        let hello = v1::WorkerHello {
+            node: name.into(),
+            version: version(),
+            slots,
+            queue: slots,
+            ..v1::WorkerHello::default()
+        };
         Self::join_with(manager, group, hello, behaviour)
     }
 
@@ -131,8 +136,7 @@ impl FakeWorker {
             containers: hello.containers,
             ..v1::NodeDescription::default()
         };
-        let heartbeat =
-            v1::Heartbeat { node: Some(node), group: group.into(), life: 1, ..v1::Heartbeat::default() };
+        let heartbeat = v1::Heartbeat { node: Some(node), group: group.into(), life: 1, ..v1::Heartbeat::default() };
         let shared = Arc::new(Shared {
             hello: Mutex::new(hello),
             heartbeat: Mutex::new(heartbeat),
@@ -190,7 +194,9 @@ impl FakeWorker {
 
     /// Waits until it has received this number of jobs, and returns all that it has received.
     pub fn wait_for_jobs(&self, count: usize, seconds: u64) -> Vec<v1::Job> {
-        until(&format!("the fake worker gets {count} jobs"), seconds, || Some(self.jobs()).filter(|it| it.len() >= count))
+        until(&format!("the fake worker gets {count} jobs"), seconds, || {
+            Some(self.jobs()).filter(|it| it.len() >= count)
+        })
     }
 }
 
