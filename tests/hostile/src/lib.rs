@@ -15,6 +15,8 @@ pub mod fake_manager;
 pub mod fake_node;
 pub mod raw;
 
+pub mod fake_worker;
+
 use tonic::transport::Channel;
 
 /// Runs asynchronous work on a runtime of its own.
