@@ -41,16 +41,7 @@ pub(crate) struct FailureReport {
 impl From<&v1::Failure> for FailureReport {
     fn from(failure: &v1::Failure) -> Self {
         Self {
-            kind: match failure.kind() {
-                v1::FailureKind::Unspecified => "unknown",
-                v1::FailureKind::Code => "code",
-                v1::FailureKind::Exit => "exit",
-                v1::FailureKind::Timeout => "timeout",
-                v1::FailureKind::Cancelled => "cancelled",
-                v1::FailureKind::Parameter => "parameter",
-                v1::FailureKind::Limit => "limit",
-                v1::FailureKind::Worker => "worker",
-            },
+            kind: failure.kind().word(),
             message: failure.message.clone(),
             path: failure.path.clone(),
             line: failure.line,
@@ -86,7 +77,7 @@ impl fmt::Display for FailureReport {
     }
 }
 
-/// Something that a worker must have to run an activity: one of these members.
+/// What a worker must have to run an activity, as one of these members.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Requirement {
@@ -126,7 +117,7 @@ impl From<&v1::Requirement> for Requirement {
     }
 }
 
-/// Why no worker has an activity yet, or why a delegated element shows nothing.
+/// Why no worker has an activity yet, or why the coordinator of a delegated element does not answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -9,12 +9,12 @@ use xavantes_proto::connect;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::Entry;
 
-use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
+use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Client;
-use crate::rpc::status::repository_status;
 use crate::workers::messages::Whereabouts;
+use xavantes_proto::AttemptKey;
 
 /// A process that this coordinator is recovering is looked for this often, and this many times.
 const RECOVERY_POLL_INTERVAL: Duration = Duration::from_millis(50);

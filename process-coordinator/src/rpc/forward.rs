@@ -10,7 +10,7 @@ use xavantes_repository::{Entry, Lease};
 
 use crate::coordinator::Coordinator;
 use crate::process::owner::MAX_FORWARDS;
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 
 /// A client of another coordinator.
 pub(super) type Client = ProcessCoordinatorClient<Channel>;

@@ -13,7 +13,7 @@ use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::process::journal::Head;
 use crate::process::status::running_status;
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 
 /// An owner that does not answer within this time is left out: its processes are shown as the repository has them.
 const OWNER_TIMEOUT: Duration = Duration::from_secs(1);

@@ -14,8 +14,8 @@ use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
 use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
+use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Owner;
-use crate::rpc::status::repository_status;
 use crate::workers::messages::Vicinity;
 
 /// Upper bound on the coordinators that pass on one question, because subtrees may have been delegated back and forth.

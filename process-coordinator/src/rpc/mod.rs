@@ -9,9 +9,10 @@
 //! | `delegate` | subtrees of other coordinators |
 //! | `find` | the process that a path is in |
 //! | `forward` | requests about processes that other coordinators run |
-//! | `status` | errors as gRPC statuses |
+//! | `errors` | errors as gRPC statuses |
 
 mod delegate;
+mod errors;
 mod explain;
 mod find;
 mod forget;
@@ -22,7 +23,6 @@ mod outputs;
 mod results;
 pub(crate) mod service;
 mod show;
-mod status;
 mod steer;
 mod submit;
 mod types;

@@ -11,7 +11,7 @@ use xavantes_repository::{Error, Store};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
-use crate::rpc::status::bounded_status;
+use crate::rpc::errors::bounded_status;
 use crate::rpc::{delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch};
 
 /// The process coordinator; cheap to clone.

@@ -11,12 +11,12 @@ use crate::process::excerpt::cut_tree;
 use crate::process::journal::Head;
 use crate::process::summary::Summary;
 use crate::process::view::MAX_SHOWN_CHILDREN;
+use crate::rpc::errors::{ended_status, rejection_status, repository_status, unreadable_status, unrecovered_status};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, check_forwards};
 use crate::rpc::logs::attempt_records;
 use crate::rpc::outputs::PartStream;
-use crate::rpc::status::{ended_status, rejection_status, repository_status, unreadable_status, unrecovered_status};
 
 /// Upper bound on the shown levels.
 const MAX_DEPTH: u32 = 1000;

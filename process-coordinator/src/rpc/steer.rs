@@ -8,9 +8,9 @@ use xavantes_proto::{call_with_timeout, v1};
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessEnded;
 use crate::process::input::Steering;
+use crate::rpc::errors::{ended_status, rejection_status, unrecovered_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, check_forwards};
-use crate::rpc::status::{ended_status, rejection_status, unrecovered_status};
 
 pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) -> Result<v1::SteerResponse, Status> {
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;

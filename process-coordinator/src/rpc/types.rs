@@ -6,8 +6,8 @@ use tonic::Status;
 use xavantes_proto::{page_of, v1};
 
 use crate::coordinator::Coordinator;
+use crate::rpc::errors::repository_status;
 use crate::rpc::outputs::PartStream;
-use crate::rpc::status::repository_status;
 
 /// A page of all types.
 pub(super) async fn list_types(
