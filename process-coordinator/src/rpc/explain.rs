@@ -53,7 +53,7 @@ pub(super) async fn explain(
     let process = path.split('/').next().unwrap_or_default();
     let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
     if let Some(entry) = entry.filter(|entry| hops == 0 && entry.owner != coordinator.options.node) {
-        let request = v1::ExplainRequest { path: path.clone(), hops, forwards: forwards + 1 };
+        let request = v1::ExplainRequest { path: path.clone(), hops, forwards: forwards.saturating_add(1) };
         let asked = match Owner::of(coordinator, &entry, forwards).await {
             Ok(owner) => owner.ask(|mut client| async move { client.explain(request).await }).await,
             Err(unknown) => Err(unknown),

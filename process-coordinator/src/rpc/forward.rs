@@ -27,7 +27,9 @@ impl<'a> Owner<'a> {
     /// The owner of a process, for a request that this many coordinators have passed on already.
     pub async fn of(coordinator: &'a Coordinator, entry: &'a Entry, forwards: u32) -> Result<Self, Status> {
         let Entry { process, owner, .. } = entry;
-        check_forwards(process, forwards)?;
+        if let Some(refusal) = too_many_forwards(process, forwards) {
+            return Err(refusal);
+        }
         let address = coordinator.address_of(owner).await.map_err(|error| repository_status(&error))?;
         let address = address.ok_or_else(|| {
             Status::failed_precondition(format!(
@@ -105,14 +107,12 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// Refuses a request that too many coordinators have passed on.
-#[allow(clippy::result_large_err)] // gRPC answers with a status.
-pub(super) fn check_forwards(path: &str, forwards: u32) -> Result<(), Status> {
-    match forwards < MAX_FORWARDS {
-        true => Ok(()),
-        false => Err(Status::aborted(format!(
+/// Why a request is not passed on once more: too many coordinators have done so.
+pub(super) fn too_many_forwards(path: &str, forwards: u32) -> Option<Status> {
+    (forwards >= MAX_FORWARDS).then(|| {
+        Status::aborted(format!(
             "{MAX_FORWARDS} coordinators passed the request about {path:?} on, and none of them runs it: it is changing \
              hands, or their addresses are wrong; ask again in some seconds"
-        ))),
-    }
+        ))
+    })
 }

@@ -70,7 +70,7 @@ async fn owned_elsewhere(coordinator: &Coordinator, process: &str) -> Result<Opt
 
 async fn ask_owner(coordinator: &Coordinator, entry: &Entry, request: &v1::LogsRequest) -> Result<PieceStream, Status> {
     let owner = Owner::of(coordinator, entry, request.forwards).await;
-    let request = v1::LogsRequest { forwards: request.forwards + 1, ..request.clone() };
+    let request = v1::LogsRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let asked = match owner {
         Ok(owner) => match request.follow {
             // An activity that has not begun sends no piece for a while.

@@ -40,7 +40,7 @@ pub(super) async fn outputs(coordinator: &Arc<Coordinator>, request: v1::Outputs
         FoundProcess::Running(..) | FoundProcess::Ended(_) => {}
         FoundProcess::Unrecovered(entry) => return Err(unrecovered_status(&entry)),
         FoundProcess::Elsewhere(entry) => {
-            let request = v1::OutputsRequest { process, exact, forwards: forwards + 1 };
+            let request = v1::OutputsRequest { process, exact, forwards: forwards.saturating_add(1) };
             let owner = Owner::of(coordinator, &entry, forwards).await?;
             let parts = owner.ask(|mut client| async move { client.outputs(request).await }).await?;
             let address = owner.address;

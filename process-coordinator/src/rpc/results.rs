@@ -18,7 +18,7 @@ pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsReque
         FoundProcess::Unrecovered(entry) => (coordinator.status_of(&entry), Vec::new()),
         FoundProcess::Elsewhere(entry) => {
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
-            let request = v1::ResultsRequest { forwards: request.forwards + 1, ..request };
+            let request = v1::ResultsRequest { forwards: request.forwards.saturating_add(1), ..request };
             return Ok(Box::pin(owner.ask(|mut client| async move { client.results(request).await }).await?));
         }
         FoundProcess::Ended(entry) => {

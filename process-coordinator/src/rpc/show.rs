@@ -14,7 +14,7 @@ use crate::process::view::MAX_SHOWN_CHILDREN;
 use crate::rpc::errors::{ended_status, rejection_status, repository_status, unreadable_status, unrecovered_status};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
-use crate::rpc::forward::{Owner, check_forwards};
+use crate::rpc::forward::{Owner, too_many_forwards};
 use crate::rpc::logs::attempt_records;
 use crate::rpc::outputs::PartStream;
 
@@ -25,7 +25,7 @@ const MAX_TREE_BYTES: usize = 32 << 20;
 
 pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) -> Result<PartStream, Status> {
     let depth = request.depth.min(MAX_DEPTH);
-    let forwarded = v1::ShowRequest { forwards: request.forwards + 1, ..request.clone() };
+    let forwarded = v1::ShowRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let element = match find(coordinator, &request.path).await? {
         FoundProcess::Running(id, process) => {
             match process.show(request.path.clone(), depth, request.forwards).await.map_err(ended_status)? {
@@ -37,7 +37,9 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
                 }
                 Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
                     Some(address) => {
-                        check_forwards(&request.path, request.forwards)?;
+                        if let Some(refusal) = too_many_forwards(&request.path, request.forwards) {
+                            return Err(refusal);
+                        }
                         let mut client = client(&address).await?;
                         return Ok(Box::pin(call_with_timeout(client.show(forwarded)).await?));
                     }

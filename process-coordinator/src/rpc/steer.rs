@@ -10,11 +10,11 @@ use crate::process::handle::ProcessEnded;
 use crate::process::input::Steering;
 use crate::rpc::errors::{ended_status, rejection_status, unrecovered_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
-use crate::rpc::forward::{Owner, check_forwards};
+use crate::rpc::forward::{Owner, too_many_forwards};
 
 pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) -> Result<v1::SteerResponse, Status> {
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
-    let forwarded = v1::SteerRequest { forwards: request.forwards + 1, ..request.clone() };
+    let forwarded = v1::SteerRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let (id, process) = match find(coordinator, &request.path).await? {
         FoundProcess::Running(id, process) => (id, process),
         FoundProcess::Ended(_) => return Err(ended_status(ProcessEnded)),
@@ -27,10 +27,10 @@ pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) 
     match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
-            Some(address) => {
-                check_forwards(&request.path, request.forwards)?;
-                call_with_timeout(client(&address).await?.steer(forwarded)).await
-            }
+            Some(address) => match too_many_forwards(&request.path, request.forwards) {
+                None => call_with_timeout(client(&address).await?.steer(forwarded)).await,
+                Some(refusal) => Err(refusal),
+            },
             None => Err(rejection_status(&rejection)),
         },
     }

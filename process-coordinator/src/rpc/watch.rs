@@ -31,7 +31,7 @@ type Watcher = mpsc::Sender<Result<v1::ProcessStatus, Status>>;
 /// Where the changes of a process come from.
 enum Source {
     Here(watch::Receiver<v1::ProcessStatus>),
-    Owner(Streaming<v1::ProcessStatus>),
+    Owner(Box<Streaming<v1::ProcessStatus>>),
     /// The repository: the process has ended, or could not be recovered.
     Stored(Box<Entry>),
 }
@@ -56,9 +56,10 @@ async fn open(coordinator: &Coordinator, request: &v1::WatchRequest) -> Result<S
         FoundProcess::Running(_, handle) => Ok(Source::Here(handle.status)),
         FoundProcess::Ended(entry) | FoundProcess::Unrecovered(entry) => Ok(Source::Stored(entry)),
         FoundProcess::Elsewhere(entry) => {
-            let request = v1::WatchRequest { forwards: request.forwards + 1, ..request.clone() };
+            let request = v1::WatchRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
-            Ok(Source::Owner(owner.ask(|mut client| async move { client.watch(request).await }).await?))
+            let changes = owner.ask(|mut client| async move { client.watch(request).await }).await?;
+            Ok(Source::Owner(Box::new(changes)))
         }
     }
 }
@@ -68,7 +69,7 @@ async fn follow(coordinator: Arc<Coordinator>, request: v1::WatchRequest, mut so
     loop {
         let end = match source {
             Source::Here(status) => send_updates(status, &watcher).await,
-            Source::Owner(changes) => pass_on(changes, &watcher).await,
+            Source::Owner(changes) => pass_on(*changes, &watcher).await,
             Source::Stored(entry) => send_stored(&coordinator, &entry, &watcher).await,
         };
         if matches!(end, SourceEnd::Done) {

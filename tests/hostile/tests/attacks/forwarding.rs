@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use xavantes_hostile::block_on;
+use xavantes_hostile::{block_on, connect};
+use xavantes_proto::v1;
+use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::testing::Postgres;
 use xavantes_tests::xml::{document, inputs, outputs, process_type, shell_type};
 use xavantes_tests::{Grid, Running, free_address, until, xavantes};
@@ -191,6 +193,13 @@ fn requests_that_lead_in_a_circle_end() {
         );
     }
     assert_eq!(grid.status(two, &process)["owner_silent"], true);
+    // So does a request that claims to have come far.
+    let status = block_on(async {
+        let mut client = ProcessCoordinatorClient::new(connect(two).await);
+        let request = v1::ShowRequest { path: process.clone(), depth: 1, forwards: u32::MAX };
+        client.show(request).await.expect_err("nobody passes it on")
+    });
+    assert_eq!(status.code(), tonic::Code::Aborted, "{status:?}");
     // The owner itself is not confused.
     assert_eq!(grid.status(one, &process)["activities"]["running"], 2);
 }
