@@ -7,10 +7,10 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::process::handle::ProcessHandle;
 use crate::process::journal::Origin;
 use crate::workers::handle::Orders;
+use xavantes_proto::AttemptKey;
 
 /// The processes that a coordinator knows; cheap to clone.
 #[derive(Debug, Clone, Default)]

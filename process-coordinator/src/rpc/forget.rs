@@ -5,7 +5,7 @@ use xavantes_proto::v1;
 use xavantes_repository::Error;
 
 use crate::coordinator::Coordinator;
-use crate::rpc::status::{held_status, repository_status};
+use crate::rpc::errors::{held_status, repository_status};
 
 pub(super) async fn forget(
     coordinator: &Coordinator,

@@ -10,8 +10,8 @@ use xavantes_proto::{call_with_timeout, v1};
 use crate::coordinator::Coordinator;
 use crate::process::input::Steering;
 use crate::process::registry::HeldProcess;
+use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find, running};
-use crate::rpc::status::{ended_status, held_status, rejection_status, repository_status};
 
 pub(super) async fn steer(
     coordinator: &Arc<Coordinator>,
