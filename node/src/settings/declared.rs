@@ -122,6 +122,9 @@ pub struct Settings {
     /// MiB that the results of activities with CACHE="true" may take together; with --in-memory at most 32
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub reuse_mib: u64,
+    /// MiB that the state of one process may take: its variables, collected values and shared objects
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
+    pub process_mib: u64,
 
     /// Slots: cores that activities may use at once; an activity without CPUS takes one
     /// [default: the number of processors]

@@ -11,6 +11,7 @@
 //! | `handle`, `registry` | how other tasks reach the task of a process |
 //! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
 //! | `owner` | where other coordinators of the same repository are |
+//! | `held`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
 //! | `status`, `view`, `outputs`, `excerpt` | what users see of a process |
 
@@ -21,12 +22,14 @@ pub(crate) mod ending;
 pub(crate) mod excerpt;
 pub mod final_status;
 pub(crate) mod handle;
+mod held;
 pub mod history;
 pub mod input;
 pub mod journal;
 pub mod notes;
 pub(crate) mod outputs;
 pub(crate) mod owner;
+pub(crate) mod recovery_marks;
 pub(crate) mod registry;
 mod retention;
 pub(crate) mod runner;

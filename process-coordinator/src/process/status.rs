@@ -17,6 +17,9 @@ impl Coordinator {
         if let Some(handle) = self.processes.find(&entry.process) {
             return running_status(&handle);
         }
+        if let Some((_, held)) = self.processes.find_held(&entry.process) {
+            return held.status;
+        }
         let mut status = self.stored_status(entry);
         cut_status(&mut status);
         status
@@ -25,11 +28,8 @@ impl Coordinator {
     fn stored_status(&self, entry: &Entry) -> v1::ProcessStatus {
         let status = match &entry.summary {
             Some(summary) => codec::decode("summary", summary).and_then(|summary: Summary| summary.status()),
-            None => codec::decode("head", &entry.head).map(|head| v1::ProcessStatus {
-                stalled: (entry.owner == self.options.node && !self.processes.is_recovering(&entry.process))
-                    .then(|| v1::stall_reason::Kind::NotRecovered("the log of its coordinator says why".into()).into()),
-                ..self.status_from_head(&entry.process, &head, &entry.owner)
-            }),
+            None => codec::decode("head", &entry.head)
+                .map(|head| self.status_from_head(&entry.process, &head, &entry.owner)),
         };
         status.unwrap_or_else(|error| v1::ProcessStatus {
             process: entry.process.clone(),

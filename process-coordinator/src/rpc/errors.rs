@@ -2,10 +2,11 @@
 
 use tonic::{Code, Status};
 use xavantes_engine::Rejection;
-use xavantes_repository::{Entry, Error};
+use xavantes_repository::Error;
 
 use crate::codec::Unreadable;
 use crate::process::handle::ProcessEnded;
+use crate::process::registry::HeldProcess;
 
 /// A failure of the repository.
 pub(super) fn repository_status(error: &Error) -> Status {
@@ -34,10 +35,19 @@ pub(super) fn ended_status(_: ProcessEnded) -> Status {
     Status::failed_precondition("the process has ended")
 }
 
-/// This coordinator owns the process and could not recover it.
-pub(super) fn unrecovered_status(Entry { process, .. }: &Entry) -> Status {
+/// This coordinator is recovering the process that a path is in.
+pub(super) fn recovering_status(path: &str) -> Status {
+    Status::unavailable(format!(
+        "this coordinator is taking over the process of {path:?} at the moment; ask again in some seconds"
+    ))
+}
+
+/// The process is held.
+pub(super) fn held_status(id: &str, held: &HeldProcess) -> Status {
+    let reason = held.status.stalled.clone().unwrap_or_default();
     Status::failed_precondition(format!(
-        "this coordinator could not continue process {process:?} after a restart or takeover; its log says why"
+        "process {id:?} is {reason}; continue it with `xavantes resume {id}`, end it with `xavantes cancel {id}`, or \
+         remove it with `xavantes forget --force {id}`"
     ))
 }
 

@@ -11,7 +11,8 @@ use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
-use crate::rpc::errors::repository_status;
+use crate::process::registry::HeldProcess;
+use crate::rpc::errors::{recovering_status, repository_status};
 use crate::rpc::forward::Client;
 use crate::workers::messages::Whereabouts;
 use xavantes_proto::AttemptKey;
@@ -24,47 +25,40 @@ const MAX_RECOVERY_POLLS: u32 = 100;
 pub(super) enum FoundProcess {
     /// It runs here, under this id.
     Running(Arc<str>, ProcessHandle),
+    /// It is held here, under this id.
+    Held(Arc<str>, Box<HeldProcess>),
     /// It has ended.
     Ended(Box<Entry>),
-    /// Another coordinator runs it.
+    /// Another coordinator runs or holds it.
     Elsewhere(Box<Entry>),
-    /// This coordinator owns it and could not recover it.
-    Unrecovered(Box<Entry>),
 }
 
-/// The process that a path is in: the innermost of those whose path begins it.
+/// The process that a path is in: the innermost of those whose path begins it. Waits a moment for a process that this
+/// coordinator is recovering.
 pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundProcess, Status> {
-    let mut polls = 0;
-    loop {
-        match find_now(coordinator, path).await? {
-            FoundProcess::Unrecovered(entry) if coordinator.processes.is_recovering(&entry.process) => {
-                polls += 1;
-                if polls > MAX_RECOVERY_POLLS {
-                    return Err(Status::unavailable(format!(
-                        "this coordinator is taking over process {:?} at the moment; ask again in some seconds",
-                        entry.process
-                    )));
-                }
-                tokio::time::sleep(RECOVERY_POLL_INTERVAL).await;
-            }
-            found => return Ok(found),
+    for _ in 0..MAX_RECOVERY_POLLS {
+        if let Some(found) = find_now(coordinator, path).await? {
+            return Ok(found);
         }
+        tokio::time::sleep(RECOVERY_POLL_INTERVAL).await;
     }
+    Err(recovering_status(path))
 }
 
-async fn find_now(coordinator: &Coordinator, path: &str) -> Result<FoundProcess, Status> {
+/// Nothing if this coordinator is recovering the process.
+async fn find_now(coordinator: &Coordinator, path: &str) -> Result<Option<FoundProcess>, Status> {
     let mut id = path;
     loop {
-        if let Some(found) = running(coordinator, id) {
-            return Ok(found);
+        if let Some(found) = find_here(coordinator, id) {
+            return Ok(Some(found));
         }
         let stored = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))?;
         if let Some(entry) = stored.map(Box::new) {
             return Ok(match entry.summary {
-                Some(_) => FoundProcess::Ended(entry),
-                None if entry.owner != coordinator.options.node => FoundProcess::Elsewhere(entry),
-                // The recovery may have ended since the first look.
-                None => running(coordinator, id).unwrap_or(FoundProcess::Unrecovered(entry)),
+                Some(_) => Some(FoundProcess::Ended(entry)),
+                None if entry.owner != coordinator.options.node => Some(FoundProcess::Elsewhere(entry)),
+                // It may have started since the first look.
+                None => find_here(coordinator, id),
             });
         }
         match id.rsplit_once('/') {
@@ -74,11 +68,15 @@ async fn find_now(coordinator: &Coordinator, path: &str) -> Result<FoundProcess,
     }
 }
 
-fn running(coordinator: &Coordinator, id: &str) -> Option<FoundProcess> {
-    if let Some(process) = coordinator.processes.find(id) {
+fn find_here(coordinator: &Coordinator, id: &str) -> Option<FoundProcess> {
+    let processes = &coordinator.processes;
+    if let Some(process) = processes.find(id) {
         return Some(FoundProcess::Running(id.into(), process));
     }
-    coordinator.processes.find_by_path(id).map(|(process, handle)| FoundProcess::Running(process, handle))
+    if let Some((process, handle)) = processes.find_by_path(id) {
+        return Some(FoundProcess::Running(process, handle));
+    }
+    processes.find_held(id).map(|(process, held)| FoundProcess::Held(process, Box::new(held)))
 }
 
 /// Address of the coordinator that runs the element, if the engine rejected a request because the element is delegated.

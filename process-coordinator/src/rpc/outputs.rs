@@ -15,7 +15,7 @@ use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
-use crate::rpc::errors::unrecovered_status;
+use crate::rpc::errors::held_status;
 use crate::rpc::find::{FoundProcess, find};
 use crate::rpc::forward::Owner;
 use crate::workers::handle::{DelegatedSubtree, PoolHandle};
@@ -38,7 +38,7 @@ pub(super) async fn outputs(coordinator: &Arc<Coordinator>, request: v1::Outputs
         }
         _ if exact => return Err(Status::not_found(format!("{process:?} does not run here"))),
         FoundProcess::Running(..) | FoundProcess::Ended(_) => {}
-        FoundProcess::Unrecovered(entry) => return Err(unrecovered_status(&entry)),
+        FoundProcess::Held(id, held) => return Err(held_status(&id, &held)),
         FoundProcess::Elsewhere(entry) => {
             let request = v1::OutputsRequest { process, exact, forwards: forwards.saturating_add(1) };
             let owner = Owner::of(coordinator, &entry, forwards).await?;

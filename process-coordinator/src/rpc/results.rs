@@ -15,7 +15,7 @@ use crate::rpc::outputs::PartStream;
 pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsRequest) -> Result<PartStream, Status> {
     let (status, results) = match find(coordinator, &request.process).await? {
         FoundProcess::Running(_, handle) => (running_status(&handle), Vec::new()),
-        FoundProcess::Unrecovered(entry) => (coordinator.status_of(&entry), Vec::new()),
+        FoundProcess::Held(_, held) => (held.status, Vec::new()),
         FoundProcess::Elsewhere(entry) => {
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
             let request = v1::ResultsRequest { forwards: request.forwards.saturating_add(1), ..request };

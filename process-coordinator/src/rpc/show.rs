@@ -11,7 +11,7 @@ use crate::process::excerpt::cut_tree;
 use crate::process::journal::Head;
 use crate::process::summary::Summary;
 use crate::process::view::MAX_SHOWN_CHILDREN;
-use crate::rpc::errors::{ended_status, rejection_status, repository_status, unreadable_status, unrecovered_status};
+use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status, unreadable_status};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, too_many_forwards};
@@ -54,7 +54,10 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
             return Ok(Box::pin(owner.ask(|mut client| async move { client.show(forwarded).await }).await?));
         }
-        FoundProcess::Unrecovered(entry) => return Err(unrecovered_status(&entry)),
+        FoundProcess::Held(id, held) if request.path == *id || request.path == held.status.path => {
+            held_element(request.path, &held.status)
+        }
+        FoundProcess::Held(id, held) => return Err(held_status(&id, &held)),
         FoundProcess::Ended(entry) => {
             let element = match ended_activity(coordinator, request.path.clone()).await {
                 Some(element) => Ok(element),
@@ -80,6 +83,18 @@ fn parts_of(mut element: v1::Element) -> PartStream {
     cut_tree(&mut element, MAX_TREE_BYTES);
     let parts = xavantes_proto::split(&v1::ShowResponse { element: Some(element) });
     Box::pin(tokio_stream::iter(parts.map(Ok)))
+}
+
+/// A held process. Nothing but its head is loaded, so nothing in it can be shown.
+fn held_element(path: String, status: &v1::ProcessStatus) -> v1::Element {
+    v1::Element {
+        path,
+        tag: "PROCESS".into(),
+        r#type: status.process_type.clone(),
+        condition: v1::Condition::Held.into(),
+        held_reason: status.stalled.as_ref().and_then(|reason| reason.held()).cloned(),
+        ..v1::Element::default()
+    }
 }
 
 /// An activity that has ended, if a worker or the result cache still knows it.

@@ -13,6 +13,7 @@ use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
 use crate::process::excerpt::cut_status;
+use crate::process::registry::HeldProcess;
 use crate::rpc::find::{FoundProcess, find};
 use crate::rpc::forward::Owner;
 
@@ -22,8 +23,6 @@ const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 /// a lease.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(40);
-/// A process that its coordinator could not recover is looked at this often.
-const UNRECOVERED_INTERVAL: Duration = Duration::from_secs(2);
 
 type StatusStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
 type Watcher = mpsc::Sender<Result<v1::ProcessStatus, Status>>;
@@ -32,8 +31,10 @@ type Watcher = mpsc::Sender<Result<v1::ProcessStatus, Status>>;
 enum Source {
     Here(watch::Receiver<v1::ProcessStatus>),
     Owner(Box<Streaming<v1::ProcessStatus>>),
-    /// The repository: the process has ended, or could not be recovered.
-    Stored(Box<Entry>),
+    /// The process is held here, until the receiver changes.
+    Held(Box<HeldProcess>, watch::Receiver<()>),
+    /// The repository: the process has ended.
+    Ended(Box<Entry>),
 }
 
 /// How a source ended.
@@ -52,9 +53,11 @@ pub(super) async fn watch(coordinator: &Arc<Coordinator>, request: v1::WatchRequ
 }
 
 async fn open(coordinator: &Coordinator, request: &v1::WatchRequest) -> Result<Source, Status> {
+    let held_changes = coordinator.processes.held_changes();
     match find(coordinator, &request.process).await? {
         FoundProcess::Running(_, handle) => Ok(Source::Here(handle.status)),
-        FoundProcess::Ended(entry) | FoundProcess::Unrecovered(entry) => Ok(Source::Stored(entry)),
+        FoundProcess::Held(_, held) => Ok(Source::Held(held, held_changes)),
+        FoundProcess::Ended(entry) => Ok(Source::Ended(entry)),
         FoundProcess::Elsewhere(entry) => {
             let request = v1::WatchRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
@@ -70,7 +73,11 @@ async fn follow(coordinator: Arc<Coordinator>, request: v1::WatchRequest, mut so
         let end = match source {
             Source::Here(status) => send_updates(status, &watcher).await,
             Source::Owner(changes) => pass_on(*changes, &watcher).await,
-            Source::Stored(entry) => send_stored(&coordinator, &entry, &watcher).await,
+            Source::Held(held, changes) => send_held(*held, changes, &watcher).await,
+            Source::Ended(entry) => {
+                let _ = watcher.send(Ok(coordinator.status_of(&entry))).await;
+                return;
+            }
         };
         if matches!(end, SourceEnd::Done) {
             return;
@@ -92,13 +99,12 @@ async fn follow(coordinator: Arc<Coordinator>, request: v1::WatchRequest, mut so
     }
 }
 
-async fn send_stored(coordinator: &Coordinator, entry: &Entry, watcher: &Watcher) -> SourceEnd {
-    let gone = watcher.send(Ok(coordinator.status_of(entry))).await.is_err();
-    if gone || entry.summary.is_some() {
+async fn send_held(held: HeldProcess, mut changes: watch::Receiver<()>, watcher: &Watcher) -> SourceEnd {
+    if watcher.send(Ok(held.status)).await.is_err() {
         return SourceEnd::Done;
     }
     tokio::select! {
-        () = tokio::time::sleep(UNRECOVERED_INTERVAL) => SourceEnd::Lost,
+        _ = changes.changed() => SourceEnd::Lost,
         () = watcher.closed() => SourceEnd::Done,
     }
 }
