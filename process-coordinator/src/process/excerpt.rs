@@ -28,11 +28,16 @@ pub(crate) fn cut_failure(failure: &mut v1::Failure) {
 
 /// Cuts what is too long in a status.
 pub(crate) fn cut_status(status: &mut v1::ProcessStatus) {
+    use v1::held_reason::Kind as Held;
+    use v1::stall_reason::Kind as Stall;
     status.failure.as_mut().map(cut_failure);
-    if let Some(v1::stall_reason::Kind::RepositoryUnavailable(text)) =
-        status.stalled.as_mut().and_then(|reason| reason.kind.as_mut())
-    {
-        cut_text(text);
+    match status.stalled.as_mut().and_then(|reason| reason.kind.as_mut()) {
+        Some(Stall::RepositoryUnavailable(text) | Stall::Unreadable(text)) => cut_text(text),
+        Some(Stall::Held(reason)) => match &mut reason.kind {
+            Some(Held::Damaged(text) | Held::Unreadable(text) | Held::InternalError(text)) => cut_text(text),
+            Some(Held::OverBudget(_) | Held::CrashedOwners(_)) | None => {}
+        },
+        None => {}
     }
 }
 

@@ -17,10 +17,8 @@ impl Coordinator {
         if let Some(handle) = self.processes.find(&entry.process) {
             return running_status(&handle);
         }
-        if let Some((_, held)) = self.processes.find_held(&entry.process) {
-            return held.status;
-        }
-        let mut status = self.stored_status(entry);
+        let held = self.processes.find_held(&entry.process).map(|(_, held)| held.status);
+        let mut status = held.unwrap_or_else(|| self.stored_status(entry));
         cut_status(&mut status);
         status
     }

@@ -42,8 +42,18 @@ impl Pair {
         Some(Self { grid, one, two, url, _server: server })
     }
 
-    /// Starts a process at `one` whose activities say a line and wait for the gate. Returns its id.
+    /// As [`Self::submit_without_waiting`], and waits until the activities run.
     fn submit(&mut self, gate: &str) -> String {
+        let process = self.submit_without_waiting(gate);
+        until("both activities run", LONG, || {
+            let status = self.grid.status(&self.one, &process);
+            (status["activities"]["running"] == 2).then_some(())
+        });
+        process
+    }
+
+    /// Starts a process at `one` whose activities say a line and wait for the gate. Returns its id.
+    fn submit_without_waiting(&mut self, gate: &str) -> String {
         let body = r#"<PARFOR NAME="each" TO="2" COLLECT="say.n" DELEGATE="never">
               <ITERATE><ACTIVITY TYPE="Say" NAME="say" gate="${gate}"/></ITERATE></PARFOR>
             <POST_CODE>sum = 0 for _, n in each.results do sum += n end</POST_CODE>"#;
@@ -53,12 +63,7 @@ impl Pair {
             shell_type("Say", &[inputs("string gate"), outputs("int n")], script, &["${gate}"]),
         ];
         let file = self.grid.write("gated.xml", &document(&types));
-        let process = self.grid.submit(&self.one, &file, &[&format!("gate={gate}")]);
-        until("both activities run", LONG, || {
-            let status = self.grid.status(&self.one, &process);
-            (status["activities"]["running"] == 2).then_some(())
-        });
-        process
+        self.grid.submit(&self.one, &file, &[&format!("gate={gate}")])
     }
 
     fn gate(&self) -> String {
@@ -164,6 +169,42 @@ fn a_silent_owner_is_named_and_waiting_outlives_it() {
     let waited = waiting.wait().ok();
     assert_eq!(waited.json()["processes"][0]["node"], "two");
     assert_eq!(grid.cli(two, &["results", &process]).ok().json()["results"]["sum"], 42);
+}
+
+#[test]
+fn a_held_process_is_decided_at_any_coordinator() {
+    let Some(mut pair) = Pair::start() else { return };
+    let gate = pair.gate();
+    let [first, second] = [(); 2].map(|()| pair.submit_without_waiting(&gate));
+    let Pair { grid, one, two, url, .. } = &mut pair;
+    // Two owners ended while they loaded these processes.
+    block_on(async {
+        let repository = xavantes_repository::open_postgres(url, "liar").await.expect("the database is there");
+        for process in [&first, &second] {
+            repository.put("recoveries", process, vec![1, 2].into()).await.expect("the database stores it");
+        }
+        repository.shut_down().await;
+    });
+    grid.kill("a/one");
+    grid.restart("a/one");
+    for address in [&*one, &*two] {
+        for process in [&first, &second] {
+            until("the process is held", LONG, || (grid.status(address, process)["state"] == "held").then_some(()));
+        }
+    }
+    let owner = grid.status(one, &first)["node"].as_str().expect("it has an owner").to_owned();
+    let other = if owner == "one" { &*two } else { &*one };
+    let refused = grid.cli(other, &["forget", &first]);
+    assert!(refused.code == 2 && refused.stderr.contains("forget --force"), "{refused:?}");
+    assert_eq!(grid.cli(other, &["tree", &first]).ok().json()["state"], "held");
+    let waiting = grid.spawn(other, &["wait", &second]);
+    grid.cli(other, &["forget", "--force", &first]).ok();
+    grid.cli(other, &["cancel", &second]).ok();
+    assert_eq!(waiting.wait().code, 4);
+    for address in [&*one, &*two] {
+        assert_eq!(grid.status(address, &first), Json::Null);
+        assert_eq!(grid.status(address, &second)["state"], "cancelled");
+    }
 }
 
 #[test]
