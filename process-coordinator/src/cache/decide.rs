@@ -7,8 +7,9 @@ use xavantes_model::digest::Digest;
 use xavantes_model::identity::{self, Undecided};
 use xavantes_model::value::Value;
 
-use crate::attempt::{AttemptKey, Task};
 use crate::cache::entry::{CacheLookup, MissReason, ParameterDigest, ReuseDecision, shorten, show};
+use crate::task::Task;
+use xavantes_proto::AttemptKey;
 
 /// The lookup for an activity: a digest of everything that its results depend on, or why there can be no lookup. `code` is
 /// [`code_digest`] of the type.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::attempt::AttemptKey;
 use crate::process::handle::ProcessHandle;
 use crate::workers::handle::Orders;
+use xavantes_proto::AttemptKey;
 
 /// The processes that a coordinator knows; cheap to clone.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,6 @@ use xavantes_model::script::{Limits, Sandbox};
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
-use crate::attempt::{AttemptKey, Task};
 use crate::cache::entry::CacheLookup;
 use crate::cache::store::ResultCache;
 use crate::convert::element_from;
@@ -25,8 +24,10 @@ use crate::process::outputs::Outputs;
 use crate::process::registry::ProcessRegistry;
 use crate::repository_calls::{RepositoryCall, join_in_order};
 use crate::subtrees::parents::Parent;
+use crate::task::Task;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, Share};
+use xavantes_proto::AttemptKey;
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of the thread that steps them.

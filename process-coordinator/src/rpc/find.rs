@@ -9,11 +9,11 @@ use xavantes_proto::connect;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::Entry;
 
-use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::process::handle::{ProcessEnded, ProcessHandle};
-use crate::rpc::status::{ended_status, not_here_status, repository_status};
+use crate::rpc::errors::{ended_status, not_here_status, repository_status};
 use crate::workers::messages::Whereabouts;
+use xavantes_proto::AttemptKey;
 
 /// The process that a path is in.
 pub(super) enum FoundProcess {

@@ -4,7 +4,7 @@ use tonic::Status;
 use xavantes_proto::v1;
 
 use crate::coordinator::Coordinator;
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 
 pub(super) async fn forget(
     coordinator: &Coordinator,

@@ -5,9 +5,9 @@ use xavantes_proto::v1;
 use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::process::summary::Summary;
+use crate::rpc::errors::unreadable_status;
 use crate::rpc::find::{FoundProcess, find};
 use crate::rpc::outputs::PartStream;
-use crate::rpc::status::unreadable_status;
 
 pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsRequest) -> Result<PartStream, Status> {
     let (status, results) = match find(coordinator, &request.process).await? {

@@ -11,7 +11,7 @@ use xavantes_repository::{Error, Store};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 use crate::rpc::{delegate, explain, forget, logs, outputs, results, show, steer, submit, types, watch};
 
 /// The process coordinator; cheap to clone.

@@ -10,10 +10,10 @@ use crate::process::ended_view::EndedView;
 use crate::process::journal::Head;
 use crate::process::summary::Summary;
 use crate::process::view::MAX_SHOWN_CHILDREN;
+use crate::rpc::errors::{ended_status, not_here_status, rejection_status, repository_status, unreadable_status};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::logs::attempt_records;
-use crate::rpc::status::{ended_status, not_here_status, rejection_status, repository_status, unreadable_status};
 
 /// Upper bound on the shown levels.
 const MAX_DEPTH: u32 = 1000;

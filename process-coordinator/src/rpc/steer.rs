@@ -7,8 +7,8 @@ use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
 use crate::process::input::Steering;
+use crate::rpc::errors::{ended_status, rejection_status};
 use crate::rpc::find::{client, delegate_of, find_running};
-use crate::rpc::status::{ended_status, rejection_status};
 
 pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) -> Result<v1::SteerResponse, Status> {
     let (id, process) = find_running(coordinator, &request.path).await?;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 
-use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::process::handle::LiveInput;
 use crate::process::start::{StartError, StartOptions};
 use crate::subtrees::hosted::{self, Caller};
 use crate::subtrees::parent_links::ParentAttempt;
 use crate::subtrees::parents::Parent;
+use xavantes_proto::AttemptKey;
 
 /// Upper bound on the coordinators that are asked for the files of a subtree: a deeper subtree does not ask those further
 /// out.

@@ -6,7 +6,7 @@ use super::document::Document;
 use super::report::LoadReport;
 use crate::diagnostic::Span;
 use crate::script::SyntaxError;
-use crate::xml::Mapped;
+use crate::xml::MappedText;
 
 /// A problem with a name in a script.
 pub(super) struct LoadProblem<'a> {
@@ -37,7 +37,7 @@ pub(super) fn report_unclosed(document: &Document, report: &mut LoadReport, span
 /// The place of a script in its document.
 pub(super) struct ProblemPlace<'p> {
     pub document: &'p Document,
-    pub mapped: &'p Mapped,
+    pub mapped: &'p MappedText,
     /// Offset at which the script begins in the text of its attribute or element.
     pub start: usize,
 }

@@ -8,11 +8,11 @@ use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::Document;
 use crate::load::problem::{CodeTooLarge, LoadProblem, ProblemPlace, report_unclosed};
 use crate::load::report::{LoadReport, MAX_CANDIDATES};
+use crate::load::signatures::TypeInfo;
 use crate::load::template::{self, Piece, join};
-use crate::load::types::TypeInfo;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
 use crate::value::SharedKind;
-use crate::xml::Mapped;
+use crate::xml::MappedText;
 
 /// Name of the number of the attempt, in all code of activities.
 const ATTEMPT: &str = "attempt";
@@ -28,7 +28,7 @@ pub(super) fn inputs(info: &TypeInfo) -> Vec<Port> {
 pub(super) fn expression(
     document: &Document,
     info: &TypeInfo,
-    mapped: &Mapped,
+    mapped: &MappedText,
     report: &mut LoadReport,
 ) -> Option<String> {
     let pieces = match template::cut(&mapped.value) {
@@ -83,7 +83,7 @@ pub(super) fn report_too_large(
 pub(super) fn check(
     document: &Document,
     info: &TypeInfo,
-    mapped: &Mapped,
+    mapped: &MappedText,
     range: Range<usize>,
     form: Form,
     report: &mut LoadReport,

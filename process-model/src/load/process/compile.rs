@@ -13,16 +13,16 @@ use crate::load::template::{self, Piece};
 use crate::load::type_check::{fits, wrong_literal};
 use crate::script::Form;
 use crate::value::Type;
-use crate::xml::{self, Attribute, Mapped, is_blank};
+use crate::xml::{self, Attribute, MappedText, is_blank};
 
 /// The text of an expression, from an attribute or a child element.
 pub(super) enum ExpressionText<'d> {
-    Attribute(&'d Mapped),
-    Child(Mapped),
+    Attribute(&'d MappedText),
+    Child(MappedText),
 }
 
 impl ExpressionText<'_> {
-    pub fn mapped(&self) -> &Mapped {
+    pub fn mapped(&self) -> &MappedText {
         match self {
             ExpressionText::Attribute(mapped) => mapped,
             ExpressionText::Child(mapped) => mapped,
@@ -133,14 +133,14 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn line(&self, mapped: &Mapped, offset: usize) -> u32 {
+    fn line(&self, mapped: &MappedText, offset: usize) -> u32 {
         self.document.lines.line(mapped.source_offset(offset))
     }
 
     /// Compiles one expression.
     pub fn expression(
         &mut self,
-        at: &Mapped,
+        at: &MappedText,
         range: Range<usize>,
         scope: NodeId,
         summaries: &[LoopSummary],
