@@ -14,7 +14,7 @@ use super::{some_number, some_text};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Element {
-    /// Id of the process; only of the element that was asked for
+    /// Id of the process; only of the element that the command names
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// Path of the element; `[*]` in it stands for all iterations
@@ -33,16 +33,16 @@ pub(crate) struct Element {
     pub state: &'static str,
     /// Whether nothing new starts in it
     pub paused: bool,
-    /// Numbers of activities; only of a process
+    /// Counts of activities; only of a process
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activities: Option<Activities>,
     /// Name of the worker or coordinator that runs it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Why no worker runs it, or why a delegated element shows nothing, as a sentence
+    /// Why no worker runs it, or why the coordinator that runs it does not answer, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// Why no worker runs it, or why a delegated element shows nothing
+    /// Why no worker runs it, or why the coordinator that runs it does not answer
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
     /// Number of attempts so far
@@ -75,7 +75,7 @@ pub(crate) struct Element {
     /// After the end: when the last of the elements that this one stands for ended, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
-    /// After the end: path at which the elements of this subprocess are counted
+    /// After the end: path of another call of the same process type, whose counts include this one
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted_at: Option<String>,
     /// Why it failed, as a sentence

@@ -86,7 +86,7 @@ impl fmt::Display for FailureReport {
     }
 }
 
-/// Something that a worker must have to run an activity: one of these members.
+/// What a worker must have to run an activity, as one of these members.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Requirement {
@@ -126,7 +126,7 @@ impl From<&v1::Requirement> for Requirement {
     }
 }
 
-/// Why no worker has an activity yet, or why a delegated element shows nothing.
+/// Why no worker has an activity yet, or why the coordinator of a delegated element does not answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
