@@ -218,7 +218,7 @@ impl AttemptManager {
             answered: welcome.answered,
             holds,
             keeps,
-            grace_ms: environment.grace.as_millis() as u64,
+            grace_ms: host.grace.as_millis() as u64,
         }));
         state.outboxes.insert(coordinator.clone(), outbox);
         self.perform(&mut state, actions);

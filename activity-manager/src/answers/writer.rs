@@ -95,10 +95,7 @@ pub(crate) struct AnswerWriter(Arc<WriterState>);
 
 impl AnswerWriter {
     /// Starts the thread, which calls `report` with what became of answers.
-    pub fn new(
-        mut answers: AnswerLog,
-        mut report: impl FnMut(WriterReport) + Send + 'static,
-    ) -> std::io::Result<Self> {
+    pub fn new(mut answers: AnswerLog, mut report: impl FnMut(WriterReport) + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::<WriterState>::default();
         let writer = Self(shared.clone());
         std::thread::Builder::new().name("answer-writer".into()).spawn(move || {

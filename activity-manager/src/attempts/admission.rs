@@ -87,7 +87,14 @@ pub struct Admission<T> {
 impl<T> Admission<T> {
     /// An idle worker with this capacity and at most `max_queued` waiting attempts.
     pub fn new(capacity: Resources, max_queued: usize) -> Self {
-        Self { capacity, used: Resources::default(), max_queued, queue: VecDeque::new(), draining: false, impaired: None }
+        Self {
+            capacity,
+            used: Resources::default(),
+            max_queued,
+            queue: VecDeque::new(),
+            draining: false,
+            impaired: None,
+        }
     }
 
     /// Decides about an attempt that arrives.

@@ -107,13 +107,7 @@ impl Context {
 }
 
 /// Keeps a connection to a peer until the dispatcher aborts this task.
-pub(crate) async fn run(
-    context: Context,
-    peer: PeerKind,
-    worker: Arc<str>,
-    address: String,
-    delivery: Arc<Delivery>,
-) {
+pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, address: String, delivery: Arc<Delivery>) {
     let mut pause = MIN_RECONNECT_PAUSE;
     loop {
         match connect(&address).await {

@@ -141,8 +141,7 @@ impl Dispatcher {
             PoolCommand::Connect(name, kind, address) => {
                 debug!(peer = %name, address, "connecting");
                 let delivery = Arc::<Delivery>::default();
-                let task =
-                    tokio::spawn(link::run(self.context.clone(), kind, name.clone(), address, delivery.clone()));
+                let task = tokio::spawn(link::run(self.context.clone(), kind, name.clone(), address, delivery.clone()));
                 let link = PeerLink { task, delivery, last_delivery: 0, orders: None };
                 if let Some(old) = self.links.insert(name, link) {
                     old.task.abort();

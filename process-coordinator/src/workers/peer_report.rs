@@ -38,7 +38,8 @@ pub struct ProcessAnswers<C, A> {
 impl<C: Clone, A> PeerReport<C, A> {
     /// Sorts a report of a peer that arrived by the connection `from`.
     pub fn sort(peer: &Arc<str>, from: &C, report: v1::WorkReport) -> Self {
-        let v1::WorkReport { hello, known, draining, running, impairment, printed, answers: unsorted, calls, .. } = report;
+        let v1::WorkReport { hello, known, draining, running, impairment, printed, answers: unsorted, calls, .. } =
+            report;
         let mut pool_inputs = Vec::new();
         pool_inputs.extend(known.map(|known| PoolInput::Known(peer.clone(), known)));
         if draining {

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::movement::Movement;
 use crate::handover::Placement;
 use crate::task::{Needs, Task};
-use super::movement::Movement;
 use xavantes_proto::AttemptKey;
 
 /// Where an attempt is.

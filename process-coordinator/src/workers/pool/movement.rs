@@ -59,11 +59,10 @@ impl Movement {
     }
 
     /// This coordinator heard nothing for this time, through no fault of the worker.
-    pub fn discount(&mut self, time: Duration) {
+    pub fn discount(&mut self, time: Duration, now: Duration) {
         let Self { last, running_since, recalled, stopped } = self;
-        *last += time;
-        for since in [running_since, recalled, stopped].into_iter().flatten() {
-            *since += time;
+        for since in [running_since, recalled, stopped].into_iter().flatten().chain([last]) {
+            *since = (*since + time).min(now);
         }
     }
 
@@ -139,7 +138,7 @@ mod tests {
         movement.on_stopped(seconds(40));
         assert_eq!(movement.judge(None, LIMITS, seconds(45)), Verdict::Wait);
         assert_eq!(movement.judge(None, LIMITS, seconds(46)), Verdict::TakeBack(LossReason::Overdue));
-        movement.discount(seconds(10));
+        movement.discount(seconds(10), seconds(46));
         assert_eq!(movement.judge(None, LIMITS, seconds(55)), Verdict::Wait, "time without ears does not count");
     }
 }

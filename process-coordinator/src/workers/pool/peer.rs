@@ -193,7 +193,10 @@ impl Peer {
     pub fn suitability(&self, task: &Task, used: &UsedResources) -> Suitability {
         let (free_slot, bytes_present) = match task.files.is_empty() {
             true => (false, 0),
-            false => (used.cpus.saturating_add(task.needs.cpus) <= self.offer.slots, self.holdings.bytes(&self.address, &task.files)),
+            false => (
+                used.cpus.saturating_add(task.needs.cpus) <= self.offer.slots,
+                self.holdings.bytes(&self.address, &task.files),
+            ),
         };
         Suitability {
             local_group: self.lease.is_none(),

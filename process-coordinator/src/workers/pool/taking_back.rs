@@ -58,7 +58,7 @@ impl Pool {
             let limits = Limits { patience, grace: peer.offer.grace };
             let (mut recall, known) = (false, lost.len());
             self.attempts.for_each_assigned(peer.index, |attempt| {
-                attempt.movement.discount(unheard);
+                attempt.movement.discount(unheard, now);
                 let timeout = attempt.task.job.timeout_ms.map(Duration::from_millis);
                 match attempt.movement.judge(timeout, limits, now) {
                     Verdict::Wait => {}
