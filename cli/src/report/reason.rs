@@ -41,16 +41,7 @@ pub(crate) struct FailureReport {
 impl From<&v1::Failure> for FailureReport {
     fn from(failure: &v1::Failure) -> Self {
         Self {
-            kind: match failure.kind() {
-                v1::FailureKind::Unspecified => "unknown",
-                v1::FailureKind::Code => "code",
-                v1::FailureKind::Exit => "exit",
-                v1::FailureKind::Timeout => "timeout",
-                v1::FailureKind::Cancelled => "cancelled",
-                v1::FailureKind::Parameter => "parameter",
-                v1::FailureKind::Limit => "limit",
-                v1::FailureKind::Worker => "worker",
-            },
+            kind: failure.kind().word(),
             message: failure.message.clone(),
             path: failure.path.clone(),
             line: failure.line,
