@@ -45,6 +45,7 @@ const MAX_PERSISTED_PER_LOCK: usize = 256;
 const CALL_STOP_CHECK: Duration = Duration::from_millis(100);
 
 type CallResult = Result<Value, String>;
+type Actions = Vec<TableAction<Arc<Job>>>;
 
 /// The attempt table and what its actions need. Actions are performed before the lock is released, so that they keep their
 /// order; none of them waits.
@@ -125,7 +126,7 @@ impl AttemptManager {
         Ok(manager)
     }
 
-    fn perform(&self, state: &mut AttemptManagerState, actions: Vec<TableAction<Arc<Job>>>) {
+    fn perform(&self, state: &mut AttemptManagerState, actions: Actions) {
         let mut actions = VecDeque::from(actions);
         let mut records = Vec::new();
         while let Some(action) = actions.pop_front() {
@@ -367,7 +368,7 @@ impl AttemptManager {
     fn change_attempts(
         &self,
         attempts: &[RealmAttempt],
-        change: fn(&mut AttemptTable<Arc<Job>>, &RealmAttempt) -> Vec<TableAction<Arc<Job>>>,
+        change: impl Fn(&mut AttemptTable<Arc<Job>>, &RealmAttempt) -> Actions,
     ) {
         for some in attempts.chunks(MAX_PERSISTED_PER_LOCK) {
             let mut state = self.state.lock();
