@@ -73,7 +73,7 @@ pub(crate) struct Process {
     /// Process type
     pub r#type: String,
     /// State of the process
-    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "completed", "failed", "cancelled", "unknown"])))]
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "held", "completed", "failed", "cancelled", "unknown"])))]
     pub state: &'static str,
     /// Whether nothing new starts in it
     pub paused: bool,
@@ -210,9 +210,10 @@ impl From<&v1::Output> for ElementOutput {
     }
 }
 
-/// The word for the state of a process; `paused` is one that would run.
+/// The word for the state of a process; `paused` and `held` are those that would run.
 pub(crate) fn state_word(status: &v1::ProcessStatus) -> &'static str {
     match status.state() {
+        v1::ProcessState::Running if status.stalled.as_ref().is_some_and(|reason| reason.held().is_some()) => "held",
         v1::ProcessState::Running if status.paused => "paused",
         state => state.word(),
     }

@@ -195,12 +195,12 @@ pub(crate) enum StallReason {
         /// Error of the repository
         error: String,
     },
-    /// The coordinator could not continue the process after a restart
-    NotRecovered {
-        /// What went wrong
-        error: String,
+    /// The coordinator keeps the process and does not run it, until a user decides
+    Held {
+        /// Why
+        reason: HeldReason,
     },
-    /// The coordinator cannot read the process in its repository
+    /// The coordinator cannot read what its repository has of the ended process
     Unreadable {
         /// What went wrong
         error: String,
@@ -214,8 +214,58 @@ impl From<&v1::StallReason> for StallReason {
         use v1::stall_reason::Kind;
         match reason.kind.clone() {
             Some(Kind::RepositoryUnavailable(error)) => Self::RepositoryUnavailable { error },
-            Some(Kind::NotRecovered(error)) => Self::NotRecovered { error },
+            Some(Kind::Held(reason)) => Self::Held { reason: (&reason).into() },
             Some(Kind::Unreadable(error)) => Self::Unreadable { error },
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// Why a coordinator holds a process.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum HeldReason {
+    /// Records of the process are damaged or missing
+    Damaged {
+        /// Error of the repository
+        error: String,
+    },
+    /// The coordinator cannot continue from what its repository has
+    Unreadable {
+        /// What it cannot read
+        error: String,
+    },
+    /// The process is larger than one process may be at this coordinator
+    OverBudget {
+        /// Bytes of the process
+        bytes: u64,
+        /// Bytes that it may take
+        limit_bytes: u64,
+    },
+    /// Coordinators ended soon after they continued the process
+    CrashedOwners {
+        /// Number of these coordinators
+        count: u32,
+    },
+    /// The coordinator found an error in itself while it ran the process
+    InternalError {
+        /// Message of the error
+        error: String,
+    },
+    /// A reason that this version does not know
+    Unknown,
+}
+
+impl From<&v1::HeldReason> for HeldReason {
+    fn from(reason: &v1::HeldReason) -> Self {
+        use v1::held_reason::Kind;
+        match reason.kind.clone() {
+            Some(Kind::Damaged(error)) => Self::Damaged { error },
+            Some(Kind::Unreadable(error)) => Self::Unreadable { error },
+            Some(Kind::OverBudget(v1::SizeOverLimit { bytes, limit_bytes })) => Self::OverBudget { bytes, limit_bytes },
+            Some(Kind::CrashedOwners(count)) => Self::CrashedOwners { count },
+            Some(Kind::InternalError(error)) => Self::InternalError { error },
             None => Self::Unknown,
         }
     }

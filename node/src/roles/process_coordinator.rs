@@ -31,6 +31,7 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
         retention_age: Some(DAY.saturating_mul(settings.retention_days)),
         retention_size: Some(bytes(settings.retention_mib, MAX_RETENTION_BYTES_IN_MEMORY)),
         reuse_size: bytes(settings.reuse_mib, MAX_CACHE_BYTES_IN_MEMORY),
+        process_bytes: settings.process_mib.saturating_mul(MIB),
         shared: settings.repository.is_some(),
         group: settings.group.clone(),
         managers: foundation.managers.clone(),

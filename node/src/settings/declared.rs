@@ -127,6 +127,9 @@ pub struct Settings {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = PROCESS_COORDINATOR)]
     pub worker_patience_seconds: u64,
+    /// MiB that the state of one process may take: its variables, collected values and shared objects
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
+    pub process_mib: u64,
 
     /// Slots: cores that activities may use at once; an activity without CPUS takes one
     /// [default: the number of processors]

@@ -21,6 +21,7 @@ use crate::process::effect::{Batch, JournalWrite, ProcessEffect};
 use crate::process::handle::{DecisionSender, LiveInput, ProcessMail};
 use crate::process::input::ProcessInput;
 use crate::process::outputs::Outputs;
+use crate::process::recovery_marks::RecoveryMarks;
 use crate::process::registry::ProcessRegistry;
 use crate::repository_calls::{RepositoryCall, join_in_order};
 use crate::subtrees::parents::Parent;
@@ -88,6 +89,9 @@ pub(crate) struct Runner {
     pub mail: mpsc::Receiver<ProcessMail>,
     pub status: watch::Sender<v1::ProcessStatus>,
     pub printed: Option<Printed>,
+    pub marks: Arc<RecoveryMarks>,
+    /// The process was recovered, and has made no progress since.
+    pub on_probation: bool,
 }
 
 impl Runner {
@@ -262,7 +266,7 @@ impl Runner {
     }
 
     /// Carries out effects whose reason is recorded.
-    fn carry_out(&self, effects: Vec<ProcessEffect<Orders, DecisionSender>>) {
+    fn carry_out(&mut self, effects: Vec<ProcessEffect<Orders, DecisionSender>>) {
         let mut tasks: Vec<Task> = Vec::new();
         for effect in effects {
             // Consecutive activities go to the pool together.
@@ -279,7 +283,12 @@ impl Runner {
                 ProcessEffect::Cancel(key) => self.pool.cancel(key),
                 ProcessEffect::Pause(key, paused) => self.pool.pause(key, paused),
                 ProcessEffect::Abandon(key) => self.pool.abandon(key),
-                ProcessEffect::Acknowledge(orders, key) => drop(orders.send(Order::Acknowledge(key))),
+                ProcessEffect::Acknowledge(orders, key) => {
+                    let _ = orders.send(Order::Acknowledge(key));
+                    if std::mem::take(&mut self.on_probation) {
+                        self.marks.on_progress(&self.id);
+                    }
+                }
                 ProcessEffect::Reply(orders, reply) => drop(orders.send(Order::Reply(reply))),
                 ProcessEffect::Decide(asker, decision) => drop(asker.send(decision)),
             }

@@ -12,6 +12,7 @@ use crate::rpc::outputs::PartStream;
 pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsRequest) -> Result<PartStream, Status> {
     let (status, results) = match find(coordinator, &request.process).await? {
         FoundProcess::Running(_, handle) => (handle.status.borrow().clone(), Vec::new()),
+        FoundProcess::Held(_, held) => (held.status, Vec::new()),
         FoundProcess::Stored(entry) => {
             let results = entry
                 .summary

@@ -31,6 +31,11 @@ impl Service {
         self.coordinator.pool.set_roster(roster);
     }
 
+    /// Notes that the coordinator ends in order: none of its processes is to blame.
+    pub async fn close(&self) {
+        self.coordinator.marks.remove_pending().await;
+    }
+
     /// Number of processes that run here.
     pub fn running(&self) -> u32 {
         self.coordinator.processes.len() as u32
