@@ -25,6 +25,7 @@
 //! | [`planner`] | what all planners have in common |
 //! | [`just_in_time`] | planners that decide as soon as tasks are ready: Myopic, Min-Min, Max-Min, Sufferage |
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
+//! | [`search`] | planners that search: GRASP-ILS, HEA, GRASP, annealing, genetic, particle swarm |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`random`] | the seeded generator behind everything random |
@@ -46,6 +47,7 @@ pub mod random;
 pub mod rank;
 pub mod schedule;
 pub mod schedule_simulator;
+pub mod search;
 mod timeline;
 pub mod validate;
 
