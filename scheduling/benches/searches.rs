@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use xavantes_scheduling::planner::Run;
 use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, ParticleSwarm};
 use xavantes_scheduling::validate::validate;
-use xavantes_scheduling::{Objective, Planner, Problem};
+use xavantes_scheduling::{LowerBounds, Objective, Planner, Problem};
 
 /// Instance, best and mean minutes of the published GRASP-ILS (130 rounds) and of the reproduced HEA, seconds.
 const CPU: [(&str, [f64; 4], f64); 9] = [
@@ -80,8 +80,9 @@ fn main() {
             let problem = common::cpu_instance(&corpus, instance);
             let ours = scores(planner.as_ref(), &problem, Objective::Makespan, seeds, seconds * scale);
             let (ours_best, ours_mean) = (ours.0 / 60.0, ours.1 / 60.0);
+            let bound = LowerBounds::of(&problem).makespan / 60.0;
             println!(
-                "{instance:28} {best:7.2} {mean:7.2}   {hea_best:7.2} {hea_mean:7.2}   {ours_best:7.2} {ours_mean:7.2}"
+                "{instance:28} {best:7.2} {mean:7.2}   {hea_best:7.2} {hea_mean:7.2}   {ours_best:7.2} {ours_mean:7.2}   bound {bound:7.2}"
             );
         }
         return;

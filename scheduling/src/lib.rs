@@ -26,6 +26,7 @@
 //! | [`just_in_time`] | planners that decide as soon as tasks are ready: Myopic, Min-Min, Max-Min, Sufferage |
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
 //! | [`search`] | planners that search: GRASP-ILS, HEA, GRASP, annealing, genetic, particle swarm |
+//! | [`exact`] | branch and bound: PPSA, and proofs for small problems |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`random`] | the seeded generator behind everything random |
@@ -33,6 +34,7 @@
 
 pub mod bounds;
 pub mod csr;
+pub mod exact;
 pub mod formats;
 pub mod generate;
 pub mod id;

@@ -92,7 +92,7 @@ impl Solution {
 }
 
 /// When the task can start on the machine because of the machine itself and of fixed files.
-pub(super) fn release(problem: &Problem, task: TaskId, machine: MachineId) -> f64 {
+pub(crate) fn release(problem: &Problem, task: TaskId, machine: MachineId) -> f64 {
     let workflow = problem.workflow();
     let start_up = problem.machine(machine).start_up;
     if problem.places_files() {
