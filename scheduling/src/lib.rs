@@ -27,6 +27,7 @@
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
 //! | [`search`] | planners that search: GRASP-ILS, HEA, GRASP, annealing, genetic, particle swarm |
 //! | [`exact`] | branch and bound: PPSA, and proofs for small problems |
+//! | [`quality_of_service`] | planners that keep a budget or a deadline |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`random`] | the seeded generator behind everything random |
@@ -45,6 +46,7 @@ mod order;
 pub mod partial;
 pub mod planner;
 pub mod problem;
+pub mod quality_of_service;
 pub mod random;
 pub mod rank;
 pub mod schedule;
