@@ -142,6 +142,13 @@ pub(crate) enum WaitReason {
         /// Milliseconds
         silent_ms: u64,
     },
+    /// The processes of its coordinator together take too much memory
+    CoordinatorFull {
+        /// Bytes that they take
+        bytes: u64,
+        /// Bytes that they may take
+        limit_bytes: u64,
+    },
     /// A reason that this version does not know
     Unknown,
 }
@@ -154,6 +161,9 @@ impl From<&v1::WaitReason> for WaitReason {
             Some(Kind::WorkersBusy(_)) => Self::WorkersBusy,
             Some(Kind::Unmet(requirement)) => Self::Unmet(requirement.into()),
             Some(Kind::CoordinatorSilentMs(silent_ms)) => Self::CoordinatorSilent { silent_ms: *silent_ms },
+            Some(Kind::CoordinatorFull(v1::SizeOverLimit { bytes, limit_bytes })) => {
+                Self::CoordinatorFull { bytes: *bytes, limit_bytes: *limit_bytes }
+            }
             None => Self::Unknown,
         }
     }
@@ -174,6 +184,13 @@ pub(crate) enum StallReason {
         /// Why
         reason: HeldReason,
     },
+    /// The process waits for memory: the processes of its coordinator together take too much
+    CoordinatorFull {
+        /// Bytes that they take
+        bytes: u64,
+        /// Bytes that they may take
+        limit_bytes: u64,
+    },
     /// The coordinator cannot read what its repository has of the ended process
     Unreadable {
         /// What went wrong
@@ -189,6 +206,9 @@ impl From<&v1::StallReason> for StallReason {
         match reason.kind.clone() {
             Some(Kind::RepositoryUnavailable(error)) => Self::RepositoryUnavailable { error },
             Some(Kind::Held(reason)) => Self::Held { reason: (&reason).into() },
+            Some(Kind::CoordinatorFull(v1::SizeOverLimit { bytes, limit_bytes })) => {
+                Self::CoordinatorFull { bytes, limit_bytes }
+            }
             Some(Kind::Unreadable(error)) => Self::Unreadable { error },
             None => Self::Unknown,
         }

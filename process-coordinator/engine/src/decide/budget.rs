@@ -10,8 +10,8 @@ use crate::engine::Engine;
 use crate::event::ScriptOutputs;
 use crate::failure::{Failure, FailureKind};
 
-/// The part of the budget that elements may use in addition which handle a failure or clean up.
-const HANDLER_RESERVE: u64 = 4;
+/// Elements that handle a failure or clean up may use this part of the budget in addition: one divided by this number.
+pub const HANDLER_RESERVE: u64 = 4;
 const MIB: f64 = (1 << 20) as f64;
 
 impl Engine {

@@ -18,7 +18,7 @@
 
 mod attempts;
 mod bounds;
-mod budget;
+pub(crate) mod budget;
 mod controllers;
 mod ending;
 pub(crate) mod parameters;
