@@ -44,7 +44,7 @@ const MAX_BACKLOG: usize = 64 << 10;
 /// Upper bound on the bytes of events that wait to be recorded; mail waits beyond it.
 const MAX_BACKLOG_BYTES: u64 = 16 << 20;
 /// A record with this many bytes of values is written at once.
-const GATHERED_ENOUGH_BYTES: u64 = 1 << 20;
+const GATHERED_ENOUGH_BYTES: u64 = 2 << 20;
 /// A process that waits for memory looks for it at this interval.
 const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Number of messages that are read from the mailbox at once.

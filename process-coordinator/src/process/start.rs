@@ -25,6 +25,8 @@ use crate::process::stepping::Stepping;
 use crate::subtrees::parents::Parent;
 use crate::workers::handle::Orders;
 
+const MIB: f64 = (1 << 20) as f64;
+
 /// How a process is to be started.
 #[derive(Default)]
 pub(crate) struct StartOptions<'a> {
@@ -66,8 +68,9 @@ impl Coordinator {
         let (bytes, limit) = (engine.state().bytes(), self.options.process_bytes);
         if bytes > limit {
             return Err(StartError::InvalidParameters(format!(
-                "the parameters take {} bytes; the coordinator allows {limit} for a process (--process-mib)",
-                bytes
+                "the parameters take {:.1} MiB; the coordinator allows {:.1} MiB for a process (--process-mib)",
+                bytes as f64 / MIB,
+                limit as f64 / MIB
             )));
         }
         self.programs.store(&wire).await.map_err(StartError::NotStored)?;

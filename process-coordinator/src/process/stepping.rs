@@ -10,9 +10,9 @@ use xavantes_model::script::{Error, Limits, Sandbox};
 /// The scripts of one step, and the steps for received mail, together take not much longer than this.
 pub(crate) const MAX_TURN: Duration = Duration::from_millis(20);
 /// A process whose last step took longer than this is slow.
-const SLOW_STEP: Duration = Duration::from_millis(2);
+const SLOW_STEP: Duration = Duration::from_millis(5);
 /// Work on more bytes than this is slow.
-const SLOW_BYTES: u64 = 1 << 20;
+const SLOW_BYTES: u64 = 4 << 20;
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of the thread that steps them.

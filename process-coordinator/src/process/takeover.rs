@@ -31,6 +31,8 @@ const MAX_STORED_PER_BUDGET: u64 = 3;
 enum RecoveryError {
     /// It is held for this reason.
     Hold(HeldKind),
+    /// Another coordinator has it, or it has ended.
+    Gone,
     /// The repository does not answer now.
     Unavailable(Error),
 }
@@ -39,6 +41,7 @@ impl From<Error> for RecoveryError {
     fn from(error: Error) -> Self {
         match error {
             Error::Unavailable(_) => Self::Unavailable(error),
+            Error::NotOwned(_) | Error::Unknown(_) => Self::Gone,
             Error::Damaged { .. } => Self::Hold(HeldKind::Damaged(error.to_string())),
             _ => Self::Hold(HeldKind::Unreadable(error.to_string())),
         }
@@ -133,6 +136,10 @@ impl Coordinator {
             Ok(()) => Ok(()),
             Err(RecoveryError::Hold(reason)) => {
                 self.hold(id.clone(), reason).await;
+                Ok(())
+            }
+            Err(RecoveryError::Gone) => {
+                self.set_foreign(id.clone());
                 Ok(())
             }
             Err(RecoveryError::Unavailable(problem)) => {
