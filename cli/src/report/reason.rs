@@ -41,16 +41,7 @@ pub(crate) struct FailureReport {
 impl From<&v1::Failure> for FailureReport {
     fn from(failure: &v1::Failure) -> Self {
         Self {
-            kind: match failure.kind() {
-                v1::FailureKind::Unspecified => "unknown",
-                v1::FailureKind::Code => "code",
-                v1::FailureKind::Exit => "exit",
-                v1::FailureKind::Timeout => "timeout",
-                v1::FailureKind::Cancelled => "cancelled",
-                v1::FailureKind::Parameter => "parameter",
-                v1::FailureKind::Limit => "limit",
-                v1::FailureKind::Worker => "worker",
-            },
+            kind: failure.kind().word(),
             message: failure.message.clone(),
             path: failure.path.clone(),
             line: failure.line,
@@ -149,6 +140,13 @@ pub(crate) enum WaitReason {
         /// Bytes that they may take
         limit_bytes: u64,
     },
+    /// All workers that could run it take no work for now
+    Impaired {
+        /// One of them
+        node: String,
+        /// Why it takes no work
+        reason: ImpairmentReason,
+    },
     /// A reason that this version does not know
     Unknown,
 }
@@ -164,6 +162,34 @@ impl From<&v1::WaitReason> for WaitReason {
             Some(Kind::CoordinatorFull(v1::SizeOverLimit { bytes, limit_bytes })) => {
                 Self::CoordinatorFull { bytes: *bytes, limit_bytes: *limit_bytes }
             }
+            Some(Kind::Impaired(worker)) => Self::Impaired {
+                node: worker.node.clone(),
+                reason: worker.reason.as_ref().map_or(ImpairmentReason::Unknown, ImpairmentReason::from),
+            },
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// Why a node takes no work although it runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum ImpairmentReason {
+    /// It cannot write the answers of activities to its disk
+    AnswersUnwritable {
+        /// Error of the system
+        error: String,
+    },
+    /// A reason that this version does not know
+    Unknown,
+}
+
+impl From<&v1::ImpairmentReason> for ImpairmentReason {
+    fn from(reason: &v1::ImpairmentReason) -> Self {
+        use v1::impairment_reason::Kind;
+        match reason.kind.clone() {
+            Some(Kind::AnswersUnwritable(error)) => Self::AnswersUnwritable { error },
             None => Self::Unknown,
         }
     }

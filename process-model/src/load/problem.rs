@@ -48,24 +48,29 @@ impl ProblemPlace<'_> {
     }
 
     /// Reports a syntax error.
-    pub fn syntax(&self, report: &mut LoadReport, text: &str, error: SyntaxError) {
+    pub fn report_syntax_error(&self, report: &mut LoadReport, text: &str, error: SyntaxError) {
         let templates = text.contains("${");
         report.add("lua-syntax", self.span(error.at), error.message, || {
             templates.then(|| "code is written without ${ }".into())
         });
     }
 
-    /// Reports problems. Returns `None` if there are any.
-    pub fn problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> Option<()> {
+    /// Reports problems. Returns whether there are none.
+    pub fn report_problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> bool {
         let clean = problems.is_empty();
         for problem in problems {
             report.add(problem.code, self.span(problem.at), problem.message, problem.help);
         }
-        clean.then_some(())
+        clean
     }
 
     /// Reports that a script is too large.
-    pub fn too_large(&self, report: &mut LoadReport, text: &str, CodeTooLarge { code, message, help }: CodeTooLarge) {
+    pub fn report_too_large(
+        &self,
+        report: &mut LoadReport,
+        text: &str,
+        CodeTooLarge { code, message, help }: CodeTooLarge,
+    ) {
         let start = text.len() - text.trim_start().len();
         report.add(code, self.span(start..text.trim_end().len().max(start)), message, || Some(help.into()));
     }

@@ -93,14 +93,14 @@ pub(super) fn check(
     let uses = match document.free_names(text, form) {
         Ok(uses) => uses,
         Err(error) => {
-            place.syntax(report, text, error);
+            place.report_syntax_error(report, text, error);
             return false;
         }
     };
     let mut complained = HashSet::new();
     let problems = uses.iter().filter_map(|it| problem(info, it, form));
     let problems = problems.filter(|problem| complained.insert(problem.message.clone())).collect();
-    place.problems(report, problems).is_some()
+    place.report_problems(report, problems)
 }
 
 /// Returns the problem with one use of a name.

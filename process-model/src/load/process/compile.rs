@@ -151,15 +151,17 @@ impl<'a> Linker<'a> {
         let used = self
             .document
             .free_names(text, Form::Expression)
-            .map_err(|error| place.syntax(self.report, text, error))
+            .map_err(|error| place.report_syntax_error(self.report, text, error))
             .ok()?;
         let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&names, scope, Form::Expression, summaries);
-        place.problems(self.report, resolver.resolve_all(&used))?;
+        if !place.report_problems(self.report, resolver.resolve_all(&used)) {
+            return None;
+        }
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.expressions(&[text], line);
         self.keep_results(read);
-        script.map_err(|too_large| place.too_large(self.report, text, too_large)).ok()
+        script.map_err(|too_large| place.report_too_large(self.report, text, too_large)).ok()
     }
 
     /// Compiles the statements in an element, even if some names in them are wrong. The flag says whether all
@@ -179,17 +181,17 @@ impl<'a> Linker<'a> {
         let used = self
             .document
             .free_names(text, Form::Statements)
-            .map_err(|error| place.syntax(self.report, text, error))
+            .map_err(|error| place.report_syntax_error(self.report, text, error))
             .ok()?;
         let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&names, scope, Form::Statements, summaries);
         let problems = resolver.resolve_all(&used);
         let certain = !problems.iter().any(|problem| problem.write);
-        let _ = place.problems(self.report, problems);
+        place.report_problems(self.report, problems);
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.statements(text, line);
         self.keep_results(read);
-        let script = script.map_err(|too_large| place.too_large(self.report, text, too_large)).ok()?;
+        let script = script.map_err(|too_large| place.report_too_large(self.report, text, too_large)).ok()?;
         Some((Some(script), certain))
     }
 }
