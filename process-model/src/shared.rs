@@ -1,12 +1,21 @@
 //! Shared objects: sets, lists, maps and counters that many activities use at once. They are part of the state of the
 //! process that created them. Every call is atomic, and the coordinator journals calls that change something.
 
+mod call_memory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::{Map, SharedKind, SharedRef, Value};
+use call_memory::CallMemory;
+
+pub use call_memory::CallAnswer;
+
+/// The position of the call memory in the table of objects. It is in the table so that this version reads the states that earlier
+/// ones stored.
+const CALLS: u64 = u64::MAX;
 
 /// The content of a shared object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +24,8 @@ enum SharedObject {
     List(Vec<Value>),
     Map(BTreeMap<Value, Value>),
     Counter(i64),
+    /// No object: the calls of elements, see [`CALLS`].
+    Calls(CallMemory),
 }
 
 /// A method of shared objects.
@@ -141,12 +152,12 @@ impl Objects {
 
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.table.len() - usize::from(self.table.contains_key(&CALLS))
     }
 
     /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.len() == 0
     }
 
     /// Creates an empty object.
@@ -171,7 +182,9 @@ impl Objects {
 
     /// Deletes an object.
     pub fn remove(&mut self, id: u64) {
-        self.table.remove(&id);
+        if id != CALLS {
+            self.table.remove(&id);
+        }
     }
 
     /// True if the reference is to an object of this process.
@@ -187,6 +200,7 @@ impl Objects {
     /// Returns the whole content as a plain value, for the results of a process.
     pub fn content(&self, object: &SharedRef) -> Option<Value> {
         Some(match self.table.get(&object.id)? {
+            SharedObject::Calls(_) => return None,
             SharedObject::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
             SharedObject::List(list) => list.clone().into(),
             SharedObject::Map(map) => {
@@ -199,7 +213,8 @@ impl Objects {
 
     /// Performs a call and returns how to take it back.
     pub(crate) fn call_undoable(&mut self, call: &Call) -> Result<(Value, Undo), String> {
-        let object = self.table.get_mut(&call.object).ok_or("the shared object no longer exists")?;
+        let object = self.table.get_mut(&call.object).filter(|_| call.object != CALLS);
+        let object = object.ok_or("the shared object no longer exists")?;
         let mut nested = false;
         call.arguments.iter().for_each(|argument| argument.each_shared(&mut |_| nested = true));
         if nested {
@@ -207,6 +222,34 @@ impl Objects {
         }
         let (value, before) = object.call(call.method, &call.arguments)?;
         Ok((value, Undo { object: call.object, before }))
+    }
+
+    /// Remembers that an element made a call, its call with this number, from 1, in the current try.
+    pub fn remember_call(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
+        let calls = self.table.entry(CALLS).or_insert_with(|| SharedObject::Calls(CallMemory::default()));
+        if let SharedObject::Calls(calls) = calls {
+            calls.add(element, sequence, call, answer);
+        }
+    }
+
+    /// The answer that an element got when its call with this number was this one.
+    pub fn remembered_answer(&self, element: u64, sequence: u64, call: &Call) -> Option<&CallAnswer> {
+        match self.table.get(&CALLS)? {
+            SharedObject::Calls(calls) => {
+                calls.get(element, sequence).filter(|(known, _)| known == call).map(|(_, answer)| answer)
+            }
+            _ => None,
+        }
+    }
+
+    /// Forgets the calls of an element: its try has ended.
+    pub fn forget_calls(&mut self, element: u64) {
+        if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
+            calls.remove(element);
+            if calls.is_empty() {
+                self.table.remove(&CALLS);
+            }
+        }
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
@@ -329,6 +372,7 @@ impl SharedObject {
                     SharedObject::List(_) => SharedObject::List(Vec::new()),
                     SharedObject::Map(_) => SharedObject::Map(BTreeMap::new()),
                     SharedObject::Counter(_) => SharedObject::Counter(0),
+                    SharedObject::Calls(_) => return Err("this is no shared object".into()),
                 };
                 (Value::Null, B::Whole(std::mem::replace(object, empty)))
             }
@@ -387,6 +431,27 @@ mod tests {
                 assert_eq!(objects, before, "{name} of {kind:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_memory_of_calls_is_no_object() {
+        let mut objects = Objects::new("p".into());
+        objects.create(SharedKind::Counter);
+        let add = call(Method::Add, &[]);
+        objects.remember_call(7, 1, &add, &Ok(Value::Int(1)));
+        assert_eq!((objects.len(), objects.is_empty()), (1, false));
+        assert_eq!(objects.remembered_answer(7, 1, &add), Some(&Ok(Value::Int(1))));
+        assert_eq!(objects.remembered_answer(7, 1, &call(Method::Add, &[Value::Int(2)])), None);
+        for method in [Method::Clear, Method::Size, Method::Add] {
+            let hostile = Call { object: CALLS, ..call(method, &[]) };
+            assert!(objects.call(&hostile).unwrap_err().contains("no longer exists"));
+        }
+        let reference = SharedRef { kind: SharedKind::Map, home: "p".into(), id: CALLS };
+        assert_eq!(objects.content(&reference), None);
+        objects.remove(CALLS);
+        assert!(objects.remembered_answer(7, 1, &add).is_some());
+        objects.forget_calls(7);
+        assert_eq!(objects.table.len(), 1);
     }
 
     #[test]

@@ -201,6 +201,19 @@ pub enum Event {
         /// What the user asked for.
         what: String,
     },
+    /// An attempt made the same call as the lost attempt before it: it gets the same answer, and nothing changes.
+    CallRepeated {
+        /// The element.
+        id: ElementId,
+        /// The caller in the attempt.
+        caller: u64,
+        /// The number of the call.
+        sequence: u64,
+        /// The caller has the answers up to this number.
+        acknowledged: u64,
+        /// The call.
+        call: Call,
+    },
 }
 
 impl Event {
@@ -215,6 +228,7 @@ impl Event {
             | Event::Posted { id, .. }
             | Event::Sent { id, .. }
             | Event::Called { id, .. }
+            | Event::CallRepeated { id, .. }
             | Event::Lost { id }
             | Event::Recalled { id, .. }
             | Event::Stopping { id, .. }

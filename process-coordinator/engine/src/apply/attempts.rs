@@ -1,7 +1,7 @@
 //! Attempts of leaves and their calls of shared objects; failed tries and new tries.
 
 use xavantes_model::definition::Program;
-use xavantes_model::shared::Call;
+use xavantes_model::shared::{Call, CallAnswer};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
@@ -9,7 +9,7 @@ use crate::element_id::ElementId;
 use crate::failure::Failure;
 use crate::state::EngineState;
 use crate::state::body::Body;
-use crate::state::instance::{Phase, first_phase};
+use crate::state::instance::{OWN_CALLS, Phase, first_phase};
 use crate::time::Time;
 
 impl EngineState {
@@ -40,6 +40,33 @@ impl EngineState {
         call: &Call,
     ) -> Result<(), ApplyError> {
         let answer = self.objects.call(call);
+        if caller == OWN_CALLS {
+            self.objects.remember_call(id.bits(), sequence, call, &answer);
+        }
+        self.answer_call(id, caller, sequence, acknowledged, answer)
+    }
+
+    pub(super) fn on_call_repeated(
+        &mut self,
+        id: ElementId,
+        caller: u64,
+        sequence: u64,
+        acknowledged: u64,
+        call: &Call,
+    ) -> Result<(), ApplyError> {
+        let answer = self.objects.remembered_answer(id.bits(), sequence, call).cloned();
+        let answer = answer.ok_or_else(|| ApplyError::new("a repeated call that was not made before"))?;
+        self.answer_call(id, caller, sequence, acknowledged, answer)
+    }
+
+    fn answer_call(
+        &mut self,
+        id: ElementId,
+        caller: u64,
+        sequence: u64,
+        acknowledged: u64,
+        answer: CallAnswer,
+    ) -> Result<(), ApplyError> {
         let Phase::Outstanding(attempt) = &mut self.instance(id)?.phase else {
             return Err(ApplyError::new("a call without an outstanding attempt"));
         };
@@ -78,6 +105,7 @@ impl EngineState {
 
     pub(super) fn on_waiting(&mut self, id: ElementId, until: Time, error: &Failure) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
+        self.objects.forget_calls(id.bits());
         let instance = self.instance(id)?;
         instance.failures += u32::from(!instance.is_restarted());
         instance.phase = Phase::Waiting { until, error: Box::new(error.clone()) };
@@ -87,6 +115,7 @@ impl EngineState {
 
     pub(super) fn on_held(&mut self, id: ElementId, error: &Failure) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
+        self.objects.forget_calls(id.bits());
         let instance = self.instance(id)?;
         instance.failures += 1;
         instance.phase = Phase::Held(Box::new(error.clone()));
@@ -103,6 +132,7 @@ impl EngineState {
         deadline: Option<Time>,
     ) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
+        self.objects.forget_calls(id.bits());
         let instance = self.instance(id)?;
         if matches!(instance.body, Body::Leaf) {
             instance.phase = Phase::Ready;

@@ -1,4 +1,5 @@
-//! Calls of shared objects by attempts. A call that changes an object takes effect once, however often it is repeated.
+//! Calls of shared objects by attempts. A call that changes an object takes effect once, however often it is repeated, also
+//! by an attempt that takes the place of a lost one.
 
 use xavantes_model::shared::{Call, Method, methods};
 
@@ -8,7 +9,7 @@ use crate::event::Event;
 use crate::input::SharedCall;
 use crate::output::StepOutput;
 use crate::rejection::Rejection;
-use crate::state::instance::CallWindow;
+use crate::state::instance::{CallWindow, OWN_CALLS};
 
 /// Upper bound on the answers that the engine stores for a caller which has not acknowledged them. It bounds how far a
 /// caller may run ahead.
@@ -55,7 +56,15 @@ impl Engine {
                 "more than {MAX_UNACKNOWLEDGED_ANSWERS} answers are not acknowledged"
             )));
         }
-        self.emit(out, Event::Called { id: element, caller, sequence, acknowledged, call });
+        let known = self.state.objects.remembered_answer(element.bits(), sequence, &call);
+        let repeated = caller == OWN_CALLS && known.is_some();
+        self.emit(
+            out,
+            match repeated {
+                true => Event::CallRepeated { id: element, caller, sequence, acknowledged, call },
+                false => Event::Called { id: element, caller, sequence, acknowledged, call },
+            },
+        );
         let (_, running) = self.attempt_of(element, attempt)?;
         if let Some((_, answer)) = running.calls.get(&caller).and_then(|window| window.answers.back()) {
             let result = answer.clone();
