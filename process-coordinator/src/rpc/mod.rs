@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `service` | the gRPC service, which forwards to the other files |
 //! | `submit`, `steer`, `forget` | starting, steering and removing processes |
-//! | `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
+//! | `list`, `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
 //! | `find` | the process that a path is in |
+//! | `forward` | requests about processes that other coordinators run |
 //! | `errors` | errors as gRPC statuses |
 
 mod delegate;
@@ -15,6 +16,8 @@ mod errors;
 mod explain;
 mod find;
 mod forget;
+mod forward;
+mod list;
 mod logs;
 mod outputs;
 mod results;
