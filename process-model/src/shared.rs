@@ -1,12 +1,21 @@
 //! Shared objects: sets, lists, maps and counters that many activities use at once. They are part of the state of the
 //! process that created them. Every call is atomic, and the coordinator journals calls that change something.
 
+mod call_memory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::{Map, SharedKind, SharedRef, Value};
+use call_memory::CallMemory;
+
+pub use call_memory::CallAnswer;
+
+/// The position of the call memory in the table of objects. It is in the table so that this version reads the states that earlier
+/// ones stored.
+const CALLS: u64 = u64::MAX;
 
 /// The content of a shared object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +24,8 @@ enum SharedObject {
     List(Vec<Value>),
     Map(BTreeMap<Value, Value>),
     Counter(i64),
+    /// No object: the calls of elements, see [`CALLS`].
+    Calls(CallMemory),
 }
 
 /// A method of shared objects.
@@ -165,7 +176,7 @@ impl Objects {
 
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.table.len() - usize::from(self.table.contains_key(&CALLS))
     }
 
     /// Returns the bytes that all objects take, approximately.
@@ -175,7 +186,7 @@ impl Objects {
 
     /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.len() == 0
     }
 
     /// Creates an empty object.
@@ -201,8 +212,10 @@ impl Objects {
 
     /// Deletes an object.
     pub fn remove(&mut self, id: u64) {
-        let removed = self.table.remove(&id).map_or(0, |object| object.bytes());
-        self.bytes = self.bytes.saturating_sub(removed);
+        if id != CALLS {
+            let removed = self.table.remove(&id).map_or(0, |object| object.bytes());
+            self.bytes = self.bytes.saturating_sub(removed);
+        }
     }
 
     /// True if the reference is to an object of this process.
@@ -218,6 +231,7 @@ impl Objects {
     /// Returns the whole content as a plain value, for the results of a process.
     pub fn content(&self, object: &SharedRef) -> Option<Value> {
         Some(match self.table.get(&object.id)? {
+            SharedObject::Calls(_) => return None,
             SharedObject::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
             SharedObject::List(list) => list.clone().into(),
             SharedObject::Map(map) => {
@@ -230,7 +244,8 @@ impl Objects {
 
     /// Performs a call and returns how to take it back.
     pub(crate) fn call_undoable(&mut self, call: &Call) -> Result<(Value, Undo), String> {
-        let object = self.table.get_mut(&call.object).ok_or("the shared object no longer exists")?;
+        let object = self.table.get_mut(&call.object).filter(|_| call.object != CALLS);
+        let object = object.ok_or("the shared object no longer exists")?;
         let mut nested = false;
         call.arguments.iter().for_each(|argument| argument.each_shared(&mut |_| nested = true));
         if nested {
@@ -240,6 +255,34 @@ impl Objects {
         let growth = growth(call, &before);
         self.bytes = self.bytes.saturating_add_signed(growth);
         Ok((value, Undo { object: call.object, before, growth }))
+    }
+
+    /// Remembers that an element made a call, its call with this number, from 1, in the current try.
+    pub fn remember_call(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
+        let calls = self.table.entry(CALLS).or_insert_with(|| SharedObject::Calls(CallMemory::default()));
+        if let SharedObject::Calls(calls) = calls {
+            calls.add(element, sequence, call, answer);
+        }
+    }
+
+    /// The answer that an element got when its call with this number was this one.
+    pub fn remembered_answer(&self, element: u64, sequence: u64, call: &Call) -> Option<&CallAnswer> {
+        match self.table.get(&CALLS)? {
+            SharedObject::Calls(calls) => {
+                calls.get(element, sequence).filter(|(known, _)| known == call).map(|(_, answer)| answer)
+            }
+            _ => None,
+        }
+    }
+
+    /// Forgets the calls of an element: its try has ended.
+    pub fn forget_calls(&mut self, element: u64) {
+        if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
+            calls.remove(element);
+            if calls.is_empty() {
+                self.table.remove(&CALLS);
+            }
+        }
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
@@ -307,6 +350,8 @@ fn growth(call: &Call, before: &Before) -> i64 {
 impl SharedObject {
     fn bytes(&self) -> u64 {
         let content: u64 = match self {
+            // The memory of calls has bounds of its own.
+            SharedObject::Calls(_) => return 0,
             SharedObject::Set(set) => set.iter().map(Value::bytes).sum(),
             SharedObject::List(list) => list.iter().map(Value::bytes).sum(),
             SharedObject::Map(map) => map.iter().map(|(key, value)| key.bytes() + value.bytes()).sum(),
@@ -409,6 +454,7 @@ impl SharedObject {
                     SharedObject::List(_) => SharedObject::List(Vec::new()),
                     SharedObject::Map(_) => SharedObject::Map(BTreeMap::new()),
                     SharedObject::Counter(_) => SharedObject::Counter(0),
+                    SharedObject::Calls(_) => return Err("this is no shared object".into()),
                 };
                 (Value::Null, B::Whole(std::mem::replace(object, empty)))
             }
@@ -435,47 +481,4 @@ fn key(value: Value) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(method: Method, arguments: &[Value]) -> Call {
-        Call { object: 0, method, arguments: arguments.to_vec() }
-    }
-
-    #[test]
-    fn every_change_can_be_undone() {
-        for kind in SharedKind::ALL {
-            let mut objects = Objects::new("p".into());
-            objects.create(kind);
-            let (key, value) = (Value::Int(1), Value::Int(7));
-            let fill = match kind {
-                SharedKind::Set => call(Method::Add, std::slice::from_ref(&key)),
-                SharedKind::List => call(Method::Append, std::slice::from_ref(&value)),
-                SharedKind::Map => call(Method::Put, &[key.clone(), value.clone()]),
-                SharedKind::Counter => call(Method::Add, std::slice::from_ref(&value)),
-            };
-            objects.call(&fill).unwrap();
-            for (name, method, _, most) in methods(kind) {
-                let before = objects.clone();
-                let arguments = [key.clone(), Value::Int(2)];
-                let (_, undo) = objects.call_undoable(&call(*method, &arguments[..*most])).unwrap();
-                let counted: u64 = objects.table.values().map(SharedObject::bytes).sum();
-                assert_eq!(objects.bytes, counted, "{name} of {kind:?}");
-                assert!(
-                    method.changes() || objects == before,
-                    "{name} of {kind:?} changes the object, but `changes` denies it"
-                );
-                objects.undo(undo);
-                assert_eq!(objects, before, "{name} of {kind:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn objects_do_not_hold_objects() {
-        let mut objects = Objects::new("p".into());
-        let set = objects.create(SharedKind::Set);
-        let nested = Value::from(vec![Value::Shared(set)]);
-        assert!(objects.call(&call(Method::Add, &[nested])).unwrap_err().contains("cannot hold another"));
-    }
-}
+mod tests;

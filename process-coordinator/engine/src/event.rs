@@ -208,12 +208,25 @@ pub enum Event {
         id: ElementId,
         /// The caller in the attempt.
         caller: u64,
-        /// The number of the call.
+        /// The number of the call, from 1 for each caller.
         sequence: u64,
         /// The caller has the answers up to this number.
         acknowledged: u64,
         /// Why the engine refused it.
         message: String,
+    },
+    /// An attempt made the same call as the lost attempt before it: it gets the same answer, and nothing changes.
+    CallRepeated {
+        /// The element.
+        id: ElementId,
+        /// The caller in the attempt.
+        caller: u64,
+        /// The number of the call, from 1 for each caller.
+        sequence: u64,
+        /// The caller has the answers up to this number.
+        acknowledged: u64,
+        /// The call.
+        call: Call,
     },
 }
 
@@ -247,6 +260,7 @@ impl Event {
             | Event::Posted { id, .. }
             | Event::Sent { id, .. }
             | Event::Called { id, .. }
+            | Event::CallRepeated { id, .. }
             | Event::Lost { id }
             | Event::Recalled { id, .. }
             | Event::Stopping { id, .. }

@@ -42,6 +42,7 @@ impl EngineState {
         let node = program.node(ended.process as usize, ended.node);
         let signature = program.signature(site);
         if matches!(ended.body, Body::Leaf) {
+            self.objects.forget_calls(id.bits());
             store_results(signature, &mut ended.variables, results);
         } else {
             store_summary(node, &mut ended, completed);

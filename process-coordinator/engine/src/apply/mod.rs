@@ -70,6 +70,9 @@ impl EngineState {
             Event::Called { id, caller, sequence, acknowledged, call } => {
                 self.on_called(*id, *caller, *sequence, *acknowledged, call)?;
             }
+            Event::CallRepeated { id, caller, sequence, acknowledged, call } => {
+                self.on_call_repeated(*id, *caller, *sequence, *acknowledged, call)?;
+            }
             Event::Lost { id } => self.on_lost(*id)?,
             Event::Recalled { id, deadline } => self.on_recalled(program, *id, *deadline)?,
             Event::Stopping { id, stop } => self.on_stopping(*id, stop)?,
