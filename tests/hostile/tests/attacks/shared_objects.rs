@@ -13,7 +13,7 @@ const COUNTING: &str = r#"<XAVANTES VERSION="1">
     <BODY>
       <PRE_CODE>count, log = RemoteCounter.new(), RemoteList.new()</PRE_CODE>
       <PARFOR NAME="all" TO="${times}">
-        <ITERATE><ACTIVITY TYPE="Count" NAME="count" count="${count}" log="${log}"/></ITERATE>
+        <ITERATE><ACTIVITY TYPE="Count" NAME="step" count="${count}" log="${log}"/></ITERATE>
       </PARFOR>
     </BODY>
   </PROCESS_TYPE>
