@@ -95,6 +95,7 @@ impl SledCommitter {
         self.writer.collect_garbage()?;
         if ended.is_some() {
             self.writer.commit()?;
+            self.writer.close_witness();
         }
         Ok(ended)
     }
