@@ -59,3 +59,15 @@ pub enum Error {
     #[error("cannot offer reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
 }
+
+impl Error {
+    /// Whether the same start may succeed later: the disk is full, or the database does not answer.
+    pub(crate) fn may_pass(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::Repository(xavantes_repository::Error::Unavailable(_)) => true,
+            Self::DataDir { cause, .. } => matches!(cause.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+}

@@ -56,7 +56,11 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
         terminal::error("cannot listen for signals");
         return Err(Exit::Failed);
     };
-    let node = Node::start(settings, None).await.map_err(|error| not_started(&error))?;
+    let node = tokio::select! {
+        node = Node::start_patiently(settings) => node.map_err(|error| not_started(&error))?,
+        _ = terminate.recv() => return Ok(Exit::Success),
+        _ = interrupt.recv() => return Ok(Exit::Success),
+    };
     tokio::select! {
         _ = terminate.recv() => info!("stopping on SIGTERM"),
         _ = interrupt.recv() => info!("stopping on SIGINT"),

@@ -103,7 +103,7 @@ impl SledCommitter {
 
 /// The error after which the store cannot continue.
 fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
-    result.as_ref().err().filter(|error| matches!(error, Error::Broken(_))).cloned()
+    result.as_ref().err().filter(|error| matches!(error, Error::Broken(_) | Error::Corrupt(_))).cloned()
 }
 
 /// Answers every request with an error until a request to shut down arrives. Returns the channel for its answer.

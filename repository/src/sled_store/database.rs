@@ -297,22 +297,21 @@ fn failure(directory: &Path, error: &sled::Error) -> Error {
     let text = format!("the database {} has failed: {error}", directory.display());
     match error {
         sled::Error::Io(error) => classify(error, text),
-        _ => Error::Broken(text),
+        _ => Error::Corrupt(text),
     }
 }
 
-/// Distinguishes errors that have nothing to do with the content of the files, and may pass, from damage.
+/// Distinguishes errors that pass, errors that need an administrator, and damage.
 pub(super) fn classify(error: &io::Error, text: String) -> Error {
     use io::ErrorKind::{
         OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, ResourceBusy, StorageFull, WouldBlock,
     };
-    let kinds =
-        [StorageFull, QuotaExceeded, PermissionDenied, ReadOnlyFilesystem, OutOfMemory, ResourceBusy, WouldBlock];
     let too_many_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    if kinds.contains(&error.kind()) || error.raw_os_error().is_some_and(|code| too_many_files.contains(&code)) {
-        Error::Unavailable(text)
-    } else {
-        Error::Broken(text)
+    match error.kind() {
+        StorageFull | QuotaExceeded | OutOfMemory | ResourceBusy | WouldBlock => Error::Unavailable(text),
+        _ if error.raw_os_error().is_some_and(|code| too_many_files.contains(&code)) => Error::Unavailable(text),
+        PermissionDenied | ReadOnlyFilesystem => Error::Broken(text),
+        _ => Error::Corrupt(text),
     }
 }
 

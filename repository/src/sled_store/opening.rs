@@ -61,7 +61,7 @@ pub(super) fn open(directory: &mut DataDirectory) -> Result<OpenedStore, Error> 
     let image = read_image(&directory.database().join("db")).map(DatabaseBytes::Memory);
     let opened = without_panics(|| open_database(directory, state, &boot, image.as_ref(), &mut findings));
     let (database, blobs, mut recovered) = match opened {
-        Err(Error::Broken(problem)) => {
+        Err(Error::Corrupt(problem)) => {
             tracing::error!(problem, "the database cannot be read; saving what can be read to a new one");
             findings.unreadable = Some(problem);
             without_panics(|| rebuild(directory, state, image.as_ref(), &mut findings))?
@@ -117,8 +117,8 @@ fn read_witness(directory: &DataDirectory, findings: &mut Findings) -> Result<Op
             findings.witness_damaged = true;
             let text = format!("{}: {error}", path.display());
             match classify(&error, text) {
-                Error::Broken(problem) => {
-                    let moved_to = move_aside(directory, &path).map_err(|error| Error::Broken(error.to_string()))?;
+                Error::Corrupt(problem) => {
+                    let moved_to = move_aside(directory, &path).map_err(|error| Error::Broken(format!("{problem}; {error}")))?;
                     tracing::error!(problem, moved_to = %moved_to.display(), "the witness cannot be read");
                     Ok(None)
                 }
@@ -220,7 +220,7 @@ fn open_blobs(directory: &DataDirectory) -> Result<Blobs, Error> {
 fn without_panics<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(Error::Broken(format!("the database is damaged: {}", text.unwrap_or("sled panicked"))))
+        Err(Error::Corrupt(format!("the database is damaged: {}", text.unwrap_or("sled panicked"))))
     })
 }
 

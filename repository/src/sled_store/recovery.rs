@@ -115,7 +115,10 @@ pub(super) fn recover(database: &Database, blobs: &mut Blobs, evidence: &Evidenc
                 database.remove_entry(process, stored.number)?;
             }
         }
-        blobs.sweep().map_err(|error| database.broken(&error))?;
+        // If this fails, the next start removes them.
+        if let Err(error) = blobs.sweep() {
+            tracing::warn!(%error, "cannot remove blobs that are not needed");
+        }
     }
     let next_number = (highest + 1).max(evidence.next_number());
     Ok(Recovered { index, documents, damaged_documents, next_number, sequence, has_new_damage })

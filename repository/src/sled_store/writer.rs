@@ -314,7 +314,10 @@ impl Writer {
         if let Some(records) = self.appended.remove(id) {
             self.write_appended(id, entry, records)?;
         }
-        let journal = self.database.load(id, entry.mark.number, entry.mark.next_record)?;
+        let journal = match self.database.load(id, entry.mark.number, entry.mark.next_record) {
+            Err(Error::Corrupt(problem)) => Err(self.database.damage(entry.mark.first_record, problem)),
+            journal => journal?,
+        };
         journal.map_err(|damage| entry.damage.insert(damage).error(id))
     }
 
@@ -327,8 +330,9 @@ impl Writer {
             }
         }
         if self.dirty {
-            self.database.set_last_commit(self.sequence)?;
-            self.database.flush()?;
+            // After a failed write nobody knows what sled has kept, so the caller must not repeat the change.
+            let flushed = self.database.set_last_commit(self.sequence).and_then(|()| self.database.flush());
+            flushed.map_err(|error| Error::Broken(error.to_string()))?;
             self.file.sync_data().map_err(|error| self.database.broken(&error))?;
             self.dirty = false;
             self.write_witness();
