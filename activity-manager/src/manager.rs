@@ -21,11 +21,11 @@ use crate::answers::writer::AnswerWriter;
 use crate::attempts::action::TableAction;
 use crate::attempts::admission::{Load, Resources, unmet};
 use crate::attempts::job::{Job, StopSignal};
-use crate::attempts::key::{CoordinatorStream, RealmAttempt};
+use crate::attempts::realm_attempt::{CoordinatorStream, RealmAttempt};
 use crate::attempts::table::{AttemptTable, ReadyJob};
 use crate::executor::host::ActivityHost;
 use crate::executor::lua::LuaPool;
-use crate::executor::program::environment::ProgramEnvironment;
+use crate::executor::program::program_host::ProgramHost;
 use crate::executor::program::run::ProgramExecutor;
 use crate::options::Options;
 use crate::outbox::{Outbox, OutboxReceiver, outbox};
@@ -83,8 +83,8 @@ impl AttemptManager {
         let Options { node, slots, queue, folder, tags, files, sources, address, programs } = options;
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let staging = Staging::new(files, sources, &address);
-        let environment = ProgramEnvironment::open(&node, programs)?;
-        let capacity = Resources { cpus: slots, memory: environment.memory, gpus: environment.gpus.count };
+        let host = ProgramHost::open(&node, programs)?;
+        let capacity = Resources { cpus: slots, memory: host.memory, gpus: host.gpus.count };
         let mut table = AttemptTable::new(capacity, queue as usize);
         let answers = folder.as_deref().map(AnswerLog::open).transpose()?;
         if let Some(answers) = &answers {
@@ -96,10 +96,10 @@ impl AttemptManager {
         let state =
             AttemptManagerState { table, addresses: HashMap::new(), outboxes: HashMap::new(), callers: HashMap::new() };
         let manager = Arc::new_cyclic(|manager: &Weak<Self>| {
-            let logs = environment.logs.clone();
+            let logs = host.logs.clone();
             Self {
                 lua: LuaPool::new(slots, &node, logs, manager.clone()),
-                programs: Arc::new(ProgramExecutor::new(environment, staging.clone(), manager.clone())),
+                programs: Arc::new(ProgramExecutor::new(host, staging.clone(), manager.clone())),
                 node,
                 staging,
                 slots,
@@ -190,17 +190,17 @@ impl AttemptManager {
         state.addresses.insert(realm.clone(), address);
         let (stream, welcome, actions) = state.table.connect(coordinator, realm);
         let (outbox, receiver) = outbox();
-        let environment = &self.programs.environment;
+        let host = &self.programs.program_host;
         outbox.push(OutgoingReport::Hello(v1::WorkerHello {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             slots: self.slots,
             queue: self.queue,
             tags: self.tags.iter().cloned().collect(),
-            memory: environment.memory,
-            gpus: environment.gpus.count,
-            interpreters: environment.interpreters.languages(),
-            containers: environment.engine.is_some(),
+            memory: host.memory,
+            gpus: host.gpus.count,
+            interpreters: host.interpreters.languages(),
+            containers: host.engine.is_some(),
             running: welcome.running,
             answered: welcome.answered,
             holds,
@@ -318,7 +318,7 @@ impl AttemptManager {
         if let Some(missing) = activity.requires.tags.iter().find(|tag| !self.tags.contains(&***tag)) {
             return Err(unmet(requirement::Kind::Tag(missing.to_string())));
         }
-        self.programs.environment.lacks(activity).map_or(Ok(()), |lack| Err(unmet(lack)))
+        self.programs.program_host.lacks(activity).map_or(Ok(()), |lack| Err(unmet(lack)))
     }
 
     /// The answer to an attempt. An answer that is too large would break the stream whenever it is sent, so a failure takes

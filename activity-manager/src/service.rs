@@ -14,7 +14,7 @@ use xavantes_proto::v1::activity_manager_server::ActivityManager;
 use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
 
 use crate::attempts::admission::Load;
-use crate::attempts::key::CoordinatorStream;
+use crate::attempts::realm_attempt::CoordinatorStream;
 use crate::logs::send::send_log;
 use crate::manager::AttemptManager;
 use crate::options::Options;
@@ -41,7 +41,7 @@ impl Service {
 
     /// Adds what this worker offers to the description of its node.
     pub fn describe(&self, node: v1::NodeDescription) -> v1::NodeDescription {
-        let environment = &self.manager.programs.environment;
+        let environment = &self.manager.programs.program_host;
         let controllers = environment.cgroups.iter().flat_map(|groups| groups.controllers());
         v1::NodeDescription {
             memory: environment.memory,
@@ -55,12 +55,12 @@ impl Service {
 
     /// Kills all external programs.
     pub fn kill(&self) {
-        self.manager.programs.environment.processes.kill_all();
+        self.manager.programs.program_host.processes.kill_all();
     }
 
     /// Removes working directories and the temporary folder. Call it when no attempt runs.
     pub fn close(&self) {
-        self.manager.programs.environment.close();
+        self.manager.programs.program_host.close();
     }
 
     /// Slots in use plus attempts that wait.
@@ -91,7 +91,7 @@ impl Service {
         if tokio::time::timeout(patience, self.wait_until_idle()).await.is_err() {
             warn!(busy = self.busy(), "drain timed out; stopping running attempts");
             self.manager.stop_all();
-            let grace = self.manager.programs.environment.grace;
+            let grace = self.manager.programs.program_host.grace;
             let _ = tokio::time::timeout(grace + STOP_TIMEOUT, self.wait_until_idle()).await;
         }
         if tokio::time::timeout(patience, self.manager.hand_over_files()).await.is_err() {
@@ -157,13 +157,13 @@ impl ActivityManager for Service {
 
     async fn attempts(&self, request: Request<v1::AttemptsRequest>) -> Result<Response<v1::AttemptsResponse>, Status> {
         let v1::AttemptsRequest { realm, path } = request.into_inner();
-        let attempts = self.manager.programs.environment.logs.attempts(&realm, &path);
+        let attempts = self.manager.programs.program_host.logs.attempts(&realm, &path);
         Ok(Response::new(v1::AttemptsResponse { attempts }))
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
         let request = request.into_inner();
-        let log = self.manager.programs.environment.logs.find(&request.realm, &request.path, request.attempt);
+        let log = self.manager.programs.program_host.logs.find(&request.realm, &request.path, request.attempt);
         let log = log.ok_or_else(|| Status::not_found(format!("nothing is known of {} here", request.path)))?;
         let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
         tokio::spawn(send_log(log, request, self.manager.node.clone(), sender));

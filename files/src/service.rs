@@ -144,12 +144,12 @@ impl Files for Service {
     }
 
     async fn count(&self, _: Request<v1::CountRequest>) -> Result<Response<v1::CountResponse>, Status> {
-        let (moved, usage) = (self.store.transfer_counts(), self.store.usage());
+        let (transferred, usage) = (self.store.transfer_counts(), self.store.usage());
         Ok(Response::new(v1::CountResponse {
-            bytes_in: moved.bytes_in,
-            objects_in: moved.objects_in,
-            bytes_out: moved.bytes_out,
-            objects_out: moved.objects_out,
+            bytes_in: transferred.bytes_in,
+            objects_in: transferred.objects_in,
+            bytes_out: transferred.bytes_out,
+            objects_out: transferred.objects_out,
             bytes: usage.bytes,
             objects: usage.objects as u64,
         }))

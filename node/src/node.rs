@@ -25,6 +25,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Node {
     address: SocketAddr,
     worker: Option<xavantes_activity_manager::Service>,
+    coordinator: Option<xavantes_process_coordinator::Service>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     drain_timeout: Duration,
     /// An administrator wants the node to drain.
@@ -67,12 +68,12 @@ impl Node {
 
         let (draining, drain_requested) = (CancellationToken::new(), CancellationToken::new());
         let heartbeat = heartbeats(&foundation, coordinator.clone(), worker.clone(), draining.clone());
-        let request = drain_requested.clone();
+        let (request, informed) = (drain_requested.clone(), coordinator.clone());
         let on_roster = move |roster: v1::Roster| {
             if roster.drain {
                 request.cancel();
             }
-            if let Some(coordinator) = &coordinator {
+            if let Some(coordinator) = &informed {
                 coordinator.set_roster(roster);
             }
         };
@@ -83,7 +84,7 @@ impl Node {
         let settings = &foundation.settings;
         info!(node = settings.name, group = settings.group, %address, "node started");
         let drain_timeout = Duration::from_secs(settings.drain_seconds);
-        Ok(Self { address, worker, server, drain_timeout, drain_requested, draining, stop, foundation })
+        Ok(Self { address, worker, coordinator, server, drain_timeout, drain_requested, draining, stop, foundation })
     }
 
     /// The address that the node listens on.
@@ -120,6 +121,9 @@ impl Node {
         self.server.abort();
         if let Some(worker) = &self.worker {
             worker.close();
+        }
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.close().await;
         }
         self.foundation.repositories.shut_down().await;
     }

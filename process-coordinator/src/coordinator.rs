@@ -15,6 +15,7 @@ use crate::cache::store::ResultCache;
 use crate::data::pinning::Pinning;
 use crate::definitions::Programs;
 use crate::options::Options;
+use crate::process::recovery_marks::RecoveryMarks;
 use crate::process::registry::ProcessRegistry;
 use crate::subtrees::parents::Parents;
 use crate::workers::connection::Context;
@@ -35,6 +36,8 @@ pub(crate) struct Coordinator {
     pub cache: Arc<ResultCache>,
     pub pinning: Arc<Pinning>,
     pub processes: ProcessRegistry,
+    /// Marks of processes that were recovered and have made no progress since.
+    pub marks: Arc<RecoveryMarks>,
     pub parents: Arc<Parents>,
     pub pool: PoolHandle,
     /// What each process may have outstanding.
@@ -77,6 +80,7 @@ impl Coordinator {
             pinning,
             options,
             processes,
+            marks: Arc::new(RecoveryMarks::new(repository.clone())),
             parents: Arc::default(),
             pool,
             share,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::Task;
+use crate::task::Task;
 
 /// The coordinator that runs a delegated attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

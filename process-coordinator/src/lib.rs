@@ -13,14 +13,13 @@
 //! | `rpc` | the gRPC service, a file per call |
 //! | `coordinator` | what all tasks share, its opening, background tasks |
 //! | `options` | settings |
-//! | [`attempt`] | attempts, and what they need |
+//! | [`task`] | the order to run an attempt, and what it needs |
 //! | [`handover`] | what processes and the pool hand each other |
 //! | `definitions` | programs: submitted documents, loaded and stored |
 //! | `convert` | the engine's types to and from the wire |
 //! | [`codec`] | the encoding of what the repository stores |
 //! | `repository_calls`, `clock` | repository calls in order; the wall clock |
 
-pub mod attempt;
 pub mod cache;
 mod clock;
 pub mod codec;
@@ -34,6 +33,7 @@ pub mod process;
 mod repository_calls;
 mod rpc;
 pub mod subtrees;
+pub mod task;
 pub mod workers;
 
 pub use options::{Options, Printed};

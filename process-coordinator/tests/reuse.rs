@@ -9,7 +9,6 @@ use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_model::script::{Limits, Sandbox};
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::cache::entry::{
     CacheHit, CacheLookup, CacheWrite, EarlierActivity, MissReason, StoredResults,
 };
@@ -18,6 +17,7 @@ use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect}
 use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::journal::{self, Head, Snapshot};
 use xavantes_process_coordinator::workers::messages::Share;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::{v1, value};
 
 const TEXT: &str = r#"<XAVANTES VERSION="1">

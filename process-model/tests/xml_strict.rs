@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use xavantes_model::xml::{self, MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES, Mapped, XmlChild, XmlTree};
+use xavantes_model::xml::{
+    self, MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES, MappedText, XmlChild, XmlTree,
+};
 
 const XSI: &str = r#"xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance""#;
 
@@ -281,7 +283,7 @@ fn check_positions(source: &str, tree: &XmlTree) {
 
 /// Checks that every decoded character stands at its place in the source, or that white space or a reference stands
 /// there.
-fn check_mapping(source: &str, mapped: &Mapped) {
+fn check_mapping(source: &str, mapped: &MappedText) {
     let mut before = None;
     for (offset, character) in mapped.value.char_indices() {
         let at = mapped.source_offset(offset);

@@ -5,8 +5,8 @@ use std::fmt;
 use xavantes_model::digest::Digest;
 
 use crate::v1::{
-    FetchFailure, HolderFailure, RefusalReason, Requirement, ReuseReason, StallReason, WaitReason, holder_failure,
-    refusal_reason, requirement, reuse_reason, stall_reason, wait_reason,
+    FetchFailure, HeldReason, HolderFailure, RefusalReason, Requirement, ReuseReason, StallReason, WaitReason,
+    held_reason, holder_failure, refusal_reason, requirement, reuse_reason, stall_reason, wait_reason,
 };
 use crate::{MAX_PAYLOAD_BYTES, v1};
 
@@ -27,6 +27,7 @@ from_kind! {
     Requirement, requirement::Kind;
     WaitReason, wait_reason::Kind;
     StallReason, stall_reason::Kind;
+    HeldReason, held_reason::Kind;
     RefusalReason, refusal_reason::Kind;
     ReuseReason, reuse_reason::Kind;
 }
@@ -74,9 +75,40 @@ impl fmt::Display for StallReason {
         use stall_reason::Kind;
         match &self.kind {
             Some(Kind::RepositoryUnavailable(error)) => write!(f, "the repository cannot write: {error}"),
-            Some(Kind::NotRecovered(error)) => write!(f, "the process cannot be continued: {error}"),
             Some(Kind::Unreadable(error)) => write!(f, "the process cannot be read: {error}"),
+            Some(Kind::Held(reason)) => write!(f, "held: {reason}"),
             None => write!(f, "the process stands still for a reason that this version does not know"),
+        }
+    }
+}
+
+impl StallReason {
+    /// The process is held for this reason.
+    pub fn held(&self) -> Option<&HeldReason> {
+        match &self.kind {
+            Some(stall_reason::Kind::Held(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for HeldReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use held_reason::Kind;
+        match &self.kind {
+            Some(Kind::Damaged(error)) => write!(f, "{error}"),
+            Some(Kind::Unreadable(what)) => write!(f, "{what}"),
+            Some(Kind::OverBudget(size)) => write!(
+                f,
+                "it takes {:.1} MiB, and --process-mib allows {:.1} MiB; raise that setting, then resume the process",
+                size.bytes as f64 / MIB,
+                size.limit_bytes as f64 / MIB
+            ),
+            Some(Kind::CrashedOwners(count)) => {
+                write!(f, "{count} coordinators in a row ended soon after they continued it")
+            }
+            Some(Kind::InternalError(error)) => write!(f, "an error in the coordinator: {error}"),
+            None => write!(f, "for a reason that this version does not know"),
         }
     }
 }

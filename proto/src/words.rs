@@ -1,6 +1,6 @@
-//! One word for each state of the wire, as people and JSON read them.
+//! One word for each state and kind of the wire, as people and JSON read them.
 
-use crate::v1::{AttemptState, Condition, ProcessState, TypeKind};
+use crate::v1::{AttemptState, Condition, FailureKind, ProcessState, TypeKind};
 
 impl ProcessState {
     /// The word for this state.
@@ -11,6 +11,22 @@ impl ProcessState {
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl FailureKind {
+    /// The word for this kind.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unspecified => "unknown",
+            Self::Code => "code",
+            Self::Exit => "exit",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Parameter => "parameter",
+            Self::Limit => "limit",
+            Self::Worker => "worker",
         }
     }
 }

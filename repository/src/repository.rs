@@ -38,7 +38,7 @@ pub trait Repository: Send + Sync + 'static {
     /// Replaces all records of a journal by a snapshot.
     async fn compact(&self, process: &str, snapshot: Bytes) -> Result<(), Error>;
 
-    /// Ends a process. The head and the summary stay; the journal goes.
+    /// Ends a process, also a damaged one. The head, if it can be read, and the summary stay; the journal goes.
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error>;
 
     /// Makes this node the owner of the running processes that it owned before it restarted, and of those whose owner

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::handover::Placement;
 use xavantes_process_coordinator::process::input::Steering;
 use xavantes_process_coordinator::process::journal::Origin;
+use xavantes_proto::AttemptKey;
 
 /// A request to a coordinator.
 #[derive(Debug, Clone)]

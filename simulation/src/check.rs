@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use xavantes_activity_manager::attempts::key::RealmAttempt;
-use xavantes_process_coordinator::attempt::AttemptKey;
+use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::v1::answer::Outcome;
 
 use crate::worker::state::SimJob;

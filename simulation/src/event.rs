@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::process::journal::Origin;
+use xavantes_proto::AttemptKey;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::state::AfterWrite;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::handover::Placement;
+use xavantes_proto::AttemptKey;
 
 /// A session that is not renewed for this long loses its processes to other coordinators.
 pub const LEASE_MS: u64 = 10_000;

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use xavantes_activity_manager::attempts::key::CoordinatorStream;
+use xavantes_activity_manager::attempts::realm_attempt::CoordinatorStream;
 use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_process_coordinator::subtrees::hosted::Caller;
 use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;

@@ -19,7 +19,7 @@ use xavantes_proto::v1;
 
 use super::record::{AnswerRecord, HEADER_BYTES, scan};
 use crate::attempts::action::OwnedAnswer;
-use crate::attempts::key::RealmAttempt;
+use crate::attempts::realm_attempt::RealmAttempt;
 
 /// Total size up to which the files are never rewritten. Above it they are, when less than a quarter is needed.
 const COMPACTION_BYTES: u64 = 16 << 20;

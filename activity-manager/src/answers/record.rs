@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xavantes_proto::{AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, Message, v1};
 
 use crate::attempts::action::OwnedAnswer;
-use crate::attempts::key::RealmAttempt;
+use crate::attempts::realm_attempt::RealmAttempt;
 
 /// Bytes before the body: mark, length, checksum.
 pub(crate) const HEADER_BYTES: usize = 12;

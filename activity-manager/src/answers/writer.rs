@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::log::AnswerLog;
 use super::record::AnswerRecord;
-use crate::attempts::key::RealmAttempt;
+use crate::attempts::realm_attempt::RealmAttempt;
 
 /// Time between two tries of a write that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xavantes_proto::v1;
 
-use super::key::RealmAttempt;
+use super::realm_attempt::RealmAttempt;
 
 /// Attempts that a coordinator must know of as soon as it connects.
 #[derive(Debug, Clone, Default, PartialEq)]

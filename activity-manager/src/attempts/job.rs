@@ -10,7 +10,7 @@ use xavantes_model::definition::{ActivityCode, ActivityType, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
-use super::key::RealmAttempt;
+use super::realm_attempt::RealmAttempt;
 use crate::failure::{AttemptFailure, failure};
 use crate::logs::entry::LogTitle;
 use crate::logs::live::AttemptLog;

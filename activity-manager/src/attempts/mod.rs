@@ -2,7 +2,7 @@
 //!
 //! | module | is about |
 //! |---|---|
-//! | `key` | names of attempts and of coordinator streams |
+//! | `realm_attempt` | names of attempts and of coordinator streams |
 //! | `action` | what the attempt table asks the attempt manager to do |
 //! | `admission` | which attempts run, wait or are refused; pure |
 //! | `table` | every attempt from its arrival until its answer is acknowledged; pure |
@@ -11,5 +11,5 @@
 pub mod action;
 pub mod admission;
 pub(crate) mod job;
-pub mod key;
+pub mod realm_attempt;
 pub mod table;

@@ -13,7 +13,7 @@ use xavantes_proto::{Epochs, v1};
 
 use super::action::{OwnedAnswer, TableAction, Welcome, WorkerReport};
 use super::admission::{Admission, Load, Resources, Verdict};
-use super::key::{CoordinatorStream, RealmAttempt};
+use super::realm_attempt::{CoordinatorStream, RealmAttempt};
 
 /// A job that this worker is able to run.
 #[derive(Debug, Clone)]

@@ -28,7 +28,10 @@ pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> 
             loop {
                 tokio::select! {
                     status = changes.message() => match status? {
-                        Some(status) => (last, last_heard) = (status, Some(Instant::now())),
+                        Some(status) => {
+                            report_hold(&last, &status);
+                            (last, last_heard) = (status, Some(Instant::now()));
+                        }
                         None => return Ok(()),
                     },
                     () = tokio::time::sleep(SILENCE_BEFORE_ASKING) => {
@@ -44,6 +47,16 @@ pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> 
             }
             Err(status) => return Err(refused(&status)),
         }
+    }
+}
+
+/// Notes that a process is held, when that begins. Somebody may resume it, so the command goes on waiting.
+fn report_hold(before: &v1::ProcessStatus, now: &v1::ProcessStatus) {
+    if let Some(reason) = &now.stalled
+        && reason.held().is_some()
+        && before.stalled != now.stalled
+    {
+        terminal::note(&format!("{} is {reason}\n", now.process));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `xavantes forget`: removes ended processes, or the results in the cache.
+//! `xavantes forget`: removes ended and held processes, or the results in the cache.
 
 use clap::Args;
 use xavantes_proto::v1;
@@ -17,13 +17,16 @@ pub(crate) struct ForgetArgs {
     /// All results in the cache (CACHE="true")
     #[arg(long)]
     pub reusable: bool,
+    /// Also processes that are held, without loading them
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub grid: GridArgs,
 }
 
 pub(crate) async fn forget(arguments: ForgetArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = coordinator(&arguments.grid.coordinator).await?;
-    let ForgetArgs { processes, reusable, .. } = arguments;
-    ask(client.forget(v1::ForgetRequest { processes: processes.clone(), reusable })).await?;
+    let ForgetArgs { processes, reusable, force, .. } = arguments;
+    ask(client.forget(v1::ForgetRequest { processes: processes.clone(), reusable, force })).await?;
     Ok(output.report(&Forgotten { forgotten: processes, reusable }))
 }

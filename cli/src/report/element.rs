@@ -6,7 +6,7 @@ use serde::Serialize;
 use xavantes_proto::v1;
 
 use super::process::Activities;
-use super::reason::{FailureReport, WaitReason};
+use super::reason::{FailureReport, HeldReason, WaitReason};
 use super::reuse::Reuse;
 use super::{some_number, some_text};
 
@@ -14,7 +14,7 @@ use super::{some_number, some_text};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Element {
-    /// Id of the process; only of the element that was asked for
+    /// Id of the process; only of the element that the command names
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// Path of the element; `[*]` in it stands for all iterations
@@ -33,18 +33,21 @@ pub(crate) struct Element {
     pub state: &'static str,
     /// Whether nothing new starts in it
     pub paused: bool,
-    /// Numbers of activities; only of a process
+    /// Counts of activities; only of a process
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activities: Option<Activities>,
     /// Name of the worker or coordinator that runs it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Why no worker runs it, or why a delegated element shows nothing, as a sentence
+    /// Why no worker runs it, why the coordinator that runs it does not answer, or why a process is held, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// Why no worker runs it, or why a delegated element shows nothing
+    /// Why no worker runs it, or why the coordinator that runs it does not answer
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
+    /// Of a process that its coordinator holds: why
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_reason: Option<HeldReason>,
     /// Number of attempts so far
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
@@ -75,7 +78,7 @@ pub(crate) struct Element {
     /// After the end: when the last of the elements that this one stands for ended, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
-    /// After the end: path at which the elements of this subprocess are counted
+    /// After the end: path of another call of the same process type, whose counts include this one
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted_at: Option<String>,
     /// Why it failed, as a sentence
@@ -118,6 +121,7 @@ impl From<&v1::Element> for Element {
             worker: some_text(&element.worker),
             waits: waits(element),
             wait_reason: element.wait_reason.as_ref().map(WaitReason::from),
+            held_reason: element.held_reason.as_ref().map(HeldReason::from),
             attempts: some_number(element.attempts),
             completed: element.completed,
             failed: element.failed,
@@ -160,8 +164,11 @@ impl Element {
     }
 }
 
-/// Why no worker runs an element, and what to do about it.
+/// Why no worker runs an element, or why a process is held, and what to do about it.
 fn waits(element: &v1::Element) -> Option<String> {
+    if let Some(reason) = &element.held_reason {
+        return Some(reason.to_string());
+    }
     let reason = element.wait_reason.as_ref()?;
     Some(match reason.kind {
         Some(v1::wait_reason::Kind::CoordinatorSilentMs(_)) => {

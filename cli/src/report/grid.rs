@@ -42,7 +42,7 @@ pub(crate) struct NodeReport {
     pub interpreters: Vec<String>,
     /// Whether it runs containers
     pub containers: bool,
-    /// Controllers of control groups that limit programs
+    /// Cgroup controllers that limit programs
     pub cgroups: Vec<String>,
     /// Activities that run or wait on it
     pub busy: u32,
@@ -106,7 +106,7 @@ pub(crate) struct Group {
     pub workers: u32,
     /// Slots of all workers
     pub slots: u32,
-    /// Slots of all workers that are free
+    /// Free slots of all workers
     pub free_slots: u32,
     /// Number of coordinators that accept work of other groups
     pub coordinators: usize,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The output of one attempt of an activity; with `--follow`, of that and the following ones.
+/// The output of one attempt of an activity; with `--follow`, of the later attempts, too.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Log {

@@ -32,7 +32,7 @@ pub(crate) struct OutcomeReport {
     #[serde(serialize_with = "as_object")]
     #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, Json>"))]
     pub results: Vec<(String, Json)>,
-    /// Numbers of activities
+    /// Counts of activities
     pub activities: Activities,
     /// Seconds from the submission to the end
     pub elapsed_seconds: f64,
@@ -73,11 +73,11 @@ pub(crate) struct Process {
     /// Process type
     pub r#type: String,
     /// State of the process
-    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "completed", "failed", "cancelled", "unknown"])))]
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "held", "completed", "failed", "cancelled", "unknown"])))]
     pub state: &'static str,
     /// Whether nothing new starts in it
     pub paused: bool,
-    /// Numbers of activities
+    /// Counts of activities
     pub activities: Activities,
     /// When it was submitted, in milliseconds since 1970
     pub submitted_ms: u64,
@@ -147,7 +147,7 @@ impl ProcessList {
 #[serde(transparent)]
 pub(crate) struct EndedReport(pub ProcessList);
 
-/// Numbers of activities of a process.
+/// Counts of the activities of a process.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Activities {
@@ -155,11 +155,11 @@ pub(crate) struct Activities {
     pub completed: u64,
     /// Activities that failed permanently
     pub failed: u64,
-    /// Attempts that were given to workers
+    /// Attempts that the coordinator handed out
     pub attempts: u64,
     /// Of the completed ones, those whose result came from the cache
     pub reused: u64,
-    /// Attempts that workers have now; only while the process runs
+    /// Attempts that run or wait for a worker; only while the process runs
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
 }
@@ -210,9 +210,10 @@ impl From<&v1::Output> for ElementOutput {
     }
 }
 
-/// The word for the state of a process; `paused` is one that would run.
+/// The word for the state of a process; `paused` and `held` are those that would run.
 pub(crate) fn state_word(status: &v1::ProcessStatus) -> &'static str {
     match status.state() {
+        v1::ProcessState::Running if status.stalled.as_ref().is_some_and(|reason| reason.held().is_some()) => "held",
         v1::ProcessState::Running if status.paused => "paused",
         state => state.word(),
     }

@@ -41,16 +41,7 @@ pub(crate) struct FailureReport {
 impl From<&v1::Failure> for FailureReport {
     fn from(failure: &v1::Failure) -> Self {
         Self {
-            kind: match failure.kind() {
-                v1::FailureKind::Unspecified => "unknown",
-                v1::FailureKind::Code => "code",
-                v1::FailureKind::Exit => "exit",
-                v1::FailureKind::Timeout => "timeout",
-                v1::FailureKind::Cancelled => "cancelled",
-                v1::FailureKind::Parameter => "parameter",
-                v1::FailureKind::Limit => "limit",
-                v1::FailureKind::Worker => "worker",
-            },
+            kind: failure.kind().word(),
             message: failure.message.clone(),
             path: failure.path.clone(),
             line: failure.line,
@@ -86,7 +77,7 @@ impl fmt::Display for FailureReport {
     }
 }
 
-/// Something that a worker must have to run an activity: one of these members.
+/// What a worker must have to run an activity, as one of these members.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Requirement {
@@ -126,7 +117,7 @@ impl From<&v1::Requirement> for Requirement {
     }
 }
 
-/// Why no worker has an activity yet, or why a delegated element shows nothing.
+/// Why no worker has an activity yet, or why the coordinator of a delegated element does not answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -169,12 +160,12 @@ pub(crate) enum StallReason {
         /// Error of the repository
         error: String,
     },
-    /// The coordinator could not continue the process after a restart
-    NotRecovered {
-        /// What went wrong
-        error: String,
+    /// The coordinator keeps the process and does not run it, until a user decides
+    Held {
+        /// Why
+        reason: HeldReason,
     },
-    /// The coordinator cannot read the process in its repository
+    /// The coordinator cannot read what its repository has of the ended process
     Unreadable {
         /// What went wrong
         error: String,
@@ -188,8 +179,58 @@ impl From<&v1::StallReason> for StallReason {
         use v1::stall_reason::Kind;
         match reason.kind.clone() {
             Some(Kind::RepositoryUnavailable(error)) => Self::RepositoryUnavailable { error },
-            Some(Kind::NotRecovered(error)) => Self::NotRecovered { error },
+            Some(Kind::Held(reason)) => Self::Held { reason: (&reason).into() },
             Some(Kind::Unreadable(error)) => Self::Unreadable { error },
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// Why a coordinator holds a process.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum HeldReason {
+    /// Records of the process are damaged or missing
+    Damaged {
+        /// Error of the repository
+        error: String,
+    },
+    /// The coordinator cannot continue from what its repository has
+    Unreadable {
+        /// What it cannot read
+        error: String,
+    },
+    /// The process is larger than one process may be at this coordinator
+    OverBudget {
+        /// Bytes of the process
+        bytes: u64,
+        /// Bytes that it may take
+        limit_bytes: u64,
+    },
+    /// Coordinators ended soon after they continued the process
+    CrashedOwners {
+        /// Number of these coordinators
+        count: u32,
+    },
+    /// The coordinator found an error in itself while it ran the process
+    InternalError {
+        /// Message of the error
+        error: String,
+    },
+    /// A reason that this version does not know
+    Unknown,
+}
+
+impl From<&v1::HeldReason> for HeldReason {
+    fn from(reason: &v1::HeldReason) -> Self {
+        use v1::held_reason::Kind;
+        match reason.kind.clone() {
+            Some(Kind::Damaged(error)) => Self::Damaged { error },
+            Some(Kind::Unreadable(error)) => Self::Unreadable { error },
+            Some(Kind::OverBudget(v1::SizeOverLimit { bytes, limit_bytes })) => Self::OverBudget { bytes, limit_bytes },
+            Some(Kind::CrashedOwners(count)) => Self::CrashedOwners { count },
+            Some(Kind::InternalError(error)) => Self::InternalError { error },
             None => Self::Unknown,
         }
     }

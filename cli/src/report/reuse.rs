@@ -14,7 +14,7 @@ use super::{some_number, some_text};
 pub(crate) struct Reuse {
     /// Whether an earlier result was used
     pub reused: bool,
-    /// Why, or why not
+    /// Why the result was reused, or why not
     pub reason: ReuseReason,
     /// Path of the earlier activity
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub(crate) struct Reuse {
     /// When that activity ended, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier_ms: Option<u64>,
-    /// When this was decided, in milliseconds since 1970
+    /// When the coordinator decided, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<u64>,
     /// If the code changed: its digest now

@@ -5,9 +5,9 @@ use xavantes_process_coordinator::{Options, Printed, Service};
 use crate::error::Error;
 use crate::foundation::{DAY, Foundation, MIB};
 
-/// Upper bound on ended processes of a coordinator that keeps them in memory: memory is scarcer than disk.
+/// Upper bound on the setting `retention_mib` of a node without a data directory: memory is scarcer than disk.
 const MAX_RETENTION_BYTES_IN_MEMORY: u64 = 256 * MIB;
-/// Upper bound on the result cache of a coordinator that keeps it in memory.
+/// Upper bound on the setting `cache_mib` of a node without a data directory.
 const MAX_CACHE_BYTES_IN_MEMORY: u64 = 32 * MIB;
 
 /// The service, if the node has this role. `printed` receives what activities print.
@@ -25,6 +25,7 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
         retention_age: Some(DAY.saturating_mul(settings.retention_days)),
         retention_size: Some(bytes(settings.retention_mib, MAX_RETENTION_BYTES_IN_MEMORY)),
         reuse_size: bytes(settings.reuse_mib, MAX_CACHE_BYTES_IN_MEMORY),
+        process_bytes: settings.process_mib.saturating_mul(MIB),
         shared: settings.repository.is_some(),
         group: settings.group.clone(),
         managers: foundation.managers.clone(),

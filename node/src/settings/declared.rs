@@ -90,16 +90,17 @@ pub struct Settings {
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, hide_possible_values = true)]
     pub in_memory: bool,
-    /// MiB of files that the node keeps
+    /// MiB that files of processes may take on the node
     #[arg(long, value_name = "N", default_value_t = 20_480)]
     pub files_mib: u64,
-    /// Other groups whose work the node accepts [default: all]
+    /// Other groups from which a group manager or coordinator accepts work [default: all]
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     pub foreign_groups: Vec<String>,
-    /// Slots that work of other groups may use at once [default: all]
+    /// Upper bound on the slots that a group manager lends, and on the activities that a coordinator runs at once for
+    /// each delegated subtree [default: all]
     #[arg(long, value_name = "N")]
     pub foreign_slots: Option<u32>,
-    /// Seconds that running activities get to end when the node stops; then programs get --grace-seconds
+    /// Seconds that running activities get to end when the node stops; then the node ends them, see --grace-seconds
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub drain_seconds: u64,
 
@@ -114,12 +115,16 @@ pub struct Settings {
     /// Days after which the coordinator removes ended processes
     #[arg(long, value_name = "N", default_value_t = 30, help_heading = PROCESS_COORDINATOR)]
     pub retention_days: u32,
-    /// MiB that all ended processes together may take; the coordinator removes the oldest first
+    /// MiB that all ended processes together may take, with --in-memory at most 256; the coordinator removes the oldest
+    /// first
     #[arg(long, value_name = "N", default_value_t = 10_240, help_heading = PROCESS_COORDINATOR)]
     pub retention_mib: u64,
     /// MiB that the results of activities with CACHE="true" may take together; with --in-memory at most 32
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub reuse_mib: u64,
+    /// MiB that the state of one process may take: its variables, collected values and shared objects
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
+    pub process_mib: u64,
 
     /// Slots: cores that activities may use at once; an activity without CPUS takes one
     /// [default: the number of processors]
@@ -129,7 +134,7 @@ pub struct Settings {
     /// Activities that may wait on the node for a slot
     #[arg(long, value_name = "N", default_value_t = 4096, help_heading = ACTIVITY_MANAGER)]
     pub queue: u32,
-    /// Words that activities may require of the node [default: none]
+    /// Words that TAGS of activities may require [default: none]
     #[arg(long, value_name = "TAG", value_delimiter = ',', help_heading = ACTIVITY_MANAGER)]
     pub tags: Vec<String>,
     /// MiB of memory that all activities together may ask for [default: all memory of the machine]
@@ -150,7 +155,7 @@ pub struct Settings {
     /// Seconds between TERM and KILL when the node ends a program
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = ACTIVITY_MANAGER)]
     pub grace_seconds: u64,
-    /// Directories of failed attempts that the node keeps; it removes the oldest first
+    /// Number of directories of failed attempts that the node keeps; it removes the oldest first
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = ACTIVITY_MANAGER)]
     pub keep_failed: usize,
     /// MiB that the node keeps of the standard output of each attempt, and as many of its standard error

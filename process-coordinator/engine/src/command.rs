@@ -5,7 +5,7 @@ use std::time::Duration;
 use xavantes_model::definition::{NodeId, ScriptInput};
 use xavantes_model::value::Value;
 
-use crate::id::ElementId;
+use crate::element_id::ElementId;
 use crate::outcome::Outcome;
 
 /// An effect that the driver carries out once the events before it are durable.

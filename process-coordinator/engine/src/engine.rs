@@ -10,13 +10,14 @@ use xavantes_model::definition::{NodeId, Program, Script};
 use xavantes_model::script::Sandbox;
 
 use crate::command::Command;
+use crate::element_id::ElementId;
 use crate::event::Event;
-use crate::id::{ElementId, Time};
 use crate::input::Input;
 use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::EngineState;
 use crate::state::instance::{Instance, Phase};
+use crate::time::Time;
 
 /// Upper bound on the events of one step, after which it yields [`Command::Continue`]: a loop without activities must not
 /// block the other processes of a coordinator.

@@ -8,10 +8,11 @@ use xavantes_model::script::Effects;
 use xavantes_model::shared::Call;
 use xavantes_model::value::Value;
 
+use crate::element_id::ElementId;
 use crate::failure::Failure;
-use crate::id::{ElementId, Time};
 use crate::outcome::{Outcome, StopReason};
 use crate::state::body::Range;
+use crate::time::Time;
 
 /// A fact. The journal stores variants and fields by position, so their order is part of its format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

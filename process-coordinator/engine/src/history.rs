@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xavantes_model::definition::NodeId;
 
 use crate::failure::Failure;
-use crate::id::Time;
+use crate::time::Time;
 
 /// Upper bound on the failures in a history, which records the first ones.
 pub const MAX_RECORDED_FAILURES: usize = 32;

@@ -5,8 +5,8 @@ use std::fmt;
 use xavantes_model::shared::Method;
 use xavantes_model::value::{SharedRef, Value};
 
+use crate::element_id::ElementId;
 use crate::failure::Failure;
-use crate::id::ElementId;
 
 /// What happened outside the engine.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,32 +16,33 @@
 //! | `outcome`, `failure` | how elements end, and why they fail |
 //! | `history` | counts, failures and interventions of the past |
 //! | `view` | live elements as monitoring sees them |
-//! | `id` | ids of elements, and time |
+//! | `element_id`, `time` | ids of element instances; time as the driver passes it in |
 
 mod apply;
 mod command;
 mod decide;
+mod element_id;
 mod engine;
 mod event;
 mod failure;
 mod history;
-mod id;
 mod input;
 mod outcome;
 mod output;
 mod rejection;
 mod start;
 mod state;
+mod time;
 mod view;
 
 pub use apply::ApplyError;
 pub use command::{Command, Delegation};
 pub use decide::parameters::MAX_CALL_DEPTH;
+pub use element_id::ElementId;
 pub use engine::Engine;
 pub use event::{AssignmentTarget, Bounds, ElementChange, Event, ScriptOutputs};
 pub use failure::{Failure, FailureKind};
 pub use history::{History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally};
-pub use id::{ElementId, Time};
 pub use input::{Action, Answer, Input, SharedCall};
 pub use outcome::{Outcome, StopReason};
 pub use output::{Product, StepOutput};
@@ -49,4 +50,5 @@ pub use rejection::Rejection;
 pub use start::{Root, Start};
 pub use state::body::Range;
 pub use state::{Counts, EngineState};
+pub use time::Time;
 pub use view::{Condition, EndedCounts, View};

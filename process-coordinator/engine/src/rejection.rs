@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::ElementId;
+use crate::element_id::ElementId;
 
 /// Why an input changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

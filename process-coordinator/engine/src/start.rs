@@ -8,11 +8,12 @@ use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
 use crate::decide::parameters::initial_value;
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
-use crate::id::{ElementId, Time};
 use crate::output::StepOutput;
 use crate::state::EngineState;
+use crate::time::Time;
 
 /// The node of the program that a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use xavantes_model::definition::Kind;
 use xavantes_model::value::Value;
 
+use crate::element_id::ElementId;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::id::{ElementId, Time};
 use crate::outcome::StopReason;
 use crate::rejection::Rejection;
 use crate::state::body::Body;
 use crate::state::instance::Phase;
 use crate::state::path::PathTarget;
+use crate::time::Time;
 
 /// The condition of an element.
 #[derive(Debug, Clone, PartialEq)]

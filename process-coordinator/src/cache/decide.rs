@@ -7,8 +7,10 @@ use xavantes_model::digest::Digest;
 use xavantes_model::identity::{self, Undecided};
 use xavantes_model::value::Value;
 
-use crate::attempt::{AttemptKey, Task};
-use crate::cache::entry::{CacheLookup, MissReason, ParameterDigest, ReuseDecision, shorten, show};
+use crate::cache::entry::{CacheLookup, MissReason, ParameterDigest, ReuseDecision};
+use crate::cache::shown_value::{shorten, show_value};
+use crate::task::Task;
+use xavantes_proto::AttemptKey;
 
 /// The lookup for an activity: a digest of everything that its results depend on, or why there can be no lookup. `code` is
 /// [`code_digest`] of the type.
@@ -28,7 +30,7 @@ pub fn lookup(
         })?;
         let digest = Digest(*blake3::hash(&bytes).as_bytes());
         hasher.update(&digest.0);
-        parameters.push(ParameterDigest { name: variable.name.clone(), digest, shown: show(value) });
+        parameters.push(ParameterDigest { name: variable.name.clone(), digest, shown: show_value(value) });
     }
     let key = Digest(*hasher.finalize().as_bytes());
     Ok(CacheLookup { key, code, type_name: activity.name.clone(), path, parameters })

@@ -12,6 +12,7 @@ use xavantes_proto::v1;
 use super::decide::{Lookups, code_digest, lookup};
 use super::entry::*;
 use super::index::*;
+use super::shown_value::{MAX_SHOWN_CHARS, show_value};
 
 fn activity(code: &str) -> ActivityType {
     let text = format!(
@@ -74,13 +75,13 @@ fn activities_with_unknown_inputs_have_no_lookup() {
 
 #[test]
 fn shown_values_are_short() {
-    assert_eq!(show(&Value::from(vec![Value::Int(1), Value::from("a\n"), Value::Null])), "[1,\"a\\n\",null]");
-    assert_eq!(show(&Value::from("ä".repeat(200).as_str())).chars().count(), MAX_SHOWN_CHARS + 1);
+    assert_eq!(show_value(&Value::from(vec![Value::Int(1), Value::from("a\n"), Value::Null])), "[1,\"a\\n\",null]");
+    assert_eq!(show_value(&Value::from("ä".repeat(200).as_str())).chars().count(), MAX_SHOWN_CHARS + 1);
     let list = Value::from(vec![Value::from(vec![Value::Int(7); 100_000]); 1000]);
-    assert_eq!(show(&list).chars().count(), MAX_SHOWN_CHARS + 1);
+    assert_eq!(show_value(&list).chars().count(), MAX_SHOWN_CHARS + 1);
     let content = Content { digest: Digest([1; 32]), size: 5, executable: false, holders: vec![] };
     let file = Value::File(Arc::new(FileRef { uri: "a.txt".into(), directory: false, content: Some(content) }));
-    assert_eq!(show(&file), "a.txt (010101010101, 5 bytes)");
+    assert_eq!(show_value(&file), "a.txt (010101010101, 5 bytes)");
 }
 
 fn digest(number: u8) -> Digest {

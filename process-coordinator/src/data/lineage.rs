@@ -137,30 +137,8 @@ pub fn digests(value: &Value) -> Vec<Digest> {
 
 #[cfg(test)]
 mod tests {
-    use xavantes_model::value::{Content, FileRef};
-
     use super::*;
-
-    fn digest(number: u8) -> Digest {
-        Digest([number; 32])
-    }
-
-    fn file(number: u8) -> Value {
-        let content = Content { digest: digest(number), size: 1, executable: false, holders: Vec::new() };
-        Value::File(Arc::new(FileRef { uri: "f".into(), directory: false, content: Some(content) }))
-    }
-
-    fn recipe(path: &str, parameters: Vec<Value>) -> Arc<Recipe> {
-        Arc::new(Recipe { activity: 0, parameters, path: path.into() })
-    }
-
-    /// Activity a made files 1 and 2; activity b made file 3 from file 1.
-    fn lineage() -> Lineage {
-        let mut lineage = Lineage::default();
-        lineage.add(&recipe("p/a", vec![]), &[digest(1), digest(2)]);
-        lineage.add(&recipe("p/b", vec![file(1)]), &[digest(3)]);
-        lineage
-    }
+    use crate::data::test_lineage::{digest, lineage, recipe};
 
     #[test]
     fn recipes_travel_with_files_and_their_ancestors() {

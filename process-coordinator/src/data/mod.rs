@@ -11,3 +11,5 @@ pub mod lineage;
 pub(crate) mod locations;
 pub(crate) mod pinning;
 pub mod repair;
+#[cfg(test)]
+mod test_lineage;

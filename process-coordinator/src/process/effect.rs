@@ -4,8 +4,9 @@ use bytes::Bytes;
 use xavantes_engine::{Product, Rejection};
 use xavantes_proto::v1;
 
-use crate::attempt::{AttemptKey, Task};
 use crate::cache::entry::{CacheLookup, CacheWrite};
+use crate::task::Task;
+use xavantes_proto::AttemptKey;
 
 /// An effect that may happen once the reason for it is recorded. For `C` and `A` see
 /// [`ProcessInput`](crate::process::input::ProcessInput).

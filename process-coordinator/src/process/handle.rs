@@ -6,10 +6,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use xavantes_engine::Rejection;
 use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::process::input::{ProcessInput, Steering};
 use crate::process::outputs::Outputs;
 use crate::workers::handle::Orders;
+use xavantes_proto::AttemptKey;
 
 /// Upper bound on the mail of a process; senders wait beyond it.
 const MAX_MAIL: usize = 1024;

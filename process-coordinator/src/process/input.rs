@@ -3,11 +3,11 @@
 use xavantes_engine::Action;
 use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::cache::entry::{CacheHit, MissReason};
 use crate::handover::Placement;
 use crate::process::notes::SubtreeTotals;
 use crate::workers::messages::PoolNotice;
+use xavantes_proto::AttemptKey;
 
 /// An input of a process. `C` is the connection that it arrived by, `A` the asker that waits for a decision.
 #[derive(Debug)]

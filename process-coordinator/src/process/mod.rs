@@ -10,6 +10,7 @@
 //! | `runner` | the task of a process |
 //! | `handle`, `registry` | how other tasks reach the task of a process |
 //! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
+//! | `held`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
 //! | `status`, `view`, `outputs` | what users see of a process |
 
@@ -19,11 +20,13 @@ pub(crate) mod ended_view;
 pub(crate) mod ending;
 pub mod final_status;
 pub(crate) mod handle;
+mod held;
 pub mod history;
 pub mod input;
 pub mod journal;
 pub mod notes;
 pub(crate) mod outputs;
+pub(crate) mod recovery_marks;
 pub(crate) mod registry;
 mod retention;
 pub(crate) mod runner;

@@ -1,17 +1,33 @@
-//! The table of processes: those that run here, and those that other coordinators run.
+//! The table of processes: those that run here, those that are held here, and those that other coordinators run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use tokio::sync::watch;
+use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::process::handle::ProcessHandle;
+use crate::process::journal::Origin;
 use crate::workers::handle::Orders;
+use xavantes_proto::AttemptKey;
 
 /// The processes that a coordinator knows; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ProcessRegistry(Arc<RwLock<Table>>);
+pub(crate) struct ProcessRegistry {
+    table: Arc<RwLock<Table>>,
+    /// Changes whenever a process is held, or is held no longer.
+    held: watch::Sender<()>,
+}
+
+/// A process that this coordinator holds.
+#[derive(Debug, Clone)]
+pub(crate) struct HeldProcess {
+    /// Its status, with the reason.
+    pub status: v1::ProcessStatus,
+    /// The parent process, if it is a subtree and its head can be read.
+    pub origin: Option<Origin>,
+}
 
 /// Answers to attempts of a process, with the connections that wait for an acknowledgement.
 pub(crate) type UnacknowledgedAnswers = HashMap<AttemptKey, Orders>;
@@ -21,7 +37,9 @@ struct Table {
     running: HashMap<Arc<str>, ProcessHandle>,
     /// Ids of processes by path; of several subtrees with one path the newest is last.
     paths: HashMap<Arc<str>, Vec<Arc<str>>>,
-    /// Processes that another coordinator runs, or that this one cannot read, and the answers that arrived here for them.
+    /// Processes that are held here.
+    held: HashMap<Arc<str>, HeldProcess>,
+    /// Processes that another coordinator runs, or that are held here, and the answers that arrived here for them.
     foreign: HashMap<Arc<str>, UnacknowledgedAnswers>,
 }
 
@@ -40,62 +58,102 @@ impl Table {
 impl ProcessRegistry {
     /// A process that runs here.
     pub fn find(&self, id: &str) -> Option<ProcessHandle> {
-        self.0.read().running.get(id).cloned()
+        self.table.read().running.get(id).cloned()
     }
 
     /// The process that runs here and whose path this is, with its id.
     pub fn find_by_path(&self, path: &str) -> Option<(Arc<str>, ProcessHandle)> {
-        let table = self.0.read();
+        let table = self.table.read();
         let id = table.paths.get(path)?.last()?;
         Some((id.clone(), table.running.get(id)?.clone()))
     }
 
     /// Number of processes that run here.
     pub fn len(&self) -> usize {
-        self.0.read().running.len()
+        self.table.read().running.len()
     }
 
     /// A process runs here from now on.
     pub fn add(&self, id: Arc<str>, handle: ProcessHandle) {
-        let mut table = self.0.write();
+        let mut table = self.table.write();
         table.remove(&id);
-        table.foreign.remove(&id);
+        table.held.remove(&id);
+        let was_foreign = table.foreign.remove(&id).is_some();
         table.paths.entry(handle.path.clone()).or_default().push(id.clone());
         table.running.insert(id, handle);
+        drop(table);
+        if was_foreign {
+            self.held.send_replace(());
+        }
     }
 
     /// A process has ended here.
     pub fn remove(&self, id: &str) {
-        self.0.write().remove(id);
+        self.table.write().remove(id);
     }
 
-    /// Another coordinator runs a process, or this one cannot read it.
+    /// Another coordinator runs a process.
     pub fn set_foreign(&self, id: Arc<str>) {
-        let mut table = self.0.write();
+        let mut table = self.table.write();
         table.remove(&id);
+        table.held.remove(&id);
         table.foreign.entry(id).or_default();
+        drop(table);
+        self.held.send_replace(());
     }
 
-    /// Does another coordinator run this process?
+    /// This coordinator holds a process from now on.
+    pub fn hold(&self, id: Arc<str>, process: HeldProcess) {
+        let mut table = self.table.write();
+        table.remove(&id);
+        table.foreign.entry(id.clone()).or_default();
+        table.held.insert(id, process);
+        drop(table);
+        self.held.send_replace(());
+    }
+
+    /// The process with this id or path, if it is held here.
+    pub fn find_held(&self, id: &str) -> Option<(Arc<str>, HeldProcess)> {
+        let table = self.table.read();
+        let found = table.held.get_key_value(id);
+        let found = found.or_else(|| table.held.iter().find(|(_, process)| process.status.path == id));
+        found.map(|(id, process)| (id.clone(), process.clone()))
+    }
+
+    /// Ends the hold of a process, which then neither runs nor is held. Its answers still wait.
+    pub fn take_held(&self, id: &str) -> Option<HeldProcess> {
+        let taken = self.table.write().held.remove(id);
+        if taken.is_some() {
+            self.held.send_replace(());
+        }
+        taken
+    }
+
+    /// Changes whenever a process is held, or is held no longer.
+    pub fn held_changes(&self) -> watch::Receiver<()> {
+        self.held.subscribe()
+    }
+
+    /// Does another coordinator run this process, or is it held here?
     pub fn is_foreign(&self, id: &str) -> bool {
-        self.0.read().foreign.contains_key(id)
+        self.table.read().foreign.contains_key(id)
     }
 
-    /// Notes an answer to an attempt of a foreign process. False if the process is not foreign.
+    /// Notes an answer to an attempt of a foreign or held process. False for all others.
     pub fn note_answer(&self, orders: &Orders, key: &AttemptKey) -> bool {
-        let mut table = self.0.write();
+        let mut table = self.table.write();
         let answers = table.foreign.get_mut(&key.process);
         answers.map(|answers| answers.insert(key.clone(), orders.clone())).is_some()
     }
 
     /// Foreign processes for which answers arrived here.
     pub fn foreign_with_answers(&self) -> Vec<Arc<str>> {
-        let table = self.0.read();
+        let table = self.table.read();
         table.foreign.iter().filter(|(_, answers)| !answers.is_empty()).map(|(id, _)| id.clone()).collect()
     }
 
     /// A foreign process has ended: gives the answers that arrived here for it.
     pub fn remove_foreign(&self, id: &str) -> UnacknowledgedAnswers {
-        self.0.write().foreign.remove(id).unwrap_or_default()
+        self.table.write().foreign.remove(id).unwrap_or_default()
     }
 }

@@ -11,7 +11,6 @@ use xavantes_model::script::{Limits, Sandbox};
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
-use crate::attempt::{AttemptKey, Task};
 use crate::cache::entry::CacheLookup;
 use crate::cache::store::ResultCache;
 use crate::convert::element_from;
@@ -22,11 +21,14 @@ use crate::process::effect::{Batch, JournalWrite, ProcessEffect};
 use crate::process::handle::{DecisionSender, LiveInput, ProcessMail};
 use crate::process::input::ProcessInput;
 use crate::process::outputs::Outputs;
+use crate::process::recovery_marks::RecoveryMarks;
 use crate::process::registry::ProcessRegistry;
 use crate::repository_calls::{RepositoryCall, join_in_order};
 use crate::subtrees::parents::Parent;
+use crate::task::Task;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, Share};
+use xavantes_proto::AttemptKey;
 
 thread_local! {
     /// Scripts of all processes run in the sandbox of the thread that steps them.
@@ -87,6 +89,9 @@ pub(crate) struct Runner {
     pub mail: mpsc::Receiver<ProcessMail>,
     pub status: watch::Sender<v1::ProcessStatus>,
     pub printed: Option<Printed>,
+    pub marks: Arc<RecoveryMarks>,
+    /// The process was recovered, and has made no progress since.
+    pub on_probation: bool,
 }
 
 impl Runner {
@@ -261,7 +266,7 @@ impl Runner {
     }
 
     /// Carries out effects whose reason is recorded.
-    fn carry_out(&self, effects: Vec<ProcessEffect<Orders, DecisionSender>>) {
+    fn carry_out(&mut self, effects: Vec<ProcessEffect<Orders, DecisionSender>>) {
         let mut tasks: Vec<Task> = Vec::new();
         for effect in effects {
             // Consecutive activities go to the pool together.
@@ -278,7 +283,12 @@ impl Runner {
                 ProcessEffect::Cancel(key) => self.pool.cancel(key),
                 ProcessEffect::Pause(key, paused) => self.pool.pause(key, paused),
                 ProcessEffect::Abandon(key) => self.pool.abandon(key),
-                ProcessEffect::Acknowledge(orders, key) => drop(orders.send(Order::Acknowledge(key))),
+                ProcessEffect::Acknowledge(orders, key) => {
+                    let _ = orders.send(Order::Acknowledge(key));
+                    if std::mem::take(&mut self.on_probation) {
+                        self.marks.on_progress(&self.id);
+                    }
+                }
                 ProcessEffect::Reply(orders, reply) => drop(orders.send(Order::Reply(reply))),
                 ProcessEffect::Decide(asker, decision) => drop(asker.send(decision)),
             }

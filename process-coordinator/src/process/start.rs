@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tracing::info;
 use xavantes_engine::{Engine, Start, StepOutput, Time};
 use xavantes_proto::v1;
+use xavantes_proto::v1::held_reason::Kind as HeldKind;
 use xavantes_repository::Error;
 
 use crate::clock::unix_ms;
@@ -15,6 +16,7 @@ use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
 use crate::process::driver::Driver;
 use crate::process::handle::{DecisionSender, ProcessHandle};
+use crate::process::held::panic_message;
 use crate::process::journal::{Head, Origin};
 use crate::process::outputs::Outputs;
 use crate::process::runner::Runner;
@@ -128,7 +130,18 @@ impl Coordinator {
             mail,
             status,
             printed: self.options.printed.clone(),
+            on_probation: self.marks.is_pending(id),
+            marks: self.marks.clone(),
         };
-        tokio::spawn(runner.run());
+        let (task, coordinator, id) = (tokio::spawn(runner.run()), Arc::downgrade(self), id.clone());
+        tokio::spawn(async move {
+            // An error in this program ends the task of one process, and no more.
+            if let Err(error) = task.await
+                && error.is_panic()
+                && let Some(coordinator) = coordinator.upgrade()
+            {
+                coordinator.hold(id, HeldKind::InternalError(panic_message(error))).await;
+            }
+        });
     }
 }

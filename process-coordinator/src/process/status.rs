@@ -23,13 +23,13 @@ impl Coordinator {
         if let Some(handle) = self.processes.find(&entry.process) {
             return handle.status.borrow().clone();
         }
+        if let Some((_, held)) = self.processes.find_held(&entry.process) {
+            return held.status;
+        }
         let status = match &entry.summary {
             Some(summary) => codec::decode("summary", summary).and_then(|summary: Summary| summary.status()),
-            None => codec::decode("head", &entry.head).map(|head| v1::ProcessStatus {
-                stalled: (entry.owner == self.options.node)
-                    .then(|| v1::stall_reason::Kind::NotRecovered("the log of its coordinator says why".into()).into()),
-                ..self.status_from_head(&entry.process, &head, &entry.owner)
-            }),
+            None => codec::decode("head", &entry.head)
+                .map(|head| self.status_from_head(&entry.process, &head, &entry.owner)),
         };
         status.unwrap_or_else(|error| v1::ProcessStatus {
             process: entry.process.clone(),

@@ -8,11 +8,11 @@ use xavantes_engine::{Condition, ElementId, Rejection, View};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
-use crate::attempt::AttemptKey;
 use crate::convert::failure;
 use crate::process::handle::ElementSender;
 use crate::process::runner::Runner;
 use crate::workers::messages::Whereabouts;
+use xavantes_proto::AttemptKey;
 
 /// Upper bound on the shown children of one element.
 pub(crate) const MAX_SHOWN_CHILDREN: usize = 100;

@@ -10,15 +10,15 @@ use tonic::{Status, Streaming};
 use tracing::info;
 use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
 
-use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::handover::Placement;
 use crate::process::input::ProcessInput;
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 use crate::subtrees::hosted::Caller;
 use crate::subtrees::parent_order::ParentOrder;
 use crate::subtrees::report_batch::{ParentReport, next_parent_message};
 use crate::workers::messages::MoveOutcome;
+use xavantes_proto::AttemptKey;
 
 /// Number of messages that wait on a stream.
 const STREAM_BUFFER: usize = 4;

@@ -13,8 +13,8 @@ use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
 use crate::process::journal::Head;
+use crate::rpc::errors::repository_status;
 use crate::rpc::logs::MAX_HOPS;
-use crate::rpc::status::repository_status;
 use crate::subtrees::hosted;
 
 /// Explains whether the activity at a path reused results.

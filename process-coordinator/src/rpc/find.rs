@@ -9,16 +9,19 @@ use xavantes_proto::connect;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::Entry;
 
-use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::process::handle::{ProcessEnded, ProcessHandle};
-use crate::rpc::status::{ended_status, not_here_status, repository_status};
+use crate::process::registry::HeldProcess;
+use crate::rpc::errors::{ended_status, held_status, not_here_status, repository_status};
 use crate::workers::messages::Whereabouts;
+use xavantes_proto::AttemptKey;
 
 /// The process that a path is in.
 pub(super) enum FoundProcess {
     /// It runs here, under this id.
     Running(Arc<str>, ProcessHandle),
+    /// It is held here, under this id.
+    Held(Arc<str>, Box<HeldProcess>),
     /// It has ended, or another coordinator runs it.
     Stored(Box<Entry>),
 }
@@ -33,6 +36,9 @@ pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundP
         if let Some((process, handle)) = coordinator.processes.find_by_path(id) {
             return Ok(FoundProcess::Running(process, handle));
         }
+        if let Some((process, held)) = coordinator.processes.find_held(id) {
+            return Ok(FoundProcess::Held(process, Box::new(held)));
+        }
         let stored = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))?;
         if let Some(entry) = stored {
             return Ok(FoundProcess::Stored(Box::new(entry)));
@@ -44,10 +50,11 @@ pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundP
     }
 }
 
-/// The process that a path is in, if it runs here.
-pub(super) async fn find_running(coordinator: &Coordinator, path: &str) -> Result<(Arc<str>, ProcessHandle), Status> {
-    match find(coordinator, path).await? {
+/// The process that was found, if it runs here.
+pub(super) fn running(found: FoundProcess) -> Result<(Arc<str>, ProcessHandle), Status> {
+    match found {
         FoundProcess::Running(id, handle) => Ok((id, handle)),
+        FoundProcess::Held(id, held) => Err(held_status(&id, &held)),
         FoundProcess::Stored(entry) if entry.summary.is_some() => Err(ended_status(ProcessEnded)),
         FoundProcess::Stored(entry) => Err(not_here_status(&entry)),
     }

@@ -8,9 +8,10 @@
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
 //! | `find` | the process that a path is in |
-//! | `status` | errors as gRPC statuses |
+//! | `errors` | errors as gRPC statuses |
 
 mod delegate;
+mod errors;
 mod explain;
 mod find;
 mod forget;
@@ -19,7 +20,6 @@ mod outputs;
 mod results;
 pub(crate) mod service;
 mod show;
-mod status;
 mod steer;
 mod submit;
 mod types;

@@ -15,7 +15,7 @@ use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, connect, v1};
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
 use crate::rpc::find::{FoundProcess, find};
-use crate::workers::handle::{DelegatedPart, PoolHandle};
+use crate::workers::handle::{DelegatedSubtree, PoolHandle};
 
 /// The pool is asked for delegated parts at this interval, and a part that has not arrived yet is tried again.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -60,9 +60,9 @@ async fn follow(pool: PoolHandle, id: Arc<str>, handle: ProcessHandle, subscribe
             changed = news.changed(), if running.is_some() => running = running.filter(|_| changed.is_ok()),
             () = ended(&mut status), if running.is_some() => running = None,
             _ = polls.tick(), if running.is_some() => {
-                for part in pool.delegated_parts(id.clone()).await {
-                    if let Some((sender, ends)) = running.as_ref().filter(|_| followed.insert(part.clone())) {
-                        tokio::spawn(follow_part(part, sender.clone(), ends.subscribe()));
+                for subtree in pool.delegated_subtrees(id.clone()).await {
+                    if let Some((sender, ends)) = running.as_ref().filter(|_| followed.insert(subtree.clone())) {
+                        tokio::spawn(follow_subtree(subtree, sender.clone(), ends.subscribe()));
                     }
                 }
             }
@@ -96,8 +96,8 @@ async fn send(subscriber: &Subscriber, output: &v1::Output) -> bool {
 
 /// Passes on the outputs of a part at another coordinator. If that cannot be reached, the subscriber misses the outputs
 /// inside the part, but not those of the part itself. `ends` changes or closes when the process has ended.
-async fn follow_part(
-    (path, address): DelegatedPart,
+async fn follow_subtree(
+    (path, address): DelegatedSubtree,
     subscriber: mpsc::Sender<v1::Output>,
     mut ends: watch::Receiver<()>,
 ) {

@@ -5,13 +5,14 @@ use xavantes_proto::v1;
 use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::process::summary::Summary;
+use crate::rpc::errors::unreadable_status;
 use crate::rpc::find::{FoundProcess, find};
 use crate::rpc::outputs::PartStream;
-use crate::rpc::status::unreadable_status;
 
 pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsRequest) -> Result<PartStream, Status> {
     let (status, results) = match find(coordinator, &request.process).await? {
         FoundProcess::Running(_, handle) => (handle.status.borrow().clone(), Vec::new()),
+        FoundProcess::Held(_, held) => (held.status, Vec::new()),
         FoundProcess::Stored(entry) => {
             let results = entry
                 .summary

@@ -11,7 +11,7 @@ use xavantes_repository::{Error, Store};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 use crate::rpc::{delegate, explain, forget, logs, outputs, results, show, steer, submit, types, watch};
 
 /// The process coordinator; cheap to clone.
@@ -29,6 +29,11 @@ impl Service {
     /// Sets the group, as its manager knows it now.
     pub fn set_roster(&self, roster: v1::Roster) {
         self.coordinator.pool.set_roster(roster);
+    }
+
+    /// Notes that the coordinator ends in order: none of its processes is to blame.
+    pub async fn close(&self) {
+        self.coordinator.marks.remove_pending().await;
     }
 
     /// Number of processes that run here.

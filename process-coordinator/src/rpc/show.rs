@@ -10,10 +10,12 @@ use crate::process::ended_view::EndedView;
 use crate::process::journal::Head;
 use crate::process::summary::Summary;
 use crate::process::view::MAX_SHOWN_CHILDREN;
+use crate::rpc::errors::{
+    ended_status, held_status, not_here_status, rejection_status, repository_status, unreadable_status,
+};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::logs::attempt_records;
-use crate::rpc::status::{ended_status, not_here_status, rejection_status, repository_status, unreadable_status};
 
 /// Upper bound on the shown levels.
 const MAX_DEPTH: u32 = 1000;
@@ -22,6 +24,10 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
     let depth = request.depth.min(MAX_DEPTH);
     let (id, process) = match find(coordinator, &request.path).await? {
         FoundProcess::Running(id, process) => (id, process),
+        FoundProcess::Held(id, held) if request.path == *id || request.path == held.status.path => {
+            return Ok(v1::ShowResponse { element: Some(held_element(request.path, &held.status)) });
+        }
+        FoundProcess::Held(id, held) => return Err(held_status(&id, &held)),
         FoundProcess::Stored(entry) => {
             let element = match ended_activity(coordinator, request.path.clone()).await {
                 Some(element) => element,
@@ -44,6 +50,18 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
                 None => Err(rejection_status(&rejection)),
             },
         },
+    }
+}
+
+/// A held process. Nothing but its head is loaded, so nothing in it can be shown.
+fn held_element(path: String, status: &v1::ProcessStatus) -> v1::Element {
+    v1::Element {
+        path,
+        tag: "PROCESS".into(),
+        r#type: status.process_type.clone(),
+        condition: v1::Condition::Held.into(),
+        held_reason: status.stalled.as_ref().and_then(|reason| reason.held()).cloned(),
+        ..v1::Element::default()
     }
 }
 

@@ -1,5 +1,7 @@
 //! `Steer`: cancel, pause, resume, retry or set an element, here or at the coordinator that runs it.
 
+use std::sync::Arc;
+
 use tonic::Status;
 use xavantes_engine::Action;
 use xavantes_proto::v1::steer_request;
@@ -7,18 +9,53 @@ use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
 use crate::process::input::Steering;
-use crate::rpc::find::{client, delegate_of, find_running};
-use crate::rpc::status::{ended_status, rejection_status};
+use crate::process::registry::HeldProcess;
+use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
+use crate::rpc::find::{FoundProcess, client, delegate_of, find, running};
 
-pub(super) async fn steer(coordinator: &Coordinator, request: v1::SteerRequest) -> Result<v1::SteerResponse, Status> {
-    let (id, process) = find_running(coordinator, &request.path).await?;
+pub(super) async fn steer(
+    coordinator: &Arc<Coordinator>,
+    request: v1::SteerRequest,
+) -> Result<v1::SteerResponse, Status> {
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
+    let (id, process) = match find(coordinator, &request.path).await? {
+        FoundProcess::Held(id, held) => {
+            let is_whole = request.path == *id || request.path == held.status.path;
+            return steer_held(coordinator, &id, &held, action, is_whole).await;
+        }
+        found => running(found)?,
+    };
     match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
             Some(address) => call_with_timeout(client(&address).await?.steer(request)).await,
             None => Err(rejection_status(&rejection)),
         },
+    }
+}
+
+/// Steers a held process: as a whole it can be resumed and cancelled.
+async fn steer_held(
+    coordinator: &Arc<Coordinator>,
+    id: &Arc<str>,
+    held: &HeldProcess,
+    action: steer_request::Action,
+    is_whole: bool,
+) -> Result<v1::SteerResponse, Status> {
+    use steer_request::Action as Wire;
+    let not_held = || Status::aborted(format!("process {id:?} is held no longer: repeat the command"));
+    match action {
+        Wire::Cancel(_) if is_whole => {
+            let cancelled = coordinator.cancel_held(id).await.map_err(|error| repository_status(&error))?;
+            if cancelled { Ok(v1::SteerResponse {}) } else { Err(not_held()) }
+        }
+        Wire::Resume(_) | Wire::Retry(v1::Retry { elsewhere: false }) if is_whole => {
+            match coordinator.resume_held(id).await.ok_or_else(not_held)? {
+                Ok(()) => Ok(v1::SteerResponse {}),
+                Err(reason) => Err(Status::failed_precondition(format!("process {id:?} cannot continue: {reason}"))),
+            }
+        }
+        _ => Err(held_status(id, held)),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::process::journal::Head;
 use crate::process::start::{StartError, StartOptions};
-use crate::rpc::status::repository_status;
+use crate::rpc::errors::repository_status;
 
 /// Hexadecimal digits of a process id that are tried one after the other: short ids are easy to type.
 const ID_DIGITS: [usize; 5] = [4, 6, 8, 12, 16];

@@ -1,6 +1,7 @@
 //! `Watch`: the status of a process, as it changes, until its end.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -17,15 +18,42 @@ const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 
 type StatusStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>> + Send>>;
 
-pub(super) async fn watch(coordinator: &Coordinator, request: v1::WatchRequest) -> Result<StatusStream, Status> {
-    match find(coordinator, &request.process).await? {
-        FoundProcess::Running(_, handle) => {
-            let (sender, receiver) = mpsc::channel(1);
-            tokio::spawn(send_updates(handle.status, sender));
-            Ok(Box::pin(ReceiverStream::new(receiver)))
-        }
-        FoundProcess::Stored(entry) => Ok(Box::pin(tokio_stream::once(Ok(coordinator.status_of(&entry))))),
+pub(super) async fn watch(coordinator: &Arc<Coordinator>, request: v1::WatchRequest) -> Result<StatusStream, Status> {
+    let (sender, receiver) = mpsc::channel(1);
+    let mut changes = coordinator.processes.held_changes();
+    let mut found = find(coordinator, &request.process).await?;
+    if let FoundProcess::Stored(entry) = found {
+        return Ok(Box::pin(tokio_stream::once(Ok(coordinator.status_of(&entry)))));
     }
+    let coordinator = coordinator.clone();
+    tokio::spawn(async move {
+        loop {
+            match found {
+                FoundProcess::Running(_, handle) => return send_updates(handle.status, sender).await,
+                FoundProcess::Held(_, held) => {
+                    if sender.send(Ok(held.status)).await.is_err() {
+                        return;
+                    }
+                }
+                FoundProcess::Stored(entry) => {
+                    let status = coordinator.status_of(&entry);
+                    let ended = status.ended_ms > 0;
+                    if sender.send(Ok(status)).await.is_err() || ended {
+                        return;
+                    }
+                }
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = sender.closed() => return,
+            }
+            found = match find(&coordinator, &request.process).await {
+                Ok(found) => found,
+                Err(error) => return drop(sender.send(Err(error)).await),
+            };
+        }
+    });
+    Ok(Box::pin(ReceiverStream::new(receiver)))
 }
 
 async fn send_updates(

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use tracing::warn;
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 
-use crate::attempt::AttemptKey;
 use crate::coordinator::Coordinator;
 use crate::process::handle::LiveInput;
+use crate::process::input::ProcessInput;
 use crate::process::start::{StartError, StartOptions};
 use crate::subtrees::hosted::{self, Caller};
 use crate::subtrees::parent_links::ParentAttempt;
 use crate::subtrees::parents::Parent;
+use xavantes_proto::AttemptKey;
 
 /// Upper bound on the coordinators that are asked for the files of a subtree: a deeper subtree does not ask those further
 /// out.
@@ -68,10 +70,16 @@ impl Coordinator {
         *group == self.options.group || allowed.is_empty() || allowed.contains(group)
     }
 
-    /// Sends an input to a process that runs a subtree, if it runs.
+    /// Sends an input to a process that runs a subtree, if it runs. A subtree that is held can be cancelled.
     pub(crate) async fn notify_subtree(&self, process: Option<Arc<str>>, input: LiveInput) {
-        if let Some(handle) = process.and_then(|process| self.processes.find(&process)) {
+        let Some(process) = process else { return };
+        if let Some(handle) = self.processes.find(&process) {
             handle.notify(input).await;
+        } else if matches!(input, ProcessInput::ParentCancelled)
+            && let Err(error) = self.cancel_held(&process).await
+        {
+            // The parent cancels again when it connects again.
+            warn!(%process, %error, "could not cancel a held subtree");
         }
     }
 }

@@ -9,9 +9,9 @@ use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::{Epochs, MAX_PAYLOAD_BYTES, Message, too_large, v1, value};
 
-use crate::attempt::AttemptKey;
 use crate::convert::failure;
 use crate::process::history::ProcessHistory;
+use xavantes_proto::AttemptKey;
 
 pub use crate::convert::start_from;
 

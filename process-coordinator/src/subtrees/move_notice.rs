@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::AttemptKey;
 use crate::codec;
 use crate::handover::Placement;
+use xavantes_proto::AttemptKey;
 
 /// The new place of a subtree.
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,7 +9,6 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 use xavantes_repository::Error;
 
-use crate::attempt::AttemptKey;
 use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::handover::Placement;
@@ -20,6 +19,7 @@ use crate::subtrees::move_notice::{MoveNotice, MoveReportStep, NoticeStep, Paren
 use crate::subtrees::parent_links::UnwantedSubtree;
 use crate::subtrees::parents::Parent;
 use crate::workers::messages::MoveOutcome;
+use xavantes_proto::AttemptKey;
 
 /// A move that the parent has not recorded yet is reported again at this interval.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);

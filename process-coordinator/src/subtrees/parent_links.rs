@@ -9,10 +9,10 @@ use std::sync::Arc;
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason;
 
-use crate::attempt::AttemptKey;
 use crate::process::journal::Origin;
 use crate::subtrees::hosted::{Arrival, Caller, HostedSubtrees};
 use crate::subtrees::report_batch::ParentReport;
+use xavantes_proto::AttemptKey;
 
 /// The attempt of a parent that a process runs as its subtree.
 #[derive(Debug, Clone, PartialEq, Eq)]

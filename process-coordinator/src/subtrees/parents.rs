@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason;
 
-use crate::attempt::AttemptKey;
 use crate::process::journal::Origin;
 use crate::subtrees::hosted::Caller;
 use crate::subtrees::parent_links::{
@@ -16,6 +15,7 @@ use crate::subtrees::parent_links::{
 use crate::subtrees::report_batch::ParentReport;
 use crate::workers::handle::Orders;
 use crate::workers::messages::Order;
+use xavantes_proto::AttemptKey;
 
 /// Sends reports to a parent's coordinator. The queue is bounded by the subtrees and calls that run here.
 type Reports = mpsc::UnboundedSender<ParentReport>;

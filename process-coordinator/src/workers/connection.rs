@@ -104,7 +104,7 @@ pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, addr
 
 /// Runs one stream to its end.
 async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
-    let (sender, receiver) = mpsc::channel(4);
+    let (sender, receiver) = mpsc::channel::<v1::WorkOrder>(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
     // This cannot fail: the channel is empty, and its receiver exists.

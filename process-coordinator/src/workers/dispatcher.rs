@@ -15,7 +15,7 @@ use crate::workers::connection::{self as link, Context};
 use crate::workers::handle::{Orders, PoolMail};
 use crate::workers::messages::{PoolCommand, PoolNotice, Share};
 use crate::workers::pool::Pool;
-use crate::workers::pool_input::PoolInput;
+use crate::workers::pool::pool_input::PoolInput;
 
 /// Kind of the stored documents that name borrowed workers, which may have attempts of this coordinator.
 pub(crate) const BORROWED: &str = "borrowed";
@@ -112,7 +112,7 @@ impl Dispatcher {
                 }
             }
             PoolMail::Relays(answer) => drop(answer.send(pool.relays())),
-            PoolMail::DelegatedParts(process, answer) => drop(answer.send(pool.delegated_subtrees(&process))),
+            PoolMail::DelegatedSubtrees(process, answer) => drop(answer.send(pool.delegated_subtrees(&process))),
             PoolMail::Vicinity(path, answer) => drop(answer.send(pool.vicinity(&path))),
             PoolMail::Whereabouts(keys, answer) => drop(answer.send(pool.whereabouts(&keys))),
         }

@@ -6,16 +6,17 @@ use tokio::sync::{mpsc, oneshot};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::attempt::{AttemptKey, Task};
 use crate::handover::{Placement, RecoveredAttempt};
+use crate::task::Task;
 use crate::workers::messages::{MoveOutcome, Order, Vicinity, Whereabouts};
-use crate::workers::pool_input::PoolInput;
+use crate::workers::pool::pool_input::PoolInput;
+use xavantes_proto::AttemptKey;
 
 /// Sends orders to one connected peer. The queue is bounded by the attempts that the peer has.
 pub(crate) type Orders = mpsc::UnboundedSender<Order>;
 
 /// A part of a process that runs at another coordinator: its path, and the address of that coordinator.
-pub(crate) type DelegatedPart = (String, String);
+pub(crate) type DelegatedSubtree = (String, String);
 
 /// A message to the dispatcher, which owns the pool. Names of peers come first.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) enum PoolMail {
     Release(Arc<v1::Release>, bool),
     Holders(Vec<Digest>, oneshot::Sender<Vec<Vec<String>>>),
     Relays(oneshot::Sender<Vec<String>>),
-    DelegatedParts(Arc<str>, oneshot::Sender<Vec<DelegatedPart>>),
+    DelegatedSubtrees(Arc<str>, oneshot::Sender<Vec<DelegatedSubtree>>),
     Whereabouts(Vec<AttemptKey>, oneshot::Sender<Vec<Option<Whereabouts>>>),
     Vicinity(String, oneshot::Sender<Vicinity>),
 }
@@ -171,8 +172,8 @@ impl PoolHandle {
     }
 
     /// The parts of a process that run at other coordinators.
-    pub async fn delegated_parts(&self, process: Arc<str>) -> Vec<DelegatedPart> {
-        self.ask(|answer| PoolMail::DelegatedParts(process, answer)).await.unwrap_or_default()
+    pub async fn delegated_subtrees(&self, process: Arc<str>) -> Vec<DelegatedSubtree> {
+        self.ask(|answer| PoolMail::DelegatedSubtrees(process, answer)).await.unwrap_or_default()
     }
 
     /// Where attempts are. The question is sent before this returns, so that its order among other messages is known.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::handover::Placement;
+use xavantes_proto::AttemptKey;
 
 /// The role of the node at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::convert::stored_digests;
 use crate::process::input::{AnswerExtras, ProcessInput};
-use crate::workers::pool_input::PoolInput;
+use crate::workers::pool::pool_input::PoolInput;
+use xavantes_proto::AttemptKey;
 
 /// The parts of a report. The pool and the processes get them in the order of these fields. For `C` and `A` see
 /// [`ProcessInput`].

@@ -11,11 +11,11 @@
 //! | `variable` | [`Variable`] and [`Direction`] |
 //! | `policy` | [`Policy`], [`OnFailure`], [`Delegate`] |
 //! | `activity` | [`ActivityType`] and everything that a worker needs to run it |
-//! | `ids` | [`NodeId`] |
+//! | `node_id` | [`NodeId`] |
 
 mod activity;
-mod ids;
 mod node;
+mod node_id;
 mod policy;
 mod program;
 mod script;
@@ -25,8 +25,8 @@ pub use activity::{
     ActivityCode, ActivityFiles, ActivityType, Capture, Environment, ExitStatuses, FileText, InputFile, Launch,
     OutputFile, Requires,
 };
-pub use ids::NodeId;
 pub use node::{Axis, AxisValues, Bound, Kind, LoopSource, Node, Parallel};
+pub use node_id::NodeId;
 pub use policy::{Delegate, OnFailure, Policy};
 pub use program::{ProcessType, Program};
 pub use script::{Bindings, LoopSummary, Script, ScriptInput, ScriptTarget};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::ids::NodeId;
+use super::node_id::NodeId;
 use super::policy::{Delegate, Policy};
 use super::script::{Bindings, Script};
 use super::variable::{Direction, Variable};

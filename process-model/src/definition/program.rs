@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::activity::ActivityType;
-use super::ids::NodeId;
 use super::node::{Kind, Node};
+use super::node_id::NodeId;
 use super::script::ScriptInput;
 use super::variable::Variable;
 use crate::diagnostic::did_you_mean;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::NodeId;
+use super::node_id::NodeId;
 use crate::script::Code;
 use crate::value::Value;
 

@@ -6,7 +6,7 @@
 //! | module | content |
 //! |---|---|
 //! | `grammar` | which elements and attributes may stand where |
-//! | `types` | signatures of all types |
+//! | `signatures` | signatures of all types |
 //! | `process` | builds process types: nodes, scopes, scripts, bindings |
 //! | `activity` | builds activity types: code, launch, files |
 //! | `parameters`, `attributes` | parts that types and elements share |
@@ -24,9 +24,9 @@ mod parameters;
 mod problem;
 mod process;
 mod report;
+mod signatures;
 mod template;
 mod type_check;
-mod types;
 
 use crate::definition::{ProcessType, Program};
 use crate::diagnostic::{Diagnostic, Source};
@@ -36,7 +36,7 @@ use grammar::Tag;
 pub use literals::duration;
 pub use process::compile_exit_condition;
 use report::LoadReport;
-use types::Types;
+use signatures::Types;
 
 /// Reads and checks documents that belong together. The error is everything that is wrong with them, in order.
 pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {

@@ -6,7 +6,7 @@ use super::document::Document;
 use super::report::LoadReport;
 use crate::diagnostic::Span;
 use crate::script::SyntaxError;
-use crate::xml::Mapped;
+use crate::xml::MappedText;
 
 /// A problem with a name in a script.
 pub(super) struct LoadProblem<'a> {
@@ -37,7 +37,7 @@ pub(super) fn report_unclosed(document: &Document, report: &mut LoadReport, span
 /// The place of a script in its document.
 pub(super) struct ProblemPlace<'p> {
     pub document: &'p Document,
-    pub mapped: &'p Mapped,
+    pub mapped: &'p MappedText,
     /// Offset at which the script begins in the text of its attribute or element.
     pub start: usize,
 }
@@ -48,24 +48,29 @@ impl ProblemPlace<'_> {
     }
 
     /// Reports a syntax error.
-    pub fn syntax(&self, report: &mut LoadReport, text: &str, error: SyntaxError) {
+    pub fn report_syntax_error(&self, report: &mut LoadReport, text: &str, error: SyntaxError) {
         let templates = text.contains("${");
         report.add("lua-syntax", self.span(error.at), error.message, || {
             templates.then(|| "code is written without ${ }".into())
         });
     }
 
-    /// Reports problems. Returns `None` if there are any.
-    pub fn problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> Option<()> {
+    /// Reports problems. Returns whether there are none.
+    pub fn report_problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> bool {
         let clean = problems.is_empty();
         for problem in problems {
             report.add(problem.code, self.span(problem.at), problem.message, problem.help);
         }
-        clean.then_some(())
+        clean
     }
 
     /// Reports that a script is too large.
-    pub fn too_large(&self, report: &mut LoadReport, text: &str, CodeTooLarge { code, message, help }: CodeTooLarge) {
+    pub fn report_too_large(
+        &self,
+        report: &mut LoadReport,
+        text: &str,
+        CodeTooLarge { code, message, help }: CodeTooLarge,
+    ) {
         let start = text.len() - text.trim_start().len();
         report.add(code, self.span(start..text.trim_end().len().max(start)), message, || Some(help.into()));
     }

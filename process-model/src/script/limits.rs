@@ -3,6 +3,9 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+/// The interrupt handler reads the clock once per this many steps, because reading it takes longer than a step.
+const STEPS_PER_CLOCK_READ: u64 = 64;
+
 /// Resources that one run of a script may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -66,6 +69,23 @@ impl Meter {
         self.steps.set(0);
         self.exceeded.set(None);
         self.started.set(Instant::now());
+    }
+
+    /// Counts a step and returns the limit that the run has exceeded. An exceeded limit stays exceeded, so that `pcall`
+    /// delays the end of the script by one step only. `stopped` is asked now and then.
+    pub fn step(&self, stopped: impl FnOnce() -> bool) -> Option<ErrorKind> {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        if steps > self.limits.steps {
+            self.exceeded.set(Some(ErrorKind::Steps));
+        } else if steps % STEPS_PER_CLOCK_READ == 0 {
+            if self.started.get().elapsed() > self.limits.time {
+                self.exceeded.set(Some(ErrorKind::Time));
+            } else if stopped() {
+                self.exceeded.set(Some(ErrorKind::Stopped));
+            }
+        }
+        self.exceeded.get()
     }
 }
 

@@ -20,8 +20,6 @@ use crate::value::Value;
 /// Upper bound on the compiled functions of a sandbox. A coordinator has few types at once, so dropping all functions
 /// at the bound is rare.
 const MAX_FUNCTIONS: usize = 16_384;
-/// The interrupt handler reads the clock once per this many steps, because reading it takes longer than a step.
-const STEPS_PER_CLOCK_READ: u64 = 64;
 
 /// A sandbox belongs to one thread; each thread that runs scripts has one of its own.
 pub struct Sandbox {
@@ -151,27 +149,16 @@ impl Sandbox {
         Error { kind, message, line: code.line + line.saturating_sub(1) }
     }
 }
+
 /// Installs the handler that Luau calls at every loop iteration and call.
 fn set_interrupt(lua: &Lua, meter: &Rc<Meter>, backend: &Rc<RefCell<Backend>>) {
     let (meter, backend) = (meter.clone(), backend.clone());
     lua.set_interrupt(move |lua| {
-        let steps = meter.steps.get() + 1;
-        meter.steps.set(steps);
-        let limits = meter.limits;
-        if steps > limits.steps {
-            meter.exceeded.set(Some(ErrorKind::Steps));
-        } else if steps % STEPS_PER_CLOCK_READ == 0 {
-            if meter.started.get().elapsed() > limits.time {
-                meter.exceeded.set(Some(ErrorKind::Time));
-            } else if let Ok(mut backend) = backend.try_borrow_mut()
-                && let Backend::Remote(remote) = &mut *backend
-                && remote.stopped()
-            {
-                meter.exceeded.set(Some(ErrorKind::Stopped));
-            }
-        }
-        // An exceeded limit stays exceeded, so that `pcall` delays the end of the script by one step only.
-        if meter.exceeded.get().is_some() {
+        let stopped = || match backend.try_borrow_mut().as_deref_mut() {
+            Ok(Backend::Remote(remote)) => remote.stopped(),
+            _ => false,
+        };
+        if meter.step(stopped).is_some() {
             let line = lua.inspect_stack(0, |frame| frame.current_line()).flatten().unwrap_or(1);
             return Err(mlua::Error::runtime(format!("{AUTHOR_PREFIX}{line}: limit")));
         }

@@ -16,13 +16,13 @@
 
 mod chars;
 mod limits;
-mod mapped;
+mod mapped_text;
 mod parser;
 mod scanner;
 mod tree;
 
 pub use chars::{is_blank, trim};
 pub use limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES};
-pub use mapped::Mapped;
+pub use mapped_text::MappedText;
 pub use parser::{decode, parse};
 pub use tree::{Attribute, Text, XmlChild, XmlElement, XmlElementId, XmlTree};

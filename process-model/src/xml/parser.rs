@@ -11,7 +11,7 @@ use quick_xml::events::Event;
 
 use super::chars::{clip, is_space};
 use super::limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NODES};
-use super::mapped::Mapped;
+use super::mapped_text::MappedText;
 use super::scanner::{Fallible, Scanner};
 use super::tree::{Attribute, Text, XmlChild, XmlElement, XmlElementId, XmlTree};
 use crate::diagnostic::Diagnostic;
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
                 return Err(self.scanner.error("too-large", name_span, message));
             }
             self.count_node(&name_span)?;
-            let mut value = Mapped::new(value_span.start);
+            let mut value = MappedText::new(value_span.start);
             self.scanner.decode_into(&mut value, value_span.clone(), true)?;
             if name != "xmlns" && !name.contains(':') {
                 attributes.push(Attribute { name: name.to_owned(), name_span, value, value_span });
@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
 
     fn cdata(&mut self, span: Range<usize>) -> Fallible<()> {
         let content = span.start + 9..span.end - 3;
-        let mut value = Mapped::new(content.start);
+        let mut value = MappedText::new(content.start);
         self.scanner.decode_into(&mut value, content, false)?;
         self.count_node(&span)?;
         self.open_children(&span)?.push(XmlChild::Text(Text { value, span, cdata: true }));
@@ -261,12 +261,12 @@ impl<'a> Parser<'a> {
 
     /// Returns the piece of text that `span` belongs to: the piece that ends where `span` starts, so that a long run of
     /// references stays one piece, or else a new one.
-    fn text_piece(&mut self, span: &Range<usize>) -> Fallible<&mut Mapped> {
+    fn text_piece(&mut self, span: &Range<usize>) -> Fallible<&mut MappedText> {
         let goes_on = matches!(self.open_children(span)?.last(),
             Some(XmlChild::Text(text)) if !text.cdata && text.span.end == span.start);
         if !goes_on {
             self.count_node(span)?;
-            let text = Text { value: Mapped::new(span.start), span: span.clone(), cdata: false };
+            let text = Text { value: MappedText::new(span.start), span: span.clone(), cdata: false };
             self.open_children(span)?.push(XmlChild::Text(text));
         }
         match self.open_children(span)?.last_mut() {

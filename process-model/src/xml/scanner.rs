@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::chars::{clip, is_name_char, is_name_start, is_space, is_xml_char};
 use super::limits::MAX_NAME;
-use super::mapped::Mapped;
+use super::mapped_text::MappedText;
 use crate::diagnostic::{Diagnostic, Span};
 
 pub(super) type Fallible<T> = Result<T, Diagnostic>;
@@ -163,7 +163,7 @@ impl<'a> Scanner<'a> {
 
     /// Appends the text at `span` to `out` with its line ends normalised. quick-xml does not look into attributes, so
     /// in an attribute white space becomes spaces, references are replaced, and `<` is refused.
-    pub fn decode_into(self, out: &mut Mapped, span: Range<usize>, attribute: bool) -> Fallible<()> {
+    pub fn decode_into(self, out: &mut MappedText, span: Range<usize>, attribute: bool) -> Fallible<()> {
         let bytes = self.text.as_bytes();
         let special = |b: &u8| *b == b'\r' || (attribute && matches!(b, b'\t' | b'\n' | b'&' | b'<'));
         let mut at = span.start;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::mapped::Mapped;
+use super::mapped_text::MappedText;
 
 /// Names an element of a [`XmlTree`]. It is meaningful only for the tree that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ pub enum XmlChild {
 #[derive(Debug, Clone)]
 pub struct Text {
     /// Decoded text.
-    pub value: Mapped,
+    pub value: MappedText,
     /// Bytes in the source, including the delimiters of a CDATA section.
     pub span: Range<usize>,
     /// True for a CDATA section.
@@ -65,7 +65,7 @@ pub struct Attribute {
     /// Bytes of the name.
     pub name_span: Range<usize>,
     /// Value, decoded and normalised.
-    pub value: Mapped,
+    pub value: MappedText,
     /// Bytes of the value, without its quotes.
     pub value_span: Range<usize>,
 }
@@ -120,7 +120,7 @@ impl XmlTree {
 
     /// Joins the pieces of text directly inside `parent`, without the text of its child elements. Returns `None` if
     /// there is no piece of text.
-    pub fn text(&self, parent: XmlElementId) -> Option<Mapped> {
+    pub fn text(&self, parent: XmlElementId) -> Option<MappedText> {
         let mut texts = self.element(parent).texts();
         let mut joined = texts.next()?.value.clone();
         texts.for_each(|text| joined.append(&text.value));

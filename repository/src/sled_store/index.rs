@@ -32,14 +32,17 @@ impl IndexEntry {
 
 /// Finds a process that this store may continue.
 pub(super) fn running<'a>(index: &'a mut RecordIndex, id: &str) -> Result<&'a mut IndexEntry, Error> {
-    let entry = index.get_mut(id).filter(|entry| entry.is_unfinished()).ok_or_else(|| Error::Unknown(id.into()))?;
-    if !entry.claimed {
-        return Err(Error::NotOwned(id.into()));
-    }
+    let entry = running_or_damaged(index, id)?;
     match &entry.damage {
         Some(damage) => Err(damage.error(id)),
         None => Ok(entry),
     }
+}
+
+/// Finds a process that this store may end.
+pub(super) fn running_or_damaged<'a>(index: &'a mut RecordIndex, id: &str) -> Result<&'a mut IndexEntry, Error> {
+    let entry = index.get_mut(id).filter(|entry| entry.is_unfinished()).ok_or_else(|| Error::Unknown(id.into()))?;
+    if entry.claimed { Ok(entry) } else { Err(Error::NotOwned(id.into())) }
 }
 
 /// Why a process cannot be read.
@@ -57,7 +60,7 @@ impl Damage {
             file: self.file.clone(),
             record: self.record,
             problem: format!(
-                "{}; restore the data directory from a backup, or remove the process with `xavantes forget {process}`",
+                "{}; restore the data directory from a backup, or remove the process with `xavantes forget --force {process}`",
                 self.problem
             ),
         }

@@ -13,7 +13,7 @@ use super::blobs::{Blobs, MAX_INLINE_BYTES};
 use super::data_directory::DataDirectory;
 use super::database::Database;
 use super::frame::TreeId;
-use super::index::{IndexEntry, RecordIndex, running};
+use super::index::{IndexEntry, RecordIndex, running, running_or_damaged};
 use super::opening::{OpenedStore, boot_id, notes};
 use super::record::{
     BlobDigest, JournalEntry, Payload, ProcessRecord, decode, document_key, encode, journal_key, journal_numbers,
@@ -173,13 +173,18 @@ impl Writer {
         Ok(())
     }
 
+    /// Ends a process, also a damaged one. If its record cannot be read, it loses its head.
     fn close(&mut self, index: &mut RecordIndex, id: String, summary: Bytes) -> Result<(), Error> {
-        let entry = running(index, &id)?;
+        let entry = running_or_damaged(index, &id)?;
         let mut process = match self.database.process(&id)? {
             Some(Ok(process)) => process,
-            Some(Err(damage)) => return Err(entry.damage.insert(damage).error(&id)),
-            None => return Err(Error::Unknown(id)),
+            Some(Err(_)) | None => {
+                let (owner, head) = (entry.owner.clone(), self.store(Bytes::new())?);
+                ProcessRecord { number: entry.mark.number, owner, head, summary: None }
+            }
         };
+        entry.damage = None;
+        entry.mark.damaged = false;
         process.summary = Some(self.store(summary)?);
         process.owner.clone_from(&entry.owner);
         self.drop_appended(&id);

@@ -287,3 +287,21 @@ async fn deleted_files_are_noticed() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_process_can_be_ended() {
+    let (directory, copied) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let store = open_sled(directory.path(), "node").await.unwrap();
+    store.create("missing", text("head")).await.unwrap();
+    store.shut_down().await;
+    copy(directory.path(), copied.path());
+    fs::remove_file(copied.path().join("db/db")).unwrap();
+    let store = open_sled(copied.path(), "node").await.unwrap();
+    assert_eq!(store.claim().await.unwrap().gained, ["missing"]);
+    assert!(matches!(store.load("missing").await, Err(Error::Damaged { .. })));
+    store.close("missing", text("summary")).await.unwrap();
+    store.shut_down().await;
+    let store = open_sled(copied.path(), "node").await.unwrap();
+    assert_eq!(store.find("missing").await.unwrap().unwrap().summary, Some(text("summary")));
+    store.shut_down().await;
+}

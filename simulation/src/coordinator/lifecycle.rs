@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use xavantes_engine::Root;
 use xavantes_model::definition::NodeId;
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::codec;
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::journal::{self, Head};
 use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
 use xavantes_process_coordinator::workers::messages::Order;
-use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::codec;
 use xavantes_process_coordinator::process::history::ProcessHistory;
 use xavantes_process_coordinator::process::input::ProcessInput;
@@ -11,6 +10,7 @@ use xavantes_process_coordinator::subtrees::hosted::{self, Caller};
 use xavantes_process_coordinator::subtrees::parent_links::{ArrivalDecision, ParentAttempt, ParentMessage};
 use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
 use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::coordinator::state::AfterWrite;

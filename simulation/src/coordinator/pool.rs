@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::workers::messages::{MoveOutcome, PeerKind, PoolCommand};
-use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::call::CallAnswer;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use xavantes_engine::{ElementId, Rejection, Time};
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::codec;
 use xavantes_process_coordinator::process::effect::ProcessEffect;
 use xavantes_process_coordinator::process::final_status::{final_results, final_status};
@@ -13,7 +12,8 @@ use xavantes_process_coordinator::subtrees::hosted;
 use xavantes_process_coordinator::subtrees::parent_links::EndDecision;
 use xavantes_process_coordinator::workers::messages::{Order, Whereabouts};
 use xavantes_process_coordinator::workers::peer_report::reply_ended;
-use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::call::{CallAnswer, ReplyTo};

@@ -10,7 +10,7 @@ use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::journal::{Head, Origin};
 use xavantes_process_coordinator::subtrees::move_notice::{MoveReportStep, ParentState, on_move_report};
 use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
-use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 

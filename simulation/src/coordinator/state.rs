@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_process_coordinator::attempt::AttemptKey;
 use xavantes_process_coordinator::handover::Placement;
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::effect::{Batch, ProcessEffect};
@@ -14,7 +13,8 @@ use xavantes_process_coordinator::process::summary::Summary;
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, ParentLinks};
 use xavantes_process_coordinator::workers::messages::Share;
 use xavantes_process_coordinator::workers::pool::Pool;
-use xavantes_process_coordinator::workers::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::call::ReplyTo;

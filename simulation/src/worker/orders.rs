@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::action::{OwnedAnswer, TableAction};
 use xavantes_activity_manager::attempts::admission::Resources;
-use xavantes_activity_manager::attempts::key::RealmAttempt;
+use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
 use xavantes_activity_manager::attempts::table::ReadyJob;
 use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_proto::v1;

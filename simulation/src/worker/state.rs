@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::admission::Resources;
-use xavantes_activity_manager::attempts::key::RealmAttempt;
+use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
 use xavantes_activity_manager::attempts::table::AttemptTable;
 use xavantes_proto::v1;
 

@@ -1,5 +1,21 @@
 //! Hostile peers on the real protocol: clients, workers, coordinators and group managers that send what no honest peer sends.
 //! The attacks are in `tests/attacks`, one file for each class.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `client` | calls of a user, without the checks of the command |
+//! | `fake_coordinator` | streams of orders to workers and coordinators |
+//! | `fake_manager` | a group manager that sends any roster, and the neighbour of a real one |
+//! | `fake_node` | a node that joins a group with any description |
+//! | `raw` | connections that send nothing, or half of something |
+
+pub mod client;
+pub mod fake_coordinator;
+pub mod fake_manager;
+pub mod fake_node;
+pub mod raw;
+
+pub mod fake_worker;
 
 use tonic::transport::Channel;
 

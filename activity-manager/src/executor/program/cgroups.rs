@@ -75,14 +75,14 @@ impl Cgroups {
             return Err("no controller can be enabled".into());
         }
         let groups = Self { root, controllers, next: AtomicU64::new(0), unremoved: Mutex::default() };
-        groups.remove_leftovers();
+        groups.remove_leftover_groups();
         let controllers = groups.controllers.join(",");
         info!(cgroup = %groups.root.display(), controllers, "control groups limit programs");
         Ok(Arc::new(groups))
     }
 
     /// Removes the groups of a former process.
-    fn remove_leftovers(&self) {
+    fn remove_leftover_groups(&self) {
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(ATTEMPT_PREFIX) {
                 let group = Cgroup { path: entry.path(), groups: None };

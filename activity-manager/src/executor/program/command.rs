@@ -10,16 +10,16 @@ use xavantes_model::definition::ActivityType;
 use xavantes_proto::v1;
 
 use super::cgroups::Cgroup;
-use super::environment::ProgramEnvironment;
 use super::invocation::Invocation;
 use super::limits::UsageLimits;
+use super::program_host::ProgramHost;
 use super::tracked::ProgramSpec;
 use super::workdir::WorkDir;
 use crate::failure::{AttemptFailure, failure, worker_failure};
 
 /// The command of an attempt, and what the process table must know of it.
 pub(super) fn command(
-    environment: &ProgramEnvironment,
+    host: &ProgramHost,
     activity: &ActivityType,
     workdir: &WorkDir,
     invocation: &Invocation,
@@ -30,14 +30,14 @@ pub(super) fn command(
         ("HOME".to_owned(), workdir.work().to_string_lossy().into_owned()),
         ("TMPDIR".to_owned(), workdir.temporary().to_string_lossy().into_owned()),
     ];
-    if environment.gpus.count > 0 {
+    if host.gpus.count > 0 {
         let numbers: Vec<String> = gpus.iter().map(u32::to_string).collect();
         variables.push(("CUDA_VISIBLE_DEVICES".to_owned(), numbers.join(",")));
     }
     variables.extend(invocation.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
-    if let (Some(engine), Some(image)) = (&environment.engine, &activity.launch.image) {
+    if let (Some(engine), Some(image)) = (&host.engine, &activity.launch.image) {
         // The image has a PATH of its own.
-        let shared = environment.variables.iter().filter(|(name, _)| name != "PATH");
+        let shared = host.variables.iter().filter(|(name, _)| name != "PATH");
         let text = |it: &OsString| it.to_string_lossy().into_owned();
         variables.splice(0..0, shared.map(|(name, value)| (text(name), text(value))));
         let command = engine.command(image, invocation, &variables, requires, gpus, workdir);
@@ -46,10 +46,10 @@ pub(super) fn command(
     }
     let program = &invocation.command[0];
     // With an absolute path the standard library starts a program without copying this process's memory.
-    let found = environment.search(program).ok_or_else(|| {
+    let found = host.search(program).ok_or_else(|| {
         failure(v1::FailureKind::Worker, format!("cannot start {program:?}: there is no such program on this node"))
     })?;
-    let cgroup = match &environment.cgroups {
+    let cgroup = match &host.cgroups {
         Some(cgroups) => {
             cgroups.make(requires).map_err(|error| worker_failure("cannot make a control group", &error))?
         }
@@ -63,9 +63,9 @@ pub(super) fn command(
         }
     };
     command.args(&invocation.command[1..]).current_dir(workdir.work()).env_clear();
-    command.envs(environment.variables.iter().map(|(name, value)| (name, value))).envs(variables);
+    command.envs(host.variables.iter().map(|(name, value)| (name, value))).envs(variables);
     // The process table enforces the limits that the kernel does not.
-    let observed = |controller: &str, limit: u64| match &environment.cgroups {
+    let observed = |controller: &str, limit: u64| match &host.cgroups {
         Some(cgroups) if cgroups.limits(controller) => 0,
         _ => limit,
     };

@@ -90,12 +90,12 @@ impl ContainerEngine {
             Some((program, podman.then(|| Podman::parse(&output))))
         })?;
         let engine = Self { program, root: root.to_owned(), podman };
-        engine.remove_leftovers();
+        engine.remove_leftover_containers();
         info!(engine = %engine.program.display(), "found a container engine");
         Some(engine)
     }
 
-    fn remove_leftovers(&self) {
+    fn remove_leftover_containers(&self) {
         let filter = format!("label={LABEL}={}", self.root.display());
         let listed = Command::new(&self.program).args(["ps", "-aq", "--filter", &filter]).stdin(Stdio::null()).output();
         let listed = listed.map(|listed| String::from_utf8_lossy(&listed.stdout).into_owned()).unwrap_or_default();

@@ -58,7 +58,7 @@ pub(crate) fn invocation(
             command.push(text(&workdir.script()));
             (format!("the {language} code"), command)
         }
-        ActivityCode::Lua { .. } => (String::new(), Vec::new()),
+        ActivityCode::Lua { .. } => return Err(failure(v1::FailureKind::Worker, "Lua code has no command line")),
     };
     if command.is_empty() || command[0].is_empty() {
         return Err(failure(v1::FailureKind::Parameter, "the command has no program"));

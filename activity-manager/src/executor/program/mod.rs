@@ -4,7 +4,7 @@
 //! | module | is about |
 //! |---|---|
 //! | `options` | settings |
-//! | `environment` | what all programs of a worker share |
+//! | `program_host` | what all programs of a worker share |
 //! | `run` | one attempt, from its working directory to its results |
 //! | `invocation`, `interpreters` | the command line and the variables of an attempt |
 //! | `command` | the operating system command, with its limits |
@@ -25,7 +25,6 @@ mod child;
 mod command;
 mod container;
 mod disk;
-pub(crate) mod environment;
 mod gpus;
 mod interpreters;
 mod invocation;
@@ -33,6 +32,7 @@ mod limits;
 pub mod options;
 mod output;
 mod procfs;
+pub(crate) mod program_host;
 mod program_table;
 mod results;
 pub(crate) mod run;

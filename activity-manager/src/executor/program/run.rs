@@ -7,9 +7,9 @@ use tokio::runtime::Handle;
 use xavantes_model::definition::ActivityCode;
 use xavantes_proto::v1;
 
-use super::environment::ProgramEnvironment;
 use super::interpreters::usual_interpreter;
 use super::invocation::{invocation, parameters_json};
+use super::program_host::ProgramHost;
 use super::results::{check_complete, check_exit, collect};
 use super::supervise::supervise;
 use super::workdir::WorkDir;
@@ -22,14 +22,14 @@ use crate::staging::stage_in::StagedInputs;
 
 /// Runs external programs.
 pub(crate) struct ProgramExecutor {
-    pub environment: ProgramEnvironment,
+    pub program_host: ProgramHost,
     staging: Staging,
     host: Weak<dyn ActivityHost>,
 }
 
 impl ProgramExecutor {
-    pub fn new(environment: ProgramEnvironment, staging: Staging, host: Weak<dyn ActivityHost>) -> Self {
-        Self { environment, staging, host }
+    pub fn new(program_host: ProgramHost, staging: Staging, host: Weak<dyn ActivityHost>) -> Self {
+        Self { program_host, staging, host }
     }
 
     /// Starts an attempt on the runtime, whichever thread calls this.
@@ -42,22 +42,22 @@ impl ProgramExecutor {
 
     /// Runs an attempt to its end.
     async fn run(&self, host: &dyn ActivityHost, job: &Job) {
-        let environment = &self.environment;
-        let log = environment.logs.begin(job.log_title());
+        let programs = &self.program_host;
+        let log = programs.logs.begin(job.log_title());
         let began = Instant::now();
-        let mut usage = v1::Usage { node: environment.node.clone(), ..v1::Usage::default() };
+        let mut usage = v1::Usage { node: programs.node.clone(), ..v1::Usage::default() };
         let done = self.run_in_new_workdir(job, &log, &mut usage).await;
         usage.wall_ms = began.elapsed().as_millis() as u64;
         let outcome = match done {
             Ok(results) => v1::answer::Outcome::Completed(v1::Completed { results }),
             Err(_) if job.stop.is_cancelled() => v1::answer::Outcome::Cancelled(v1::Nothing {}),
             Err(mut failure) => {
-                failure.worker = Some(environment.node.clone());
+                failure.worker = Some(programs.node.clone());
                 failure.line.get_or_insert(job.activity().line);
                 v1::answer::Outcome::Failed(*failure)
             }
         };
-        environment.logs.finish(&log, &outcome, &usage);
+        programs.logs.finish(&log, &outcome, &usage);
         host.on_finished(job, outcome, Some(usage));
     }
 
@@ -67,7 +67,7 @@ impl ProgramExecutor {
         log: &AttemptLog,
         usage: &mut v1::Usage,
     ) -> Result<Vec<v1::Value>, AttemptFailure> {
-        let workdirs = &self.environment.workdirs;
+        let workdirs = &self.program_host.workdirs;
         let mut workdir = workdirs.make().map_err(|error| worker_failure("cannot make a working directory", &error))?;
         let done = self.run_with_staging(job, log, &mut workdir, usage).await;
         let failed = done.is_err() && !job.stop.is_cancelled();
@@ -92,7 +92,7 @@ impl ProgramExecutor {
         let staged = self.staging.stage_in(job, &workdir.work()).await?;
         let done = self.run_staged(job, log, workdir, &staged, usage).await;
         // A directory that stays for inspection keeps its input files.
-        if done.is_ok() || !self.environment.workdirs.keeps_failures() {
+        if done.is_ok() || !self.program_host.workdirs.keeps_failures() {
             staged.remove();
         }
         done
@@ -106,10 +106,10 @@ impl ProgramExecutor {
         staged: &StagedInputs,
         usage: &mut v1::Usage,
     ) -> Result<Vec<v1::Value>, AttemptFailure> {
-        let (environment, activity) = (&self.environment, job.activity());
+        let (programs, activity) = (&self.program_host, job.activity());
         let interpreter = |language: &str| match activity.launch.image {
             Some(_) => Some(vec![usual_interpreter(language).to_owned()]),
-            None => environment.interpreters.command(language).map(<[String]>::to_vec),
+            None => programs.interpreters.command(language).map(<[String]>::to_vec),
         };
         let invocation = invocation(job, &staged.parameters, interpreter, workdir)?;
         let unwritten = |error| worker_failure("cannot write what the program needs", &error);
@@ -123,7 +123,7 @@ impl ProgramExecutor {
         if job.stop.is_requested() {
             return Err(job.stop_failure());
         }
-        let exit = supervise(environment, job, log, workdir, &invocation, usage).await?;
+        let exit = supervise(programs, job, log, workdir, &invocation, usage).await?;
         check_exit(&activity.launch, &invocation.name, &exit)?;
         let (mut results, unused) = collect(job, &workdir.results(), &exit)?;
         self.staging.stage_out(job, &workdir.work(), staged, &mut results).await?;

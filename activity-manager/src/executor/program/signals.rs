@@ -29,7 +29,7 @@ pub(super) fn signal_group(pid: u32, signal: Signal) {
 
 /// Kills the processes of attempts whose directories are in `root`, as far as `include` accepts them. Such processes are
 /// left from a former process of this node.
-pub(super) fn kill_leftovers(root: &Path, include: &dyn Fn(u32) -> bool) {
+pub(super) fn kill_leftover_processes(root: &Path, include: &dyn Fn(u32) -> bool) {
     let mut prefix = OsString::from(root);
     prefix.push("/");
     let marked =

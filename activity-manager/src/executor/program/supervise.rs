@@ -11,11 +11,11 @@ use super::cgroups::{Cgroup, CgroupUsage};
 use super::child::ProgramChild;
 use super::command::{cannot_start, command};
 use super::container::{ContainerCgroup, ContainerEngine};
-use super::environment::ProgramEnvironment;
 use super::invocation::Invocation;
 use super::limits::{ObservedUsage, format_bytes, peak_memory};
 use super::output::OutputPipe;
 use super::procfs;
+use super::program_host::ProgramHost;
 use super::results::ProgramExit;
 use super::workdir::WorkDir;
 use crate::attempts::job::Job;
@@ -33,7 +33,7 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts a program and returns when none of its processes runs any more.
 pub(super) async fn supervise(
-    environment: &ProgramEnvironment,
+    host: &ProgramHost,
     job: &Job,
     log: &AttemptLog,
     workdir: &mut WorkDir,
@@ -41,24 +41,24 @@ pub(super) async fn supervise(
     usage: &mut v1::Usage,
 ) -> Result<ProgramExit, AttemptFailure> {
     let activity = job.activity();
-    let gpus = environment.gpus.reserve(activity.requires.gpus);
-    let (mut command, spec) = command(environment, activity, workdir, invocation, &gpus.numbers)?;
+    let gpus = host.gpus.reserve(activity.requires.gpus);
+    let (mut command, spec) = command(host, activity, workdir, invocation, &gpus.numbers)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let unstarted = |error| cannot_start(&invocation.name, &error);
-    let mut child = ProgramChild::start(&environment.processes, &mut command, Some(spec)).map_err(unstarted)?;
+    let mut child = ProgramChild::start(&host.processes, &mut command, Some(spec)).map_err(unstarted)?;
     let (stdout, stderr) = child.output().map_err(unstarted)?;
     let mut stdout = OutputPipe::new(stdout, log, OutputStream::Stdout, captures(activity));
     let mut stderr = OutputPipe::new(stderr, log, OutputStream::Stderr, false);
-    let engine = environment.engine.as_ref().filter(|_| activity.launch.image.is_some());
+    let engine = host.engine.as_ref().filter(|_| activity.launch.image.is_some());
     let mut container = ContainerUsage::default();
     let forced = match tokio::time::timeout(UNWATCHED_TIME, child.ended()).await {
         Ok(()) => None,
         Err(_) => {
             let reading = async { tokio::join!(stdout.watch(), stderr.watch()) };
-            let ending = wait_or_stop(environment, job, &child, workdir);
+            let ending = wait_or_stop(host, job, &child, workdir);
             let polling = async {
                 match engine {
-                    Some(engine) => poll_container(environment, engine, workdir, &mut container).await,
+                    Some(engine) => poll_container(host, engine, workdir, &mut container).await,
                     None => poll_young_program(&child).await,
                 }
             };
@@ -76,7 +76,7 @@ pub(super) async fn supervise(
     // The kernel forgets these numbers when the exit status is read.
     let io = procfs::io_bytes(child.pid());
     let cleared = match child.tracked() {
-        Some(tracked) => environment.processes.clear(tracked).await,
+        Some(tracked) => host.processes.clear(tracked).await,
         None => true,
     };
     if !cleared {
@@ -100,7 +100,7 @@ pub(super) async fn supervise(
             account(&child, &ended.rusage, counted.as_ref(), usage);
         }
     }
-    let contained = after_container(environment, activity, workdir, &exit).await;
+    let contained = after_container(host, activity, workdir, &exit).await;
     match forced {
         Some(ForcedEnd::Stopped) => {
             let mut failed = job.stop_failure();
@@ -112,7 +112,7 @@ pub(super) async fn supervise(
             contained?;
             let failed = !succeeded(activity, &exit);
             let exceeded = match counted.filter(|_| failed).and_then(|counted| counted.exceeded(&activity.requires)) {
-                None => scratch_exceeded(environment, &child).await,
+                None => scratch_exceeded(host, &child).await,
                 exceeded => exceeded,
             };
             match exceeded {
@@ -124,10 +124,10 @@ pub(super) async fn supervise(
 }
 
 /// Checks the disk usage of an ended program. It may have been too short to be seen while it ran.
-async fn scratch_exceeded(environment: &ProgramEnvironment, child: &ProgramChild) -> Option<String> {
+async fn scratch_exceeded(host: &ProgramHost, child: &ProgramChild) -> Option<String> {
     let tracked = child.tracked().filter(|tracked| tracked.is_scratch_limited())?.clone();
     tokio::task::spawn_blocking({
-        let processes = environment.processes.clone();
+        let processes = host.processes.clone();
         move || processes.scratch_exceeded(&tracked)
     })
     .await
@@ -142,15 +142,10 @@ enum ForcedEnd {
 }
 
 /// Waits for the end of a program, and ends it if its attempt must stop or if it exceeds a limit.
-async fn wait_or_stop(
-    environment: &ProgramEnvironment,
-    job: &Job,
-    child: &ProgramChild,
-    workdir: &WorkDir,
-) -> Option<ForcedEnd> {
+async fn wait_or_stop(host: &ProgramHost, job: &Job, child: &ProgramChild, workdir: &WorkDir) -> Option<ForcedEnd> {
     let tracked = child.tracked()?;
-    let processes = &environment.processes;
-    let engine = environment.engine.as_ref().filter(|_| job.activity().launch.image.is_some());
+    let processes = &host.processes;
+    let engine = host.engine.as_ref().filter(|_| job.activity().launch.image.is_some());
     tokio::select! {
         biased;
         () = child.ended() => None,
@@ -165,10 +160,10 @@ async fn wait_or_stop(
         }
         () = job.stop.requested() => {
             match engine {
-                Some(engine) => engine.stop(processes, workdir, environment.grace).await,
+                Some(engine) => engine.stop(processes, workdir, host.grace).await,
                 None => drop(processes.signal(tracked, Signal::TERM)),
             }
-            let until = Instant::now() + environment.grace;
+            let until = Instant::now() + host.grace;
             while processes.count(tracked) > 0 && Instant::now() < until {
                 tokio::time::sleep(STOP_POLL_INTERVAL).await;
             }
@@ -207,15 +202,10 @@ struct ContainerUsage {
 }
 
 /// Polls the usage of a container while it runs, because its control group disappears with it.
-async fn poll_container(
-    environment: &ProgramEnvironment,
-    engine: &ContainerEngine,
-    workdir: &WorkDir,
-    usage: &mut ContainerUsage,
-) {
+async fn poll_container(host: &ProgramHost, engine: &ContainerEngine, workdir: &WorkDir, usage: &mut ContainerUsage) {
     let cgroup = loop {
         tokio::time::sleep(CONTAINER_POLL_INTERVAL).await;
-        match engine.cgroup(&environment.processes, workdir).await {
+        match engine.cgroup(&host.processes, workdir).await {
             ContainerCgroup::NotRunning => {}
             ContainerCgroup::Invisible => return,
             ContainerCgroup::Found(cgroup) => break cgroup,
@@ -250,13 +240,13 @@ fn limit_failure(name: &str, message: &str, exit: &ProgramExit) -> AttemptFailur
 
 /// Removes an ended container. Fails if the container ended for a reason that is not its program's.
 async fn after_container(
-    environment: &ProgramEnvironment,
+    host: &ProgramHost,
     activity: &ActivityType,
     workdir: &WorkDir,
     exit: &ProgramExit,
 ) -> Result<(), AttemptFailure> {
-    let (Some(engine), Some(image)) = (&environment.engine, &activity.launch.image) else { return Ok(()) };
-    let processes = &environment.processes;
+    let (Some(engine), Some(image)) = (&host.engine, &activity.launch.image) else { return Ok(()) };
+    let processes = &host.processes;
     let memory = activity.requires.memory;
     let failed = !succeeded(activity, exit);
     let out_of_memory = memory > 0 && failed && engine.ran_out_of_memory(processes, workdir).await;

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::procfs::OsProcess;
 use super::program_table::ProgramTable;
-use super::signals::kill_leftovers;
+use super::signals::kill_leftover_processes;
 
 /// The command of this executable that runs the watchdog.
 const COMMAND: &str = "guard";
@@ -60,7 +60,7 @@ pub fn run_watchdog(root: &Path, temporary: Option<&Path>) {
     if said == ORDERLY_END {
         return;
     }
-    kill_leftovers(root, &|pid| !descends_from_node(pid));
+    kill_leftover_processes(root, &|pid| !descends_from_node(pid));
     if let Some(temporary) = temporary {
         let _ = std::fs::remove_dir_all(temporary);
     }

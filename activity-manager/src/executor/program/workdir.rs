@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use tracing::warn;
 
-use super::signals::kill_leftovers;
+use super::signals::kill_leftover_processes;
 
 /// Names in the directory of an attempt.
 const WORK: &str = "work";
@@ -89,7 +89,7 @@ impl WorkDirs {
         }
         let (root, failed) = (folder.join("work"), folder.join("failed"));
         if root.exists() {
-            kill_leftovers(&root, &|_| true);
+            kill_leftover_processes(&root, &|_| true);
             if let Err(error) = remove_folder(&root) {
                 // A container may have made files as another user. They stay; new directories have other names.
                 warn!(path = %root.display(), %error, "could not remove directories of a former run of this node");

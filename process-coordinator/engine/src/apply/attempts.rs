@@ -5,11 +5,12 @@ use xavantes_model::shared::Call;
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
+use crate::element_id::ElementId;
 use crate::failure::Failure;
-use crate::id::{ElementId, Time};
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Phase, first_phase};
+use crate::time::Time;
 
 impl EngineState {
     #[inline]

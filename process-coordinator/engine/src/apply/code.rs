@@ -3,8 +3,8 @@
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
+use crate::element_id::ElementId;
 use crate::event::{AssignmentTarget, ScriptOutputs};
-use crate::id::ElementId;
 use crate::state::EngineState;
 
 impl EngineState {

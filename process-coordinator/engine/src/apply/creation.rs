@@ -7,11 +7,12 @@ use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
 use crate::apply::{ApplyError, node_of};
+use crate::element_id::ElementId;
 use crate::event::Bounds;
-use crate::id::{ElementId, Time};
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Instance, NodeAddress, Phase, first_phase};
+use crate::time::Time;
 
 impl EngineState {
     #[allow(clippy::too_many_arguments)] // The fields of one event.

@@ -7,9 +7,9 @@ use xavantes_model::definition::{Kind, Node, NodeId, OnFailure, Program, Variabl
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
+use crate::element_id::ElementId;
 use crate::failure::{Failure, FailureKind};
 use crate::history::Tally;
-use crate::id::ElementId;
 use crate::outcome::Outcome;
 use crate::state::EngineState;
 use crate::state::body::Body;

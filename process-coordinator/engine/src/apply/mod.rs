@@ -17,8 +17,8 @@ mod steering;
 
 use xavantes_model::definition::{Node, NodeId, Program};
 
+use crate::element_id::ElementId;
 use crate::event::Event;
-use crate::id::ElementId;
 use crate::outcome::{Outcome, StopReason};
 use crate::state::EngineState;
 use crate::state::body::Body;

@@ -1,10 +1,11 @@
 //! What users change in a running process: pauses and their effect on time-outs, and the values of `set`.
 
 use crate::apply::ApplyError;
+use crate::element_id::ElementId;
 use crate::event::ElementChange;
-use crate::id::{ElementId, Time};
 use crate::state::EngineState;
 use crate::state::body::{Body, Range};
+use crate::time::Time;
 
 impl EngineState {
     pub(super) fn on_resumed(&mut self, id: ElementId, shift: u64) -> Result<(), ApplyError> {

@@ -4,10 +4,10 @@ use xavantes_model::definition::{Kind, Node, NodeId, Script, ScriptInput, Variab
 use xavantes_model::value::{Type, Value};
 
 use crate::command::{Command, Delegation};
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
 use crate::input::Answer;
 use crate::outcome::{Outcome, StopReason};
 use crate::output::StepOutput;

@@ -6,10 +6,10 @@ use xavantes_model::definition::{AxisValues, Bound, Kind, LoopSource, Node, Para
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::{Type, Value};
 
+use crate::element_id::ElementId;
 use crate::engine::Engine;
 use crate::event::Bounds;
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
 use crate::state::body::{Range, count_of};
 
 impl Engine {

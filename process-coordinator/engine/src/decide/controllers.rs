@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use xavantes_model::definition::{Delegate, Kind, Node, NodeId, Script};
 use xavantes_model::script::Sandbox;
 
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
 use crate::outcome::{Outcome, StopReason};
 use crate::output::StepOutput;
 use crate::state::body::Body;

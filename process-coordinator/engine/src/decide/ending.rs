@@ -13,10 +13,10 @@ use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 
 use crate::command::Command;
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
 use crate::outcome::Outcome;
 use crate::output::{Product, StepOutput};
 use crate::state::body::Body;

@@ -6,9 +6,9 @@ use xavantes_model::definition::{Kind, Node, NodeId, Variable};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 
+use crate::element_id::ElementId;
 use crate::engine::Engine;
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
 use crate::state::body::{Body, Range};
 use crate::state::instance::{Instance, Phase};
 

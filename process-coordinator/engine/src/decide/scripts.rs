@@ -4,10 +4,10 @@ use xavantes_model::definition::{LoopSummary, Program, Script, ScriptInput, Scri
 use xavantes_model::script::{Argument, Code, Effects, Error, ErrorKind, Sandbox};
 use xavantes_model::value::Value;
 
+use crate::element_id::ElementId;
 use crate::engine::Engine;
 use crate::event::{AssignmentTarget, ScriptOutputs};
 use crate::failure::{Failure, FailureKind};
-use crate::id::ElementId;
 use crate::state::body::Body;
 
 impl Engine {

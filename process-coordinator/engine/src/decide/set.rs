@@ -7,9 +7,9 @@ use xavantes_model::diagnostic::did_you_mean;
 use xavantes_model::load;
 use xavantes_model::value::{Type, Value};
 
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::{ElementChange, Event};
-use crate::id::ElementId;
 use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::body::{Body, Par, Range, count_of};

@@ -3,9 +3,9 @@
 use xavantes_model::script::Sandbox;
 
 use crate::command::Command;
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
-use crate::id::ElementId;
 use crate::input::Action;
 use crate::outcome::StopReason;
 use crate::output::StepOutput;

@@ -4,10 +4,10 @@
 use xavantes_model::script::Sandbox;
 
 use crate::command::Command;
+use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::Failure;
-use crate::id::ElementId;
 use crate::outcome::{Outcome, StopReason};
 use crate::output::StepOutput;
 use crate::state::instance::Phase;

@@ -3,13 +3,14 @@
 use xavantes_model::script::Sandbox;
 
 use crate::command::Command;
+use crate::element_id::ElementId;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
-use crate::id::{ElementId, Time};
 use crate::outcome::StopReason;
 use crate::output::StepOutput;
 use crate::state::instance::{Instance, Phase};
+use crate::time::Time;
 
 impl Engine {
     /// When the driver must send [`Input::TimePassed`](crate::Input::TimePassed).

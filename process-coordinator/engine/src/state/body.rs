@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xavantes_model::definition::{Kind, Node};
 use xavantes_model::value::Value;
 
-use crate::id::ElementId;
+use crate::element_id::ElementId;
 
 /// The progress of an element's body.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

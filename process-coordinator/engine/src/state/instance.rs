@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use xavantes_model::definition::{Kind, Node, NodeId};
 use xavantes_model::value::Value;
 
+use crate::element_id::ElementId;
 use crate::failure::Failure;
-use crate::id::{ElementId, Time};
 use crate::outcome::{Outcome, StopReason};
 use crate::state::body::Body;
+use crate::time::Time;
 
 /// A live element.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

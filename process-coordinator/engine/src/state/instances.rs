@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::ElementId;
+use crate::element_id::ElementId;
 use crate::state::instance::Instance;
 
 /// The live elements by id.

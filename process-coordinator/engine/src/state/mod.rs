@@ -26,8 +26,8 @@ use xavantes_model::definition::{Node, NodeId, Program, ScriptInput};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
+use crate::element_id::ElementId;
 use crate::history::History;
-use crate::id::ElementId;
 use crate::outcome::Outcome;
 use crate::state::instance::Instance;
 use crate::state::instances::Instances;

@@ -3,7 +3,7 @@
 use xavantes_model::definition::{NodeId, Program};
 use xavantes_model::diagnostic::did_you_mean;
 
-use crate::id::ElementId;
+use crate::element_id::ElementId;
 use crate::rejection::Rejection;
 use crate::state::EngineState;
 use crate::state::body::Body;

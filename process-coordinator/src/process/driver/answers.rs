@@ -9,13 +9,13 @@ use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
 use super::Driver;
-use crate::attempt::AttemptKey;
 use crate::convert::{answer_from, element_from, stored_digests};
 use crate::data::lineage::{Recipe, digests};
 use crate::data::repair::is_repair;
 use crate::process::input::AnswerExtras;
 use crate::process::notes::Note;
 use crate::process::usage::UsageTotals;
+use xavantes_proto::AttemptKey;
 
 impl<C, A> Driver<C, A> {
     /// An attempt, or a repair, has an answer.

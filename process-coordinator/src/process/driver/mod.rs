@@ -27,7 +27,6 @@ use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
-use crate::attempt::AttemptKey;
 use crate::cache::decide::Lookups;
 use crate::cache::entry::CacheWrite;
 use crate::convert::element_from;
@@ -38,6 +37,7 @@ use crate::process::input::ProcessInput;
 use crate::process::notes::{Note, ProcessNotes};
 use crate::process::usage::UsageTotals;
 use crate::workers::messages::Share;
+use xavantes_proto::AttemptKey;
 
 /// Smallest journal that is compacted: below it a snapshot costs more than it saves.
 const COMPACTION_THRESHOLD_BYTES: usize = 1 << 20;

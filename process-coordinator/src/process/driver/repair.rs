@@ -6,10 +6,10 @@ use xavantes_model::script::Sandbox;
 use xavantes_proto::v1;
 
 use super::Driver;
-use crate::attempt::AttemptKey;
 use crate::convert::{answer_from, element_from, stored_digests};
 use crate::data::repair::{RepairStep, is_repair};
 use crate::process::effect::ProcessEffect;
+use xavantes_proto::AttemptKey;
 
 impl<C, A> Driver<C, A> {
     /// A repair has an answer.

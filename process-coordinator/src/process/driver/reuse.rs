@@ -5,11 +5,12 @@ use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
 use super::Driver;
-use crate::attempt::{AttemptKey, Task};
 use crate::cache::entry::{CacheHit, CacheLookup, CacheWrite, MissReason};
 use crate::convert::element_from;
 use crate::process::effect::ProcessEffect;
 use crate::process::notes::Note;
+use crate::task::Task;
+use xavantes_proto::AttemptKey;
 
 /// A change of the cache that follows from an answer, if the engine agrees with the worker about its success.
 pub(super) struct Cacheable {

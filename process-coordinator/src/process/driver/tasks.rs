@@ -7,9 +7,9 @@ use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
 use super::Driver;
-use crate::attempt::{Needs, Task};
 use crate::convert::subtree;
 use crate::data::locations::{Need, needs};
+use crate::task::{Needs, Task};
 
 impl<C, A> Driver<C, A> {
     /// The task of an activity.

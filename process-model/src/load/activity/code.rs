@@ -8,7 +8,7 @@ use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::report::LoadReport;
-use crate::load::types::TypeInfo;
+use crate::load::signatures::TypeInfo;
 use crate::script::{Code, Form, Port};
 use crate::xml;
 

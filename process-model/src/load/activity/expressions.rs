@@ -8,11 +8,11 @@ use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::Document;
 use crate::load::problem::{CodeTooLarge, LoadProblem, ProblemPlace, report_unclosed};
 use crate::load::report::{LoadReport, MAX_CANDIDATES};
+use crate::load::signatures::TypeInfo;
 use crate::load::template::{self, Piece, join};
-use crate::load::types::TypeInfo;
 use crate::script::{BUILTINS, Code, Form, NameUse, Port};
 use crate::value::SharedKind;
-use crate::xml::Mapped;
+use crate::xml::MappedText;
 
 /// Name of the number of the attempt, in all code of activities.
 const ATTEMPT: &str = "attempt";
@@ -28,7 +28,7 @@ pub(super) fn inputs(info: &TypeInfo) -> Vec<Port> {
 pub(super) fn expression(
     document: &Document,
     info: &TypeInfo,
-    mapped: &Mapped,
+    mapped: &MappedText,
     report: &mut LoadReport,
 ) -> Option<String> {
     let pieces = match template::cut(&mapped.value) {
@@ -83,7 +83,7 @@ pub(super) fn report_too_large(
 pub(super) fn check(
     document: &Document,
     info: &TypeInfo,
-    mapped: &Mapped,
+    mapped: &MappedText,
     range: Range<usize>,
     form: Form,
     report: &mut LoadReport,
@@ -93,14 +93,14 @@ pub(super) fn check(
     let uses = match document.free_names(text, form) {
         Ok(uses) => uses,
         Err(error) => {
-            place.syntax(report, text, error);
+            place.report_syntax_error(report, text, error);
             return false;
         }
     };
     let mut complained = HashSet::new();
     let problems = uses.iter().filter_map(|it| problem(info, it, form));
     let problems = problems.filter(|problem| complained.insert(problem.message.clone())).collect();
-    place.problems(report, problems).is_some()
+    place.report_problems(report, problems)
 }
 
 /// Returns the problem with one use of a name.

@@ -9,7 +9,7 @@ use crate::load::document::Document;
 use crate::load::grammar::{self, PROGRAM_ATTRIBUTES, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
-use crate::load::types::TypeInfo;
+use crate::load::signatures::TypeInfo;
 use crate::xml;
 
 /// Reports settings of programs on Lua code, which has no exit status, no environment and no image.

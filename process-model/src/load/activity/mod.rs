@@ -14,7 +14,7 @@ use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
-use crate::load::types::TypeInfo;
+use crate::load::signatures::TypeInfo;
 use crate::value::Type;
 use crate::xml;
 

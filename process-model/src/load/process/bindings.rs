@@ -118,9 +118,9 @@ impl Linker<'_> {
                 let code = &text[range.clone()];
                 let place = ProblemPlace { document: self.document, mapped: &attribute.value, start: range.start };
                 match self.document.free_names(code, Form::Expression) {
-                    Ok(used) => clean &= place.problems(self.report, resolver.resolve_all(&used)).is_some(),
+                    Ok(used) => clean &= place.report_problems(self.report, resolver.resolve_all(&used)),
                     Err(error) => {
-                        place.syntax(self.report, code, error);
+                        place.report_syntax_error(self.report, code, error);
                         clean = false;
                     }
                 }
@@ -131,7 +131,7 @@ impl Linker<'_> {
         let script = clean.then(|| resolver.expressions(&texts, line));
         self.keep_results(read);
         let place = ProblemPlace { document: self.document, mapped: &first.value, start: 0 };
-        script?.map_err(|too_large| place.too_large(self.report, &first.value.value, too_large)).ok()
+        script?.map_err(|too_large| place.report_too_large(self.report, &first.value.value, too_large)).ok()
     }
 
     /// Reports parameters that need a value and get none.

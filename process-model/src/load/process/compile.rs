@@ -13,16 +13,16 @@ use crate::load::template::{self, Piece};
 use crate::load::type_check::{fits, wrong_literal};
 use crate::script::Form;
 use crate::value::Type;
-use crate::xml::{self, Attribute, Mapped, is_blank};
+use crate::xml::{self, Attribute, MappedText, is_blank};
 
 /// The text of an expression, from an attribute or a child element.
 pub(super) enum ExpressionText<'d> {
-    Attribute(&'d Mapped),
-    Child(Mapped),
+    Attribute(&'d MappedText),
+    Child(MappedText),
 }
 
 impl ExpressionText<'_> {
-    pub fn mapped(&self) -> &Mapped {
+    pub fn mapped(&self) -> &MappedText {
         match self {
             ExpressionText::Attribute(mapped) => mapped,
             ExpressionText::Child(mapped) => mapped,
@@ -133,14 +133,14 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn line(&self, mapped: &Mapped, offset: usize) -> u32 {
+    fn line(&self, mapped: &MappedText, offset: usize) -> u32 {
         self.document.lines.line(mapped.source_offset(offset))
     }
 
     /// Compiles one expression.
     pub fn expression(
         &mut self,
-        at: &Mapped,
+        at: &MappedText,
         range: Range<usize>,
         scope: NodeId,
         summaries: &[LoopSummary],
@@ -151,15 +151,17 @@ impl<'a> Linker<'a> {
         let used = self
             .document
             .free_names(text, Form::Expression)
-            .map_err(|error| place.syntax(self.report, text, error))
+            .map_err(|error| place.report_syntax_error(self.report, text, error))
             .ok()?;
         let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&names, scope, Form::Expression, summaries);
-        place.problems(self.report, resolver.resolve_all(&used))?;
+        if !place.report_problems(self.report, resolver.resolve_all(&used)) {
+            return None;
+        }
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.expressions(&[text], line);
         self.keep_results(read);
-        script.map_err(|too_large| place.too_large(self.report, text, too_large)).ok()
+        script.map_err(|too_large| place.report_too_large(self.report, text, too_large)).ok()
     }
 
     /// Compiles the statements in an element, even if some names in them are wrong. The flag says whether all
@@ -179,17 +181,17 @@ impl<'a> Linker<'a> {
         let used = self
             .document
             .free_names(text, Form::Statements)
-            .map_err(|error| place.syntax(self.report, text, error))
+            .map_err(|error| place.report_syntax_error(self.report, text, error))
             .ok()?;
         let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&names, scope, Form::Statements, summaries);
         let problems = resolver.resolve_all(&used);
         let certain = !problems.iter().any(|problem| problem.write);
-        let _ = place.problems(self.report, problems);
+        place.report_problems(self.report, problems);
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.statements(text, line);
         self.keep_results(read);
-        let script = script.map_err(|too_large| place.too_large(self.report, text, too_large)).ok()?;
+        let script = script.map_err(|too_large| place.report_too_large(self.report, text, too_large)).ok()?;
         Some((Some(script), certain))
     }
 }

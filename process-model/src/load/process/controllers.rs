@@ -13,7 +13,7 @@ use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
-use crate::load::types::Types;
+use crate::load::signatures::Types;
 use crate::value::Type;
 use crate::xml::{self, Attribute, is_blank, trim};
 

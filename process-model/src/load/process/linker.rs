@@ -7,7 +7,7 @@ use super::scope::{ScopeTable, TypeInProgress};
 use crate::definition::{Node, NodeId};
 use crate::load::document::Document;
 use crate::load::report::LoadReport;
-use crate::load::types::Types;
+use crate::load::signatures::Types;
 
 /// Visits the nodes in document order. The modules `controllers`, `bindings` and `compile` add its methods.
 pub(super) struct Linker<'a> {

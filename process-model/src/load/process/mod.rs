@@ -24,7 +24,7 @@ mod scope;
 
 use super::document::Document;
 use super::report::LoadReport;
-use super::types::{TypeInfo, Types};
+use super::signatures::{TypeInfo, Types};
 use crate::definition::Node;
 use crate::xml;
 pub use exit_condition::compile_exit_condition;

@@ -10,7 +10,7 @@ use crate::load::document::Document;
 use crate::load::grammar::{self, Tag};
 use crate::load::parameters::Parameters;
 use crate::load::report::LoadReport;
-use crate::load::types::{TypeInfo, Types};
+use crate::load::signatures::{TypeInfo, Types};
 use crate::value::Type;
 use crate::xml;
 

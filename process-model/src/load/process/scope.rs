@@ -8,7 +8,7 @@ use crate::definition::{Direction, Kind, LoopSummary, Node, NodeId, Program, Var
 use crate::load::grammar::Tag;
 use crate::load::parameters::Parameters;
 use crate::load::report::MAX_CANDIDATES;
-use crate::load::types::Types;
+use crate::load::signatures::Types;
 use crate::script::NameUse;
 use crate::value::Type;
 

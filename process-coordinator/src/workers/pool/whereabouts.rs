@@ -5,12 +5,13 @@ use xavantes_model::digest::Digest;
 use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
+use super::Pool;
 use super::attempts::PoolAttemptState;
-use super::messages::{PeerKind, Vicinity, Whereabouts};
 use super::peer::Peer;
 use super::placement::relays;
-use super::pool::Pool;
-use crate::attempt::{AttemptKey, Needs};
+use crate::task::Needs;
+use crate::workers::messages::{PeerKind, Vicinity, Whereabouts};
+use xavantes_proto::AttemptKey;
 
 impl Pool {
     /// For each attempt the peer that has it, or the reason why it waits; `None` for subtrees on their way and attempts

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use crate::attempt::{AttemptKey, Needs, Task};
 use crate::handover::Placement;
+use crate::task::{Needs, Task};
+use xavantes_proto::AttemptKey;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -395,6 +396,15 @@ impl PoolAttempts {
     /// The subtrees that wait for the connection to a coordinator, in the order of their arrival.
     pub fn awaiting(&self, coordinator: PeerIndex) -> &[AttemptKey] {
         &self.peers.0[coordinator.0].awaiting
+    }
+
+    /// The time since which an attempt waits for the connection to its coordinator. A paused attempt does not wait.
+    pub fn awaiting_since(&self, key: &AttemptKey) -> Option<Duration> {
+        let attempt = self.get(key).filter(|attempt| attempt.paused != Some(true))?;
+        match *attempt.state() {
+            PoolAttemptState::AwaitingConnection { since, .. } => Some(since),
+            _ => None,
+        }
     }
 }
 

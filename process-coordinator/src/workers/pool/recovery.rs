@@ -11,11 +11,11 @@ use std::time::Duration;
 use xavantes_proto::v1;
 
 use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
-use super::messages::{LossReason, Order, PeerKind, PoolNotice};
-use super::pool::{LOST_AFTER, Pool, Search};
-use crate::attempt::AttemptKey;
+use super::{LOST_AFTER, Pool, Search};
 use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
+use crate::workers::messages::{LossReason, Order, PeerKind, PoolNotice};
+use xavantes_proto::AttemptKey;
 
 /// A gap this long between ticks means that this coordinator was suspended.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(1);
@@ -70,43 +70,9 @@ impl Pool {
         v1::Claim { process: process.to_owned(), epoch: self.epoch(process) }
     }
 
-    /// A peer connected and reports what it offers and which attempts it knows.
-    pub fn on_connected(&mut self, name: &Arc<str>, mut hello: v1::WorkerHello, now: Duration) {
-        let Some(peer) = self.peers.get_mut(name) else { return };
-        peer.on_hello(&mut hello);
-        let (index, kind) = (peer.index, peer.kind);
-        let running: Vec<AttemptKey> = hello.running.iter().map(AttemptKey::from).collect();
-        let answered = hello.answered.iter().map(AttemptKey::from);
-        let known: HashSet<AttemptKey> = running.iter().cloned().chain(answered).collect();
-        let missing: Vec<AttemptKey> =
-            self.attempts.assigned_to(index).into_iter().filter(|key| !known.contains(key)).collect();
-        if kind == PeerKind::Coordinator {
-            self.confirm_places(name, &missing);
-        }
-        self.adopt(name, index, known.iter());
-        if let Some(peer) = self.peers.get_mut(name) {
-            peer.owes = self.attempts.has_assigned(index) || !known.is_empty();
-        }
-        self.lose_missing(name, missing, now);
-        // Orders of the meantime may have been lost with the connection.
-        for key in self.attempts.assigned_to(index) {
-            self.repeat_order(name, &key);
-        }
-        self.cancel_unwanted(name, running);
-        let processes: BTreeSet<Arc<str>> = match kind {
-            PeerKind::Worker => self.recovered.clone(),
-            PeerKind::Coordinator => self.asked_processes(index),
-        };
-        if !processes.is_empty() {
-            let claims = processes.iter().map(|process| self.claim(process)).collect();
-            self.send(name, Order::Claim(claims));
-        }
-        self.send_awaiting(index);
-    }
-
     /// A coordinator that restarted may take a subtree for one of a former owner. The process records the place once
     /// more, which proves that this coordinator still owns the process; then the pool asks for the subtree.
-    fn confirm_places(&mut self, name: &Arc<str>, missing: &[AttemptKey]) {
+    pub(super) fn confirm_places(&mut self, name: &Arc<str>, missing: &[AttemptKey]) {
         let Some(peer) = self.peers.get(name) else { return };
         let address = peer.address.clone();
         let node = name.strip_suffix(&*format!("@{address}")).unwrap_or(name).to_owned();
@@ -125,7 +91,7 @@ impl Pool {
     }
 
     /// A worker knows these attempts: the search for unsettled ones among them is over.
-    fn adopt<'a>(&mut self, name: &Arc<str>, peer: PeerIndex, keys: impl Iterator<Item = &'a AttemptKey>) {
+    pub(super) fn adopt<'a>(&mut self, name: &Arc<str>, peer: PeerIndex, keys: impl Iterator<Item = &'a AttemptKey>) {
         for key in keys {
             let Some(attempt) = self.attempts.get(key) else { continue };
             if *attempt.state() != PoolAttemptState::Unsettled {
@@ -141,7 +107,7 @@ impl Pool {
     }
 
     /// A peer connected and does not know these attempts: they never arrived, or were lost with the peer.
-    fn lose_missing(&mut self, name: &Arc<str>, missing: Vec<AttemptKey>, now: Duration) {
+    pub(super) fn lose_missing(&mut self, name: &Arc<str>, missing: Vec<AttemptKey>, now: Duration) {
         for key in missing {
             match self.attempts.get(&key).and_then(PoolAttempt::confirmation) {
                 Some(Confirmation::Confirmed) => {
@@ -162,7 +128,7 @@ impl Pool {
     }
 
     /// Repeats the last order about an attempt. Cancelling lifts a pause.
-    fn repeat_order(&mut self, name: &Arc<str>, key: &AttemptKey) {
+    pub(super) fn repeat_order(&mut self, name: &Arc<str>, key: &AttemptKey) {
         let Some(attempt) = self.attempts.get(key) else { return };
         match attempt.paused {
             _ if attempt.cancelled => self.send(name, Order::Cancel(key.clone())),
@@ -172,7 +138,7 @@ impl Pool {
     }
 
     /// Processes with subtrees that a coordinator has not confirmed yet.
-    fn asked_processes(&self, coordinator: PeerIndex) -> BTreeSet<Arc<str>> {
+    pub(super) fn asked_processes(&self, coordinator: PeerIndex) -> BTreeSet<Arc<str>> {
         let asked = self.attempts.assigned_to(coordinator).into_iter().filter(|key| self.is_asked(key));
         asked.map(|key| key.process).collect()
     }
@@ -183,7 +149,7 @@ impl Pool {
 
     /// Cancels attempts that a peer runs and no process waits for. An attempt at another peer is wanted: a subtree that has
     /// moved is still noted at its former place. Attempts of foreign processes are for their owner to cancel.
-    fn cancel_unwanted(&mut self, name: &Arc<str>, running: Vec<AttemptKey>) {
+    pub(super) fn cancel_unwanted(&mut self, name: &Arc<str>, running: Vec<AttemptKey>) {
         for key in running {
             let state = self.attempts.get(&key).map(PoolAttempt::state);
             let wanted = matches!(state, Some(PoolAttemptState::Assigned { .. } | PoolAttemptState::Unsettled));

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use xavantes_model::definition::{ActivityCode, ActivityType, Requires};
-pub use xavantes_proto::AttemptKey;
-use xavantes_proto::v1;
+use xavantes_proto::{AttemptKey, v1};
 
 use crate::data::locations::Need;
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::attempt::{AttemptKey, Task};
+use super::Pool;
 use crate::handover::RecoveredAttempt;
-use crate::workers::pool::Pool;
+use crate::task::Task;
+use xavantes_proto::AttemptKey;
 
 /// An input of the pool. Names of peers come first.
 #[derive(Debug)]

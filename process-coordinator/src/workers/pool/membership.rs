@@ -1,16 +1,16 @@
 //! The peers of the pool: the nodes of the group, their connections, and the files that each of them has.
 
-use std::collections::HashMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_model::digest::Digest;
-use xavantes_proto::v1;
+use xavantes_proto::{AttemptKey, v1};
 
-use super::messages::{Order, PeerKind, PoolCommand};
+use super::Pool;
 use super::peer::Peer;
-use super::pool::Pool;
+use crate::workers::messages::{Order, PeerKind, PoolCommand};
 
 impl Pool {
     /// The peer of this name. A new peer gets a connection.
@@ -65,6 +65,40 @@ impl Pool {
             }
             !departed
         });
+    }
+
+    /// A peer connected and reports what it offers and which attempts it knows.
+    pub fn on_connected(&mut self, name: &Arc<str>, mut hello: v1::WorkerHello, now: Duration) {
+        let Some(peer) = self.peers.get_mut(name) else { return };
+        peer.on_hello(&mut hello);
+        let (index, kind) = (peer.index, peer.kind);
+        let running: Vec<AttemptKey> = hello.running.iter().map(AttemptKey::from).collect();
+        let answered = hello.answered.iter().map(AttemptKey::from);
+        let known: HashSet<AttemptKey> = running.iter().cloned().chain(answered).collect();
+        let missing: Vec<AttemptKey> =
+            self.attempts.assigned_to(index).into_iter().filter(|key| !known.contains(key)).collect();
+        if kind == PeerKind::Coordinator {
+            self.confirm_places(name, &missing);
+        }
+        self.adopt(name, index, known.iter());
+        if let Some(peer) = self.peers.get_mut(name) {
+            peer.owes = self.attempts.has_assigned(index) || !known.is_empty();
+        }
+        self.lose_missing(name, missing, now);
+        // Orders of the meantime may have been lost with the connection.
+        for key in self.attempts.assigned_to(index) {
+            self.repeat_order(name, &key);
+        }
+        self.cancel_unwanted(name, running);
+        let processes: BTreeSet<Arc<str>> = match kind {
+            PeerKind::Worker => self.recovered.clone(),
+            PeerKind::Coordinator => self.asked_processes(index),
+        };
+        if !processes.is_empty() {
+            let claims = processes.iter().map(|process| self.claim(process)).collect();
+            self.send(name, Order::Claim(claims));
+        }
+        self.send_awaiting(index);
     }
 
     /// The connection to a peer broke.

@@ -6,6 +6,7 @@ use xavantes_repository::{Entry, Error};
 
 use crate::codec::Unreadable;
 use crate::process::handle::ProcessEnded;
+use crate::process::registry::HeldProcess;
 
 /// A failure of the repository.
 pub(super) fn repository_status(error: &Error) -> Status {
@@ -32,6 +33,15 @@ pub(super) fn rejection_status(rejection: &Rejection) -> Status {
 /// The process has ended.
 pub(super) fn ended_status(_: ProcessEnded) -> Status {
     Status::failed_precondition("the process has ended")
+}
+
+/// The process is held.
+pub(super) fn held_status(id: &str, held: &HeldProcess) -> Status {
+    let reason = held.status.stalled.clone().unwrap_or_default();
+    Status::failed_precondition(format!(
+        "process {id:?} is {reason}; continue it with `xavantes resume {id}`, end it with `xavantes cancel {id}`, or \
+         remove it with `xavantes forget --force {id}`"
+    ))
 }
 
 /// Another coordinator runs the process.

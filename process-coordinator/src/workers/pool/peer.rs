@@ -9,10 +9,10 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
 use super::attempts::{PeerIndex, UsedResources};
-use super::messages::PeerKind;
 use super::pace::Pace;
-use crate::attempt::{Needs, Task};
 use crate::data::locations::Replicas;
+use crate::task::{Needs, Task};
+use crate::workers::messages::PeerKind;
 
 /// A worker gets as many attempts ahead of its slots as it answers in this time.
 const AHEAD_TIME: Duration = Duration::from_millis(100);

@@ -8,10 +8,11 @@ use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, v1};
 
 use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
-use super::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
-use super::pool::{Delegated, Pool, send_task};
-use crate::attempt::{AttemptKey, Task};
+use super::{Delegated, Pool, send_task};
 use crate::handover::Placement;
+use crate::task::Task;
+use crate::workers::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
+use xavantes_proto::AttemptKey;
 
 /// How long a subtree waits for the connection to its coordinator before the pool refuses it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -143,12 +144,8 @@ impl Pool {
     pub(super) fn refuse_unreachable(&mut self, now: Duration) {
         let awaiting = self.peers.values().flat_map(|peer| self.attempts.awaiting(peer.index));
         let expired = awaiting.filter(|key| {
-            self.attempts.get(key).is_some_and(|attempt| match *attempt.state() {
-                PoolAttemptState::AwaitingConnection { since, .. } => {
-                    attempt.paused != Some(true) && now.saturating_sub(since) >= CONNECT_WITHIN
-                }
-                _ => false,
-            })
+            let since = self.attempts.awaiting_since(key);
+            since.is_some_and(|since| now.saturating_sub(since) >= CONNECT_WITHIN)
         });
         for key in expired.cloned().collect::<Vec<_>>() {
             self.attempts.remove(&key);

@@ -7,12 +7,13 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use super::messages::{Order, PoolCommand, PoolNotice};
-use super::pool::Pool;
-use crate::attempt::{AttemptKey, Needs, Task};
+use super::Pool;
 use crate::data::locations::Need;
 use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
+use crate::task::{Needs, Task};
+use crate::workers::messages::{Order, PoolCommand, PoolNotice};
+use xavantes_proto::AttemptKey;
 
 fn digest(number: u8) -> Digest {
     Digest([number; 32])

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Decoded text with a map from its bytes to bytes of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapped {
+pub struct MappedText {
     /// Decoded text.
     pub value: String,
     // (offset in `value`, offset in the source) of each stretch in which both advance together. MAX_BYTES fits in 32
@@ -13,7 +13,7 @@ pub struct Mapped {
     end: usize,
 }
 
-impl Mapped {
+impl MappedText {
     pub(super) fn new(start: usize) -> Self {
         Self { value: String::new(), runs: Vec::new(), end: start }
     }
@@ -45,7 +45,7 @@ impl Mapped {
         self.end = from.end;
     }
 
-    pub(super) fn append(&mut self, other: &Mapped) {
+    pub(super) fn append(&mut self, other: &MappedText) {
         let shift = self.value.len() as u32;
         self.runs.extend(other.runs.iter().map(|(decoded, source)| (decoded + shift, *source)));
         self.value.push_str(&other.value);

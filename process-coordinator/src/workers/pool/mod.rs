@@ -1,11 +1,14 @@
 //! The pool of a coordinator: its workers, the other coordinators that run subtrees for it, and the attempts of its
 //! processes. The pool does no I/O and has no clock: events and the time go in, [`PoolCommand`]s come out.
 //!
-//! Processes take turns, so that none starves the others. `impl Pool` is spread over files by subject:
+//! Processes take turns, so that none starves the others. This file holds the processes and their attempts: dispatch, cancel, pause,
+//! abandon, answers. The rest of `impl Pool` is in the files below, by subject:
 //!
 //! | file | subject |
 //! |---|---|
-//! | `pool` | processes and their attempts: dispatch, cancel, pause, abandon, answers |
+//! | `pool_input` | the inputs of the pool |
+//! | `attempts` | the table of attempts: one state each, and the indices that follow from the states |
+//! | `peer`, `pace` | one worker or coordinator: its offer, its files, its speed |
 //! | `delegation` | subtrees: finding a coordinator, sending, moves |
 //! | `placement` | which worker gets which queued task |
 //! | `membership` | peers: roster, connections, files |
@@ -13,6 +16,20 @@
 //! | `capacity` | how many attempts each process may have outstanding |
 //! | `recovery` | attempts whose worker is not known, and lost workers |
 //! | `whereabouts` | questions about attempts and peers |
+
+mod attempts;
+mod capacity;
+mod delegation;
+mod leases;
+mod membership;
+mod pace;
+mod peer;
+mod placement;
+pub mod pool_input;
+mod recovery;
+#[cfg(test)]
+mod tests;
+mod whereabouts;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,10 +39,11 @@ use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
-use super::attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
-use super::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
-use super::peer::Peer;
-use crate::attempt::{AttemptKey, Task};
+use crate::task::Task;
+use crate::workers::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
+use attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
+use peer::Peer;
+use xavantes_proto::AttemptKey;
 
 /// A worker that is silent for this long is lost, and its attempts with it.
 pub const LOST_AFTER: Duration = Duration::from_secs(10);

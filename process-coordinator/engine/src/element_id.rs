@@ -1,7 +1,6 @@
-//! The ids of elements, and time as the driver passes it in.
+//! The ids of element instances.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,17 +24,5 @@ impl ElementId {
 impl fmt::Display for ElementId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.generation)
-    }
-}
-
-/// Milliseconds since an origin that the driver chooses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Time(pub u64);
-
-impl Time {
-    /// The time when `duration` has passed since this one.
-    #[must_use]
-    pub fn after(self, duration: Duration) -> Time {
-        Time(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 }

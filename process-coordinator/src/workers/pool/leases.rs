@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use super::messages::{PeerKind, PoolCommand};
 use super::peer::Lease;
-use super::pool::{LOST_AFTER, Pool};
+use super::{LOST_AFTER, Pool};
+use crate::workers::messages::{PeerKind, PoolCommand};
 
 /// When attempts have been queued for this long, the pool asks other groups for workers, again and again.
 const BORROW_AFTER: Duration = Duration::from_millis(500);

@@ -22,9 +22,9 @@ use super::watchdog::Watchdog;
 use super::workdir::WorkDirs;
 use crate::logs::store::LogStore;
 
-/// The environment of the programs of a worker.
+/// What the programs of a worker run on.
 #[derive(Debug)]
-pub(crate) struct ProgramEnvironment {
+pub(crate) struct ProgramHost {
     pub node: String,
     /// Time between the request to end and the kill.
     pub grace: Duration,
@@ -46,8 +46,8 @@ pub(crate) struct ProgramEnvironment {
     watchdog: Mutex<Option<Watchdog>>,
 }
 
-impl ProgramEnvironment {
-    /// Opens the environment. Must be called on a runtime. Kills the programs that a former process left in the same folder.
+impl ProgramHost {
+    /// Prepares to run programs. Must be called on a runtime. Kills the programs that a former process left in the same folder.
     pub fn open(node: &str, options: ProgramOptions) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (folder, temporary) = match options.folder {
