@@ -50,7 +50,8 @@ impl Node {
     pub async fn start_patiently(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
         let listener = Listener::bind(settings.listen).await?;
-        let opened = waiting::until_open(&settings.roles, &listener, || Opened::new(&settings, &listener, None)).await?;
+        let opened =
+            waiting::until_open(&settings.roles, &listener, || Opened::new(&settings, &listener, None)).await?;
         Self::serve(opened, &listener).await
     }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
-use xavantes_node::{Node, SettingOverrides, Settings};
+use tracing::{info, warn};
+use xavantes_node::{Node, SettingOverrides, Settings, has_password};
 
 use crate::exit::Exit;
 use crate::output::printer::{Output, Report};
@@ -49,8 +49,9 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
     let mut settings = loaded.map_err(|error| terminal::error(&error.to_string()))?;
     if arguments.print_config {
         settings.data_dir = settings.data_dir_path().ok().flatten();
-        return Ok(output.report(&ResultingSettings(settings)));
+        return Ok(output.report(&ResultingSettings(settings.without_password())));
     }
+    warn_of_password();
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         terminal::error("cannot listen for signals");
@@ -74,6 +75,17 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
         _ = interrupt.recv() => emergency_stop(),
     }
     Ok(Exit::Success)
+}
+
+/// Warns if the command line contains the password of a database: every user of the machine can read it there.
+pub(crate) fn warn_of_password() {
+    let is_url = |argument: &String| argument.contains("postgres://") || argument.contains("postgresql://");
+    if std::env::args().filter(is_url).any(|argument| has_password(&argument)) {
+        warn!(
+            "the command line contains the password of the database, and every user of this machine can read it: say \
+             --repository-password-file FILE, or set PGPASSFILE, PGPASSWORD or XAVANTES_REPOSITORY"
+        );
+    }
 }
 
 /// Prints why a node did not start. Returns the exit code.

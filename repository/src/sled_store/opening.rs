@@ -118,7 +118,8 @@ fn read_witness(directory: &DataDirectory, findings: &mut Findings) -> Result<Op
             let text = format!("{}: {error}", path.display());
             match classify(&error, text) {
                 Error::Corrupt(problem) => {
-                    let moved_to = move_aside(directory, &path).map_err(|error| Error::Broken(format!("{problem}; {error}")))?;
+                    let moved_to =
+                        move_aside(directory, &path).map_err(|error| Error::Broken(format!("{problem}; {error}")))?;
                     tracing::error!(problem, moved_to = %moved_to.display(), "the witness cannot be read");
                     Ok(None)
                 }
