@@ -65,11 +65,7 @@ impl Coordinator {
     }
 
     /// Advances the clock. A new clock starts with the time that the repository knows.
-    async fn retention_time(
-        &self,
-        clock: &mut Option<RetentionClock>,
-        ended: &[EndedProcess],
-    ) -> Result<u64, Error> {
+    async fn retention_time(&self, clock: &mut Option<RetentionClock>, ended: &[EndedProcess]) -> Result<u64, Error> {
         let wall_ms = unix_ms();
         let state = match clock {
             Some(state) => state,

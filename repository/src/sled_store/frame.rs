@@ -115,7 +115,7 @@ pub(super) fn scan(bytes: &[u8], mut on_frame: impl FnMut(usize, Frame<'_>)) {
 }
 
 /// Reads the frame at the beginning of some bytes.
-fn read(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(FrameError::CutOff)?;
     let key_length = usize::from(u16::from_le_bytes([header[6], header[7]]));
     let payload_length = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;

@@ -15,6 +15,8 @@
 //! | `recovery` | building the index when the store opens |
 //! | `witness` | the file that says what the store has acknowledged |
 //! | `evidence` | what the witness proves about the records of the database |
+//! | `inspection` | check and repair of a store that no node uses |
+//! | `backup` | backups: one file with all records and blobs |
 //! | `salvage` | finding records in a damaged database file |
 //! | `index` | the facts about processes in memory |
 //! | `blobs` | files for large payloads |
@@ -22,6 +24,7 @@
 //! | `frame` | the checksum around every record |
 //! | `data_directory` | lock, format and free space of the directory |
 
+mod backup;
 mod blobs;
 mod committer;
 mod data_directory;
@@ -29,6 +32,7 @@ mod database;
 mod evidence;
 mod frame;
 mod index;
+mod inspection;
 mod open_database;
 mod opening;
 mod record;
@@ -38,6 +42,7 @@ mod witness;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -51,6 +56,27 @@ use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
 
 use crate::repository::{Claimed, Entry, Journal, Repository};
+
+pub use self::backup::BackupContent;
+pub use self::inspection::Inspection;
+
+/// Finds out what is damaged in a store, and changes nothing.
+pub(crate) async fn check(directory: &Path) -> Result<Inspection, Error> {
+    let directory = directory.to_owned();
+    blocking(move || inspection::check(&directory)).await
+}
+
+/// Saves what can be read of a store, and says what is damaged.
+pub(crate) async fn repair(directory: &Path) -> Result<Inspection, Error> {
+    let directory = directory.to_owned();
+    blocking(move || inspection::repair(&directory)).await
+}
+
+/// Makes a store of a backup.
+pub(crate) async fn restore(backup: &Path, directory: &Path) -> Result<BackupContent, Error> {
+    let (backup, directory) = (backup.to_owned(), directory.to_owned());
+    blocking(move || backup::restore(&backup, &directory)).await
+}
 
 /// The store in sled. The committer makes its changes.
 pub(crate) struct SledStore {
@@ -177,6 +203,10 @@ impl Repository for SledStore {
 
     async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
         self.committer.remove(kind, key).await
+    }
+
+    async fn backup(&self) -> Result<File, Error> {
+        self.committer.backup().await
     }
 
     async fn shut_down(&self) {

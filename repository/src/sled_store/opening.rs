@@ -154,6 +154,7 @@ fn open_database(
     let mut blobs = open_blobs(directory)?;
     let mut recovered = recover(&database, &mut blobs, &evidence)?;
     if recovered.has_new_damage && !findings.rolled_back {
+        findings.rolled_back = true;
         tracing::error!(path = %database.file().display(), "the database lacks records that it had acknowledged");
         database = replace(directory, state, image, Some(&database), findings)?;
         blobs = open_blobs(directory)?;
@@ -244,7 +245,8 @@ fn new_damaged_directory(directory: &DataDirectory) -> io::Result<PathBuf> {
     }
 }
 
-fn sync(database: &Database) -> Result<(), Error> {
+/// Makes everything in a database durable.
+pub(super) fn sync(database: &Database) -> Result<(), Error> {
     database.flush()?;
     let synced = File::open(database.file()).and_then(|file| file.sync_data());
     synced.map_err(|error| classify(&error, format!("{}: {error}", database.file().display())))

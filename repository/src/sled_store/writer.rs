@@ -3,15 +3,16 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::backup;
 use super::blobs::{Blobs, MAX_INLINE_BYTES};
 use super::data_directory::DataDirectory;
-use super::database::Database;
+use super::database::{Database, classify};
 use super::frame::TreeId;
 use super::index::{IndexEntry, RecordIndex, running, running_or_damaged};
 use super::opening::{OpenedStore, boot_id, notes};
@@ -367,6 +368,20 @@ impl Writer {
         if let Err(error) = self.witness.append(self.sequence).and_then(|()| self.witness.sync()) {
             tracing::warn!(%error, "cannot close the witness");
         }
+    }
+
+    /// Writes a backup of all durable records to a file without a name in the data directory.
+    pub(super) fn backup(&self) -> Result<File, Error> {
+        let bytes = self.index.lock().values().map(|entry| entry.record_size + entry.journal_size).sum();
+        if self.directory.free_bytes().is_ok_and(|free| free < bytes) {
+            return Err(self.directory.full(bytes));
+        }
+        let failed = |error: io::Error| classify(&error, format!("cannot write a backup: {error}"));
+        let mut file = tempfile::tempfile_in(self.directory.path()).map_err(failed)?;
+        let content = backup::write(&self.database, &self.directory, &file)?;
+        tracing::info!(processes = content.processes, records = content.records, "wrote a backup");
+        file.rewind().map_err(failed)?;
+        Ok(file)
     }
 
     /// Removes the garbage of a durable batch. If a crash undoes the removal, the next start repeats it.

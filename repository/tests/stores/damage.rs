@@ -305,3 +305,73 @@ async fn a_missing_process_can_be_ended() {
     assert_eq!(store.find("missing").await.unwrap().unwrap().summary, Some(text("summary")));
     store.shut_down().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_restored_and_a_damaged_one_is_refused() {
+    let (directory, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let store = open_sled(directory.path(), "node").await.unwrap();
+    let acknowledged = fill(&store, 4, 3_000).await;
+    let (file, target) = (other.path().join("backup"), other.path().join("restored"));
+    std::io::copy(&mut store.backup().await.unwrap(), &mut fs::File::create(&file).unwrap()).unwrap();
+    store.create("later", text("head")).await.unwrap();
+    let realm = store.realm().to_owned();
+    store.shut_down().await;
+
+    let bytes = fs::read(&file).unwrap();
+    for change in [0, 9, 100, bytes.len() / 2, bytes.len() - 1, bytes.len()] {
+        let mut damaged = bytes.clone();
+        match damaged.get_mut(change) {
+            Some(byte) => *byte ^= 1,
+            None => damaged.truncate(bytes.len() - 1),
+        }
+        let path = other.path().join("damaged");
+        fs::write(&path, damaged).unwrap();
+        let error = xavantes_repository::restore_sled(&path, &target).await.unwrap_err().to_string();
+        assert!(error.contains("cut off or damaged") && !target.exists(), "{error}");
+    }
+    let content = xavantes_repository::restore_sled(&file, &target).await.unwrap();
+    assert_eq!((content.processes, content.blobs), (9, 1));
+    let error = xavantes_repository::restore_sled(&file, &target).await.unwrap_err().to_string();
+    assert!(error.contains("there is a repository"), "{error}");
+    let inspection = xavantes_repository::check_sled(&target).await.unwrap();
+    assert!(inspection.is_whole() && inspection.processes == 9, "{inspection:?}");
+    let store = open_sled(&target, "node").await.unwrap();
+    assert_eq!(store.realm(), realm);
+    assert_eq!(check(&store, &acknowledged, "restored").await, Outcome::default());
+    store.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_changes_nothing_and_a_repair_keeps_what_can_be_read() {
+    let directory = TempDir::new().unwrap();
+    let store = open_sled(directory.path(), "node").await.unwrap();
+    fill(&store, 4, 3_000).await;
+    store.shut_down().await;
+    let mut all = Vec::new();
+    files(directory.path(), &mut all);
+    let blob = all.iter().find(|file| file.parent().is_some_and(|parent| parent.ends_with("blobs"))).unwrap();
+    fs::write(blob, "something else").unwrap();
+    let database = directory.path().join("db/db");
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[3000] ^= 1;
+    fs::write(&database, &bytes).unwrap();
+    let contents = || all.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
+    let before = contents();
+    for _ in 0..2 {
+        let inspection = xavantes_repository::check_sled(directory.path()).await.unwrap();
+        assert!(inspection.database_incomplete || inspection.database_unreadable.is_some(), "{inspection:?}");
+        assert!(!inspection.is_whole() && inspection.damaged.iter().any(|(id, _)| id == "running-blob"));
+        assert_eq!(contents(), before);
+        assert!(fs::read_dir(directory.path()).unwrap().all(|file| {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            !name.starts_with("check") && !name.starts_with("damaged")
+        }));
+    }
+    let inspection = xavantes_repository::repair_sled(directory.path()).await.unwrap();
+    assert!(inspection.restored > 0 && inspection.moved_to.is_some_and(|path| path.join("db").exists()));
+    let again = xavantes_repository::check_sled(directory.path()).await.unwrap();
+    assert!(!again.database_incomplete && again.database_unreadable.is_none());
+    assert_eq!(again.damaged, inspection.damaged);
+    let missing = xavantes_repository::check_sled(&directory.path().join("none")).await.unwrap_err();
+    assert!(missing.to_string().contains("there is no repository"), "{missing}");
+}

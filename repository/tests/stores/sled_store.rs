@@ -237,7 +237,7 @@ async fn damage_affects_one_process() {
             let error = store.load("b").await.unwrap_err();
             assert!(matches!(&error, Error::Damaged { process, record: 2, .. } if process == "b"), "{error:?}");
             let error = error.to_string();
-            assert!(error.contains("db/db, record 2") && error.contains("xavantes forget b"), "{error}");
+            assert!(error.contains("db/db, record 2") && error.contains("xavantes forget --force b"), "{error}");
             assert!(matches!(store.append("b", text("x")).await, Err(Error::Damaged { .. })));
             store.shut_down().await;
         }

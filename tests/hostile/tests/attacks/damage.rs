@@ -112,3 +112,50 @@ fn a_coordinator_with_a_damaged_store_starts_and_pretends_nothing() {
     grid.cli(&address, &["cancel", &running[1]]).ok();
     assert_eq!(grid.status(&address, &running[1])["state"], "cancelled");
 }
+
+#[test]
+fn a_backup_of_a_running_coordinator_is_restored() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[2], &[]);
+    let file = counting(&mut grid);
+    let (lines, gate) = (grid.folder().join("lines"), grid.folder().join("gate"));
+    let submit = |grid: &Grid, gate: &Path| {
+        let parameters = ["line=x".to_owned(), format!("file={}", lines.display()), format!("gate={}", gate.display())];
+        grid.submit(&address, &file, &parameters.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let ended = submit(&grid, grid.folder());
+    grid.cli(&address, &["wait", &ended]).ok();
+    let running = submit(&grid, &gate);
+    until("the second activity runs", 30, || {
+        (grid.status(&address, &running)["activities"]["completed"] == 1).then_some(())
+    });
+    let (backup, data) = (grid.folder().join("backup"), grid.data("a/main").to_owned());
+    let (backup, data) = (backup.to_str().expect("it is UTF-8"), data.to_str().expect("it is UTF-8"));
+    let written = grid.cli(&address, &["repository", "backup", backup]).ok().json();
+    assert_eq!(written["bytes"], fs::metadata(backup).expect("it was written").len());
+    let again = grid.cli(&address, &["repository", "backup", backup]);
+    assert!(again.code == 2 && again.stderr.contains("exists"), "{again:?}");
+    let later = submit(&grid, grid.folder());
+    let xavantes = |arguments: &[&str]| xavantes_tests::xavantes(&[arguments, &["--output", "json"]].concat());
+    let check = ["repository", "check", "--data-dir", data];
+    let in_use = xavantes(&check);
+    assert!(in_use.code == 2 && in_use.stderr.contains("in use"), "{in_use:?}");
+
+    grid.kill_alone("a/main");
+    let checked = xavantes(&check).ok().json();
+    assert_eq!((&checked["database"], &checked["witness"]), (&"whole".into(), &"whole".into()), "{checked}");
+    let restore = ["repository", "restore", backup, "--data-dir", data];
+    let refused = xavantes(&restore);
+    assert!(refused.code == 2 && refused.stderr.contains("there is a repository"), "{refused:?}");
+    let repository = Path::new(data).join("repository");
+    fs::remove_file(repository.join("db/db")).expect("it is there");
+    let found = xavantes(&check);
+    assert!(found.code == 1 && found.json()["damaged"].as_array().is_some_and(|all| all.len() == 3), "{found:?}");
+    fs::remove_dir_all(&repository).expect("it is there");
+    assert_eq!(xavantes(&restore).ok().json()["processes"], 2);
+    grid.restart("a/main");
+    assert_eq!(grid.status(&address, &ended)["state"], "completed");
+    assert!(grid.status(&address, &later).is_null());
+    fs::write(&gate, "").expect("tests can write here");
+    assert_eq!(grid.end(&address, &running)["state"], "completed");
+}

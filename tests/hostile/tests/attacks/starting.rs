@@ -126,7 +126,7 @@ fn a_node_waits_for_room_on_its_disk() {
         return;
     };
     let ballast = disk.0.join("ballast");
-    let full = fs::write(&ballast, vec![1; 16 << 20]);
+    let full = fs::write(&ballast, vec![1; 20 << 20]);
     assert!(full.is_err(), "the disk is full");
     let address = free_address();
     let mut node = Starting::new(&grid, &address, &disk.0.join("data"), &[]);
