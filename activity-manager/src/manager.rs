@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 use tracing::{debug, info};
 use xavantes_model::definition::{ActivityCode, ActivityType, Program};
 use xavantes_model::value::Value;
-use xavantes_proto::v1::{refusal_reason, requirement};
+use xavantes_proto::v1::{impairment_reason, refusal_reason, requirement};
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
 
 use crate::answers::log::AnswerLog;
 use crate::answers::record::AnswerRecord;
-use crate::answers::writer::AnswerWriter;
-use crate::attempts::action::TableAction;
+use crate::answers::writer::{AnswerWriter, WriterReport};
+use crate::attempts::action::{TableAction, WorkerReport};
 use crate::attempts::admission::{Load, Resources, unmet};
 use crate::attempts::job::{Job, StopSignal};
 use crate::attempts::realm_attempt::{CoordinatorStream, RealmAttempt};
@@ -45,6 +45,7 @@ const MAX_PERSISTED_PER_LOCK: usize = 256;
 const CALL_STOP_CHECK: Duration = Duration::from_millis(100);
 
 type CallResult = Result<Value, String>;
+type Actions = Vec<TableAction<Arc<Job>>>;
 
 /// The attempt table and what its actions need. Actions are performed before the lock is released, so that they keep their
 /// order; none of them waits.
@@ -114,9 +115,9 @@ impl AttemptManager {
         });
         if let Some(answers) = answers {
             let weak = Arc::downgrade(&manager);
-            let writer = AnswerWriter::new(answers, move |attempts| {
+            let writer = AnswerWriter::new(answers, move |report| {
                 if let Some(manager) = weak.upgrade() {
-                    manager.on_persisted(&attempts);
+                    manager.on_writer_report(report);
                 }
             })?;
             // The cell is empty: this is the only call of `set`.
@@ -125,7 +126,7 @@ impl AttemptManager {
         Ok(manager)
     }
 
-    fn perform(&self, state: &mut AttemptManagerState, actions: Vec<TableAction<Arc<Job>>>) {
+    fn perform(&self, state: &mut AttemptManagerState, actions: Actions) {
         let mut actions = VecDeque::from(actions);
         let mut records = Vec::new();
         while let Some(action) = actions.pop_front() {
@@ -171,9 +172,22 @@ impl AttemptManager {
         state.table.load() == Load::default() && !state.table.is_persisting()
     }
 
-    /// Why answers cannot be written at the moment.
-    pub fn write_error(&self) -> Option<String> {
-        self.writer.get()?.error()
+    /// Why this worker takes no attempts at the moment.
+    pub fn impaired(&self) -> Option<v1::ImpairmentReason> {
+        self.state.lock().table.impaired().cloned()
+    }
+
+    /// Reports the attempts of a coordinator that run, if any do. Returns false if the stream is no longer current.
+    pub fn report_running(&self, stream: &CoordinatorStream) -> bool {
+        let state = self.state.lock();
+        if !state.table.is_current(stream) {
+            return false;
+        }
+        let running = state.table.running(stream);
+        if let Some(outbox) = state.outboxes.get(&stream.coordinator).filter(|_| !running.attempts.is_empty()) {
+            outbox.push(OutgoingReport::Attempt(WorkerReport::Running(running)));
+        }
+        true
     }
 
     /// A coordinator's stream begins. The outbox starts with the hello and with everything that the coordinator may have
@@ -205,6 +219,7 @@ impl AttemptManager {
             answered: welcome.answered,
             holds,
             keeps,
+            grace_ms: host.grace.as_millis() as u64,
         }));
         state.outboxes.insert(coordinator.clone(), outbox);
         self.perform(&mut state, actions);
@@ -338,13 +353,34 @@ impl AttemptManager {
         v1::Answer { outcome: Some(v1::answer::Outcome::Failed(failure)), ..answer }
     }
 
-    fn on_persisted(&self, attempts: &[RealmAttempt]) {
-        for some in attempts.chunks(MAX_PERSISTED_PER_LOCK) {
-            let mut state = self.state.lock();
-            let actions = some.iter().flat_map(|attempt| state.table.on_persisted(attempt)).collect();
-            self.perform(&mut state, actions);
+    fn on_writer_report(&self, report: WriterReport) {
+        match report {
+            WriterReport::Persisted(attempts) => self.change_attempts(&attempts, AttemptTable::on_persisted),
+            WriterReport::Unwritable(error, attempts) => {
+                self.set_impaired(Some(impairment_reason::Kind::AnswersUnwritable(error).into()));
+                self.change_attempts(&attempts, AttemptTable::on_unwritable);
+            }
+            WriterReport::Writable => self.set_impaired(None),
         }
         self.progress.notify_waiters();
+    }
+
+    fn change_attempts(
+        &self,
+        attempts: &[RealmAttempt],
+        change: impl Fn(&mut AttemptTable<Arc<Job>>, &RealmAttempt) -> Actions,
+    ) {
+        for some in attempts.chunks(MAX_PERSISTED_PER_LOCK) {
+            let mut state = self.state.lock();
+            let actions = some.iter().flat_map(|attempt| change(&mut state.table, attempt)).collect();
+            self.perform(&mut state, actions);
+        }
+    }
+
+    fn set_impaired(&self, reason: Option<v1::ImpairmentReason>) {
+        let mut state = self.state.lock();
+        let actions = state.table.set_impaired(reason);
+        self.perform(&mut state, actions);
     }
 
     /// Refuses new attempts and hands back those that wait.

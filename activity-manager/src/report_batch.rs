@@ -30,6 +30,8 @@ impl OutgoingReport {
             Self::Attempt(WorkerReport::Call(call)) => call.encoded_len(),
             Self::Attempt(WorkerReport::Known(known)) => known.encoded_len(),
             Self::Attempt(WorkerReport::Draining) => DRAINING_BYTES,
+            Self::Attempt(WorkerReport::Running(running)) => running.encoded_len(),
+            Self::Attempt(WorkerReport::Impairment(impairment)) => impairment.encoded_len(),
         }
     }
 
@@ -56,6 +58,9 @@ pub fn next_report_message(batch: &mut Vec<OutgoingReport>) -> Option<v1::WorkRe
             OutgoingReport::Attempt(WorkerReport::Call(call)) => message.calls.push(Arc::unwrap_or_clone(call)),
             OutgoingReport::Attempt(WorkerReport::Known(known)) => message.known = Some(known),
             OutgoingReport::Attempt(WorkerReport::Draining) => message.draining = true,
+            // The last of several is right.
+            OutgoingReport::Attempt(WorkerReport::Running(running)) => message.running = Some(running),
+            OutgoingReport::Attempt(WorkerReport::Impairment(impairment)) => message.impairment = Some(impairment),
         }
     }
     Some(message)

@@ -26,6 +26,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_NAME_BYTES: usize = 4096;
 /// Messages that wait for the network, per stream.
 const STREAM_BUFFER: usize = 4;
+/// Shortest interval at which a coordinator hears of its running attempts.
+const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The activity manager. Clones share one manager.
 #[derive(Clone)]
@@ -79,9 +81,9 @@ impl Service {
         self.manager.load()
     }
 
-    /// Why answers cannot be written at the moment, and so are not sent.
-    pub fn write_error(&self) -> Option<String> {
-        self.manager.write_error()
+    /// Why this worker takes no work at the moment.
+    pub fn impaired(&self) -> Option<v1::ImpairmentReason> {
+        self.manager.impaired()
     }
 
     /// Refuses new attempts and hands back those that wait. Running attempts may end within `patience`; then they are
@@ -127,6 +129,10 @@ impl ActivityManager for Service {
         // Node names are unique within a group only.
         let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
         let (stream, reports) = self.manager.connect(&coordinator, &hello.realm.into(), hello.address);
+        if hello.report_running_ms > 0 {
+            let interval = Duration::from_millis(hello.report_running_ms.into()).max(MIN_REPORT_INTERVAL);
+            tokio::spawn(report_running(self.manager.clone(), stream.clone(), interval));
+        }
         info!(%coordinator, realm = %stream.realm, "coordinator connected");
         let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
         let for_errors = sender.downgrade();
@@ -191,6 +197,18 @@ async fn send_reports(
         }
     }
     manager.disconnect(&stream);
+}
+
+/// Reports the running attempts of a coordinator at this interval, until its stream ends.
+async fn report_running(manager: Arc<AttemptManager>, stream: CoordinatorStream, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if !manager.report_running(&stream) {
+            return;
+        }
+    }
 }
 
 /// Orders of a coordinator, assembled from the parts that the wire carries.

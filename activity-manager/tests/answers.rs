@@ -243,7 +243,7 @@ async fn answers_survive_a_restart_until_they_are_acknowledged() {
     let manager = manager.restart(folder.path(), 2).await;
     let coordinator = Coordinator::connect(&manager, "a", "r").await;
     assert!(coordinator.hello.running.is_empty() && coordinator.hello.answered.is_empty());
-    assert_eq!(manager.service.write_error(), None);
+    assert_eq!(manager.service.impaired(), None);
 }
 
 #[tokio::test]

@@ -44,6 +44,11 @@ impl RegisteredNode {
     fn is_draining(&self) -> bool {
         self.drain || self.heartbeat.draining
     }
+
+    /// Slots in use. A worker that takes no work for now has no free slot.
+    fn busy(&self) -> u32 {
+        if self.heartbeat.impaired.is_some() { u32::MAX } else { self.heartbeat.busy }
+    }
 }
 
 impl Registry {
@@ -55,7 +60,10 @@ impl Registry {
         // A restart ends the wish to drain.
         let drain = old.is_some_and(|old| old.drain && old.heartbeat.life == heartbeat.life);
         let changed = old.is_none_or(|old| {
-            old.heartbeat.node != heartbeat.node || old.heartbeat.draining != heartbeat.draining || old.drain != drain
+            old.heartbeat.node != heartbeat.node
+                || old.heartbeat.draining != heartbeat.draining
+                || old.heartbeat.impaired != heartbeat.impaired
+                || old.drain != drain
         });
         let entry = RegisteredNode {
             heartbeat,
@@ -155,7 +163,7 @@ impl Registry {
     /// Slots without work on workers that accept work.
     pub(crate) fn free_slots(&self) -> u32 {
         let workers = self.accepting(v1::Role::ActivityManager);
-        workers.map(|(node, entry)| node.slots.saturating_sub(entry.heartbeat.busy)).sum()
+        workers.map(|(node, entry)| node.slots.saturating_sub(entry.busy())).fold(0, u32::saturating_add)
     }
 
     /// Coordinators that accept work, each with the number of its processes.
@@ -169,7 +177,7 @@ impl Registry {
         let lendable = |(node, entry): (&v1::NodeDescription, &RegisteredNode)| LendableWorker {
             worker: node.name.clone(),
             slots: node.slots,
-            busy: entry.heartbeat.busy,
+            busy: entry.busy(),
         };
         workers.map(lendable).collect()
     }
@@ -203,6 +211,7 @@ impl Registry {
                 draining: entry.is_draining(),
                 silent_ms: entry.silent(now).as_millis() as u64,
                 waiting: entry.heartbeat.waiting,
+                impaired: entry.heartbeat.impaired.clone(),
             })
             .collect()
     }

@@ -179,6 +179,7 @@ fn heartbeats(
         processes: coordinator.as_ref().map_or(0, |coordinator| coordinator.running()),
         draining: draining.is_cancelled(),
         waiting: worker.as_ref().map_or(0, |worker| worker.waiting()),
+        impaired: worker.as_ref().and_then(|worker| worker.impaired()),
     }
 }
 

@@ -28,6 +28,11 @@ const TAKE_OVER_INTERVAL: Duration = Duration::from_secs(2);
 /// Expired processes are removed at this interval.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Number of reports about running attempts that a worker sends while this coordinator waits for one of them.
+const REPORTS_WITHIN_PATIENCE: u32 = 4;
+/// Longest interval between these reports.
+const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Everything that the tasks of a coordinator share.
 pub(crate) struct Coordinator {
     pub options: Options,
@@ -60,7 +65,9 @@ impl Coordinator {
                 version: env!("CARGO_PKG_VERSION").into(),
                 realm: repository.realm().to_owned(),
                 address: options.address.clone(),
+                report_running_ms: report_interval(options.worker_patience).as_millis() as u32,
             },
+            patience: options.worker_patience,
             processes: processes.clone(),
             pool: pool.clone(),
             repository: repository.clone(),
@@ -99,6 +106,11 @@ impl Coordinator {
         tokio::spawn(sweep_regularly(Arc::downgrade(&coordinator)));
         Ok(coordinator)
     }
+}
+
+/// How often workers report what they run: often enough that a lost report does not matter.
+fn report_interval(patience: Duration) -> Duration {
+    (patience / REPORTS_WITHIN_PATIENCE).min(MAX_REPORT_INTERVAL)
 }
 
 /// Follows what other coordinators do in the repository, until the coordinator is dropped.

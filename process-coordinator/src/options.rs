@@ -19,6 +19,8 @@ pub struct Options {
     pub foreign_groups: Vec<String>,
     /// Upper bound on the outstanding activities of one foreign subtree.
     pub foreign_slots: u32,
+    /// How long an attempt may stay at a worker that neither runs nor answers it.
+    pub worker_patience: Duration,
     /// Ended processes older than this are removed.
     pub retention_age: Option<Duration>,
     /// When ended processes need more bytes than this, the oldest are removed.

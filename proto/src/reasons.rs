@@ -5,8 +5,9 @@ use std::fmt;
 use xavantes_model::digest::Digest;
 
 use crate::v1::{
-    FetchFailure, HeldReason, HolderFailure, RefusalReason, Requirement, ReuseReason, StallReason, WaitReason,
-    held_reason, holder_failure, refusal_reason, requirement, reuse_reason, stall_reason, wait_reason,
+    FetchFailure, HeldReason, HolderFailure, ImpairmentReason, RefusalReason, Requirement, ReuseReason, StallReason,
+    WaitReason, held_reason, holder_failure, impairment_reason, refusal_reason, requirement, reuse_reason,
+    stall_reason, wait_reason,
 };
 use crate::{MAX_PAYLOAD_BYTES, v1};
 
@@ -27,6 +28,7 @@ from_kind! {
     Requirement, requirement::Kind;
     WaitReason, wait_reason::Kind;
     StallReason, stall_reason::Kind;
+    ImpairmentReason, impairment_reason::Kind;
     HeldReason, held_reason::Kind;
     RefusalReason, refusal_reason::Kind;
     ReuseReason, reuse_reason::Kind;
@@ -65,6 +67,10 @@ impl fmt::Display for WaitReason {
             Some(Kind::CoordinatorSilentMs(ms)) => {
                 write!(f, "its coordinator has not been heard of for {} s", ms / 1000)
             }
+            Some(Kind::Impaired(worker)) => {
+                let reason = worker.reason.clone().unwrap_or_default();
+                write!(f, "the workers that could run it take no work: on {}, {reason}", worker.node)
+            }
             None => write!(f, "it waits for a reason that this version does not know"),
         }
     }
@@ -78,6 +84,16 @@ impl fmt::Display for StallReason {
             Some(Kind::Unreadable(error)) => write!(f, "the process cannot be read: {error}"),
             Some(Kind::Held(reason)) => write!(f, "held: {reason}"),
             None => write!(f, "the process stands still for a reason that this version does not know"),
+        }
+    }
+}
+
+impl fmt::Display for ImpairmentReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use impairment_reason::Kind;
+        match &self.kind {
+            Some(Kind::AnswersUnwritable(error)) => write!(f, "the answers of activities cannot be written: {error}"),
+            None => write!(f, "the node takes no work for a reason that this version does not know"),
         }
     }
 }
@@ -133,6 +149,7 @@ impl fmt::Display for RefusalReason {
                 let (size, limit) = (*size as f64 / MIB, MAX_PAYLOAD_BYTES >> 20);
                 write!(f, "the variables of the subtree take {size:.1} MiB; at most {limit} MiB can be sent")
             }
+            Some(Kind::Impaired(reason)) => write!(f, "the node takes no work for now: {reason}"),
             None => write!(f, "the node gave a reason that this version does not know"),
         }
     }

@@ -30,6 +30,14 @@ pub(crate) enum AnswerRecord {
 }
 
 impl AnswerRecord {
+    /// The attempt that this record answers.
+    pub fn into_answered(self) -> Option<RealmAttempt> {
+        match self {
+            Self::Answer(answer) => Some(answer.attempt),
+            Self::Forgotten(_) => None,
+        }
+    }
+
     pub fn encode(&self, into: &mut Vec<u8>) {
         let start = into.len();
         into.extend_from_slice(&[0; HEADER_BYTES]);

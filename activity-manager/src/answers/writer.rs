@@ -1,5 +1,6 @@
 //! The thread that writes answers. Answers that arrive while it writes go into the next write together. While the worker is
-//! busy, the thread also waits a little for more answers.
+//! busy, the thread also waits a little for more answers. If the disk takes nothing, the thread says so, keeps the answers
+//! and tries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +17,22 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time that an answer waits for others.
 const MAX_BATCH_DELAY: Duration = Duration::from_millis(20);
 
+/// What the writer reports.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum WriterReport {
+    /// The answers of these attempts are durable.
+    Persisted(Vec<RealmAttempt>),
+    /// The answers of these attempts could not be written, for this reason. The writer keeps them and tries again.
+    Unwritable(String, Vec<RealmAttempt>),
+    /// Answers can be written again.
+    Writable,
+}
+
 #[derive(Default)]
 struct WriterQueue {
     records: Vec<AnswerRecord>,
     /// Number of records for which the thread does not wait for more.
     batch: usize,
-    /// Why the last write failed.
-    error: Option<String>,
     closed: bool,
 }
 
@@ -43,45 +53,58 @@ impl WriterState {
         (!records.is_empty()).then_some(records)
     }
 
-    /// Writes records, and tries again until it succeeds. Returns false if the writer was closed before.
-    fn write(&self, answers: &mut AnswerLog, records: &[AnswerRecord]) -> bool {
+    /// Writes records, and tries again until it succeeds, together with the records that arrive meanwhile. Returns false if
+    /// the writer was closed before.
+    fn write(
+        &self,
+        answers: &mut AnswerLog,
+        records: &mut Vec<AnswerRecord>,
+        report: &mut impl FnMut(WriterReport),
+    ) -> bool {
+        // Number of records whose writing has failed.
+        let mut failed = 0;
         while let Err(error) = answers.write(records) {
-            warn!(%error, answers = records.len(), "could not write answers; they are not sent");
+            if failed == 0 {
+                warn!(%error, "could not write answers; this worker takes no work until it can");
+            }
+            report(WriterReport::Unwritable(error.to_string(), attempts(&records[failed..])));
+            failed = records.len();
             let mut queue = self.queue.lock();
-            queue.error = Some(format!("answers cannot be written: {error}"));
-            self.changed.wait_while_for(&mut queue, |queue| !queue.closed, RETRY_INTERVAL);
+            let nothing_new = |queue: &mut WriterQueue| queue.records.is_empty() && !queue.closed;
+            self.changed.wait_while_for(&mut queue, nothing_new, RETRY_INTERVAL);
             if queue.closed {
                 return false;
             }
+            records.append(&mut queue.records);
         }
-        if self.queue.lock().error.take().is_some() {
+        if failed > 0 {
             info!("answers can be written again");
+            report(WriterReport::Writable);
         }
         true
     }
+}
+
+/// The attempts whose answers are among these records.
+fn attempts(records: &[AnswerRecord]) -> Vec<RealmAttempt> {
+    records.iter().cloned().filter_map(AnswerRecord::into_answered).collect()
 }
 
 /// Writes answers in the background. A dropped writer still writes what it was given, if the disk allows it.
 pub(crate) struct AnswerWriter(Arc<WriterState>);
 
 impl AnswerWriter {
-    /// Starts the thread, which calls `on_persisted` with the attempts whose answers are durable.
-    pub fn new(
-        mut answers: AnswerLog,
-        mut on_persisted: impl FnMut(Vec<RealmAttempt>) + Send + 'static,
-    ) -> std::io::Result<Self> {
+    /// Starts the thread, which calls `report` with what became of answers.
+    pub fn new(mut answers: AnswerLog, mut report: impl FnMut(WriterReport) + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::<WriterState>::default();
         let writer = Self(shared.clone());
         std::thread::Builder::new().name("answer-writer".into()).spawn(move || {
-            while let Some(records) = shared.next() {
-                if !shared.write(&mut answers, &records) {
+            while let Some(mut records) = shared.next() {
+                if !shared.write(&mut answers, &mut records, &mut report) {
                     return;
                 }
-                let attempts = records.into_iter().filter_map(|record| match record {
-                    AnswerRecord::Answer(answer) => Some(answer.attempt),
-                    AnswerRecord::Forgotten(_) => None,
-                });
-                on_persisted(attempts.collect());
+                let persisted = records.into_iter().filter_map(AnswerRecord::into_answered);
+                report(WriterReport::Persisted(persisted.collect()));
             }
         })?;
         Ok(writer)
@@ -99,11 +122,6 @@ impl AnswerWriter {
         if first || queue.records.len() >= batch {
             self.0.changed.notify_all();
         }
-    }
-
-    /// Why answers cannot be written at the moment.
-    pub fn error(&self) -> Option<String> {
-        self.0.queue.lock().error.clone()
     }
 }
 
@@ -129,40 +147,43 @@ mod tests {
         AnswerRecord::Answer(OwnedAnswer { attempt, owner: "g/a".into(), answer })
     }
 
-    /// A writer, and the elements whose answers are durable.
-    fn start(answers: AnswerLog) -> (AnswerWriter, mpsc::Receiver<u64>) {
-        let (sender, durable) = mpsc::channel();
-        let writer = AnswerWriter::new(answers, move |attempts| {
-            for attempt in attempts {
-                sender.send(attempt.key.element).expect("the test listens");
-            }
+    /// A writer, and its reports: the kind and the elements of each.
+    fn start(answers: AnswerLog) -> (AnswerWriter, mpsc::Receiver<(&'static str, Vec<u64>)>) {
+        let (sender, reports) = mpsc::channel();
+        let writer = AnswerWriter::new(answers, move |report| {
+            let (kind, attempts) = match report {
+                WriterReport::Persisted(attempts) => ("persisted", attempts),
+                WriterReport::Unwritable(_, attempts) => ("unwritable", attempts),
+                WriterReport::Writable => ("writable", Vec::new()),
+            };
+            let elements = attempts.iter().map(|attempt| attempt.key.element).collect();
+            sender.send((kind, elements)).expect("the test listens");
         });
-        (writer.expect("a thread starts"), durable)
+        (writer.expect("a thread starts"), reports)
     }
 
     #[test]
-    fn answers_are_not_durable_before_they_can_be_written() {
+    fn answers_that_cannot_be_written_are_reported_once_and_written_later() {
         let parent = tempfile::tempdir().expect("the disk has space");
         let path = parent.path().join("answers");
         let answers = AnswerLog::open(&path).expect("the log opens");
-        let (writer, durable) = start(answers);
-        let limit = Duration::from_secs(60);
+        let (writer, reports) = start(answers);
+        let next = |reports: &mpsc::Receiver<_>| reports.recv_timeout(Duration::from_secs(60));
         writer.write(vec![record(1)], 0);
-        assert_eq!(durable.recv_timeout(limit), Ok(1));
-        assert_eq!(writer.error(), None);
+        assert_eq!(next(&reports), Ok(("persisted", vec![1])));
         // A removed folder takes no new file. Records could still go to the open file, so the test starts another writer.
         drop(writer);
-        assert!(durable.recv_timeout(limit).is_err(), "the thread ends");
+        assert!(next(&reports).is_err(), "the thread ends");
         let answers = AnswerLog::open(&path).expect("the log opens");
         std::fs::remove_dir_all(&path).expect("the folder exists");
-        let (writer, durable) = start(answers);
+        let (writer, reports) = start(answers);
         writer.write(vec![record(2)], 0);
+        assert_eq!(next(&reports), Ok(("unwritable", vec![2])));
         writer.write(vec![record(3)], 0);
-        while writer.error().is_none() {
-            assert!(durable.try_recv().is_err(), "the answer cannot be durable");
-            std::thread::yield_now();
-        }
+        assert_eq!(next(&reports), Ok(("unwritable", vec![3])));
         std::fs::create_dir_all(&path).expect("the disk has space");
-        assert_eq!((durable.recv_timeout(limit), durable.recv_timeout(limit)), (Ok(2), Ok(3)));
+        let writable = std::iter::repeat_with(|| next(&reports)).find(|it| *it != Ok(("unwritable", Vec::new())));
+        assert_eq!(writable, Some(Ok(("writable", Vec::new()))));
+        assert_eq!(next(&reports), Ok(("persisted", vec![2, 3])));
     }
 }

@@ -26,6 +26,10 @@ pub enum WorkerReport {
     Known(v1::Known),
     /// This worker takes no new attempts.
     Draining,
+    /// The attempts of the coordinator that run.
+    Running(v1::Running),
+    /// This worker takes no attempts for now, or takes them again.
+    Impairment(v1::Impairment),
 }
 
 /// An answer with the attempt that it is for and the coordinator that must receive it.

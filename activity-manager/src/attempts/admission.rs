@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use xavantes_proto::v1::{Nothing, refusal_reason, requirement};
+use xavantes_proto::v1::{ImpairmentReason, Nothing, refusal_reason, requirement};
 
 /// The decision about an attempt that arrives.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,12 +80,21 @@ pub struct Admission<T> {
     max_queued: usize,
     queue: VecDeque<(T, Resources)>,
     draining: bool,
+    /// Why the worker takes no attempts for now.
+    impaired: Option<ImpairmentReason>,
 }
 
 impl<T> Admission<T> {
     /// An idle worker with this capacity and at most `max_queued` waiting attempts.
     pub fn new(capacity: Resources, max_queued: usize) -> Self {
-        Self { capacity, used: Resources::default(), max_queued, queue: VecDeque::new(), draining: false }
+        Self {
+            capacity,
+            used: Resources::default(),
+            max_queued,
+            queue: VecDeque::new(),
+            draining: false,
+            impaired: None,
+        }
     }
 
     /// Decides about an attempt that arrives.
@@ -93,6 +102,8 @@ impl<T> Admission<T> {
         let needs = needs.at_least_one_slot();
         if self.draining {
             Verdict::Refuse(refusal_reason::Kind::Draining(Nothing {}))
+        } else if let Some(reason) = &self.impaired {
+            Verdict::Refuse(refusal_reason::Kind::Impaired(reason.clone()))
         } else if needs.cpus > self.capacity.cpus {
             Verdict::Never(unmet(requirement::Kind::Slots(needs.cpus)))
         } else if needs.memory > self.capacity.memory {
@@ -142,6 +153,18 @@ impl<T> Admission<T> {
     pub fn drain(&mut self) -> Vec<T> {
         self.draining = true;
         self.queue.drain(..).map(|(attempt, _)| attempt).collect()
+    }
+
+    /// Refuses new attempts for this reason, or takes them again (`None`). Returns whether that is a change.
+    pub fn set_impaired(&mut self, reason: Option<ImpairmentReason>) -> bool {
+        let change = self.impaired != reason;
+        self.impaired = reason;
+        change
+    }
+
+    /// Why the worker takes no attempts for now.
+    pub fn impaired(&self) -> Option<&ImpairmentReason> {
+        self.impaired.as_ref()
     }
 
     /// True after [`Self::drain`].

@@ -34,7 +34,8 @@ enum AttemptState<J> {
     Disowned,
     /// Ended. The coordinator receives the answer when it is durable.
     Persisting(Arc<v1::Answer>),
-    /// Ended, with a durable answer that the coordinator has not acknowledged.
+    /// Ended, with an answer that the coordinator may have but has not acknowledged. The answer is durable, unless this
+    /// worker cannot write.
     Answered(Arc<v1::Answer>),
 }
 
@@ -118,6 +119,9 @@ impl<J: Clone> AttemptTable<J> {
         actions.extend(self.resend_calls(coordinator, |_| true));
         if self.admission.is_draining() {
             actions.push(TableAction::Send(coordinator.clone(), WorkerReport::Draining));
+        }
+        if let Some(reason) = self.admission.impaired() {
+            actions.push(inform_impaired(coordinator, Some(reason.clone())));
         }
         let stream =
             CoordinatorStream { coordinator: coordinator.clone(), realm: realm.clone(), number: self.last_stream };
@@ -237,7 +241,38 @@ impl<J: Clone> AttemptTable<J> {
     pub fn recall(&mut self, stream: &CoordinatorStream) -> Vec<TableAction<J>> {
         let queued = |it: &Attempt<J>| it.owner == stream.coordinator && matches!(it.state, AttemptState::Queued(_));
         let keys: Vec<_> = self.attempts.iter().filter(|(_, it)| queued(it)).map(|(key, _)| key.clone()).collect();
-        self.withdraw(&keys, &Withdrawal::HandBack(refusal_reason::Kind::Recalled(v1::Nothing {})))
+        let mut actions = self.withdraw(&keys, &Withdrawal::HandBack(refusal_reason::Kind::Recalled(v1::Nothing {})));
+        // A large attempt at the head of the queue may have blocked attempts of other coordinators behind it.
+        actions.extend(self.start_admitted());
+        actions
+    }
+
+    /// This worker takes no attempts for this reason, or takes them again (`None`). Coordinators get their queued attempts
+    /// back.
+    pub fn set_impaired(&mut self, reason: Option<v1::ImpairmentReason>) -> Vec<TableAction<J>> {
+        let was_impaired = self.admission.impaired().is_some();
+        if !self.admission.set_impaired(reason.clone()) {
+            return Vec::new();
+        }
+        let mut actions: Vec<_> = self.streams.keys().map(|it| inform_impaired(it, reason.clone())).collect();
+        if let Some(reason) = reason.filter(|_| !was_impaired) {
+            let queued = self.attempts.iter().filter(|(_, it)| matches!(it.state, AttemptState::Queued(_)));
+            let queued: Vec<_> = queued.map(|(key, _)| key.clone()).collect();
+            actions.extend(self.withdraw(&queued, &Withdrawal::HandBack(refusal_reason::Kind::Impaired(reason))));
+        }
+        actions
+    }
+
+    /// Why this worker takes no attempts for now.
+    pub fn impaired(&self) -> Option<&v1::ImpairmentReason> {
+        self.admission.impaired()
+    }
+
+    /// The attempts of a coordinator that have resources of this worker.
+    pub fn running(&self, stream: &CoordinatorStream) -> v1::Running {
+        let owned = self.attempts.iter().filter(|(_, it)| self.is_current(stream) && it.owner == stream.coordinator);
+        let running = owned.filter(|(_, it)| matches!(it.state, AttemptState::Running(_)));
+        v1::Running { attempts: running.map(|(key, _)| key.key.to_wire()).collect() }
     }
 
     /// From now on this worker takes no new attempts. Coordinators get their queued attempts back.
@@ -379,6 +414,15 @@ impl<J: Clone> AttemptTable<J> {
         }
     }
 
+    /// The answer of an attempt cannot be written. Its coordinator receives it all the same: if this worker ends before the
+    /// coordinator has recorded the answer, the attempt is lost and runs again.
+    pub fn on_unwritable(&mut self, key: &RealmAttempt) -> Vec<TableAction<J>> {
+        match self.attempts.get(key) {
+            Some(Attempt { state: AttemptState::Persisting(_), .. }) => self.on_persisted(key),
+            _ => Vec::new(),
+        }
+    }
+
     /// A running attempt calls a shared object. Returns the ticket of the call.
     pub fn on_call(&mut self, key: &RealmAttempt, mut call: v1::SharedCall) -> (u64, Vec<TableAction<J>>) {
         self.last_ticket += 1;
@@ -419,6 +463,10 @@ impl<J: Clone> AttemptTable<J> {
     pub fn is_persisting(&self) -> bool {
         self.attempts.values().any(|attempt| matches!(attempt.state, AttemptState::Persisting(_)))
     }
+}
+
+fn inform_impaired<J>(coordinator: &Arc<str>, reason: Option<v1::ImpairmentReason>) -> TableAction<J> {
+    TableAction::Send(coordinator.clone(), WorkerReport::Impairment(v1::Impairment { reason }))
 }
 
 fn persist<J>(attempt: &RealmAttempt, owner: &Arc<str>, answer: &Arc<v1::Answer>) -> TableAction<J> {

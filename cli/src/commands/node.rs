@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::info;
 use xavantes_node::{Node, SettingOverrides, Settings, has_password};
 
 use crate::exit::Exit;
@@ -81,9 +81,9 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
 pub(crate) fn warn_of_password() {
     let is_url = |argument: &String| argument.contains("postgres://") || argument.contains("postgresql://");
     if std::env::args().filter(is_url).any(|argument| has_password(&argument)) {
-        warn!(
-            "the command line contains the password of the database, and every user of this machine can read it: say \
-             --repository-password-file FILE, or set PGPASSFILE, PGPASSWORD or XAVANTES_REPOSITORY"
+        terminal::note(
+            "warning: the command line contains the password of the database, and every user of this machine can read it: \
+             say --repository-password-file FILE, or set PGPASSFILE, PGPASSWORD or XAVANTES_REPOSITORY\n",
         );
     }
 }

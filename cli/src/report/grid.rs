@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use xavantes_proto::v1;
 
+use super::reason::ImpairmentReason;
+
 /// The nodes of a group.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -50,6 +52,9 @@ pub(crate) struct NodeReport {
     pub processes: u32,
     /// Whether it finishes its work and accepts no more
     pub draining: bool,
+    /// Why it takes no work for now
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impaired: Option<ImpairmentReason>,
 }
 
 impl From<&v1::NodeStatus> for NodeReport {
@@ -70,6 +75,7 @@ impl From<&v1::NodeStatus> for NodeReport {
             busy: status.busy,
             processes: status.processes,
             draining: status.draining,
+            impaired: status.impaired.as_ref().map(ImpairmentReason::from),
         }
     }
 }

@@ -133,6 +133,13 @@ pub(crate) enum WaitReason {
         /// Milliseconds
         silent_ms: u64,
     },
+    /// All workers that could run it take no work for now
+    Impaired {
+        /// One of them
+        node: String,
+        /// Why it takes no work
+        reason: ImpairmentReason,
+    },
     /// A reason that this version does not know
     Unknown,
 }
@@ -145,6 +152,34 @@ impl From<&v1::WaitReason> for WaitReason {
             Some(Kind::WorkersBusy(_)) => Self::WorkersBusy,
             Some(Kind::Unmet(requirement)) => Self::Unmet(requirement.into()),
             Some(Kind::CoordinatorSilentMs(silent_ms)) => Self::CoordinatorSilent { silent_ms: *silent_ms },
+            Some(Kind::Impaired(worker)) => Self::Impaired {
+                node: worker.node.clone(),
+                reason: worker.reason.as_ref().map_or(ImpairmentReason::Unknown, ImpairmentReason::from),
+            },
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// Why a node takes no work although it runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum ImpairmentReason {
+    /// It cannot write the answers of activities to its disk
+    AnswersUnwritable {
+        /// Error of the system
+        error: String,
+    },
+    /// A reason that this version does not know
+    Unknown,
+}
+
+impl From<&v1::ImpairmentReason> for ImpairmentReason {
+    fn from(reason: &v1::ImpairmentReason) -> Self {
+        use v1::impairment_reason::Kind;
+        match reason.kind.clone() {
+            Some(Kind::AnswersUnwritable(error)) => Self::AnswersUnwritable { error },
             None => Self::Unknown,
         }
     }

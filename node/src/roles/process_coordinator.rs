@@ -1,5 +1,7 @@
 //! Builds the service of a process coordinator.
 
+use std::time::Duration;
+
 use xavantes_process_coordinator::{Options, Printed, Service};
 
 use crate::error::Error;
@@ -9,6 +11,9 @@ use crate::foundation::{DAY, Foundation, MIB};
 const MAX_RETENTION_BYTES_IN_MEMORY: u64 = 256 * MIB;
 /// Upper bound on the setting `cache_mib` of a node without a data directory.
 const MAX_CACHE_BYTES_IN_MEMORY: u64 = 32 * MIB;
+
+/// Upper bound on the setting `worker_patience_seconds`.
+const MAX_WORKER_PATIENCE_SECONDS: u64 = 365 * 86_400;
 
 /// The service, if the node has this role. `printed` receives what activities print.
 pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> Result<Option<Service>, Error> {
@@ -22,6 +27,7 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
     let options = Options {
         node: settings.name.clone(),
         address: foundation.address.clone(),
+        worker_patience: Duration::from_secs(settings.worker_patience_seconds.clamp(1, MAX_WORKER_PATIENCE_SECONDS)),
         retention_age: Some(DAY.saturating_mul(settings.retention_days)),
         retention_size: Some(bytes(settings.retention_mib, MAX_RETENTION_BYTES_IN_MEMORY)),
         reuse_size: bytes(settings.reuse_mib, MAX_CACHE_BYTES_IN_MEMORY),

@@ -126,6 +126,11 @@ pub struct Settings {
     /// MiB that the results of activities with CACHE="true" may take together; with --in-memory at most 32
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub reuse_mib: u64,
+    /// Seconds that a worker may leave an activity without running it, answering it, or stopping it at its TIMEOUT; then the
+    /// coordinator gives it to another worker
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = PROCESS_COORDINATOR)]
+    pub worker_patience_seconds: u64,
     /// MiB that the state of one process may take: its variables, collected values and shared objects
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub process_mib: u64,

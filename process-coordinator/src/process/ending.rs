@@ -116,7 +116,8 @@ impl Runner {
                             ProcessInput::Steered { asker, .. } | ProcessInput::StillWanted { asker, .. } => {
                                 let _ = asker.send(Err(Rejection::Ended));
                             }
-                            ProcessInput::Answered { key, from: Some(orders), .. } => {
+                            ProcessInput::Answered { key, from: Some(orders), .. }
+                            | ProcessInput::Doubted { key, from: Some(orders) } => {
                                 let _ = orders.send(Order::Acknowledge(key));
                             }
                             _ => {}

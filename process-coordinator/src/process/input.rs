@@ -23,6 +23,13 @@ pub enum ProcessInput<C, A> {
         /// Connection that waits for the acknowledgement.
         from: Option<C>,
     },
+    /// A peer answered an attempt that it does not have. The answer counts for nothing.
+    Doubted {
+        /// The attempt.
+        key: AttemptKey,
+        /// Connection of the peer.
+        from: Option<C>,
+    },
     /// A search of the result cache has ended.
     CacheSearched(AttemptKey, Result<Box<CacheHit>, MissReason>),
     /// No worker has the attempt any more.
@@ -58,6 +65,14 @@ pub enum ProcessInput<C, A> {
 }
 
 impl<C, A> ProcessInput<C, A> {
+    /// Takes the outcome out of an answer to one of these attempts.
+    pub fn doubt(self, attempts: &[AttemptKey]) -> Self {
+        match self {
+            Self::Answered { key, from, .. } if attempts.contains(&key) => Self::Doubted { key, from },
+            input => input,
+        }
+    }
+
     /// The input that a notice of the pool about an attempt is.
     pub fn of_notice(key: AttemptKey, notice: PoolNotice) -> Self {
         match notice {

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -12,7 +13,7 @@ use tracing::{debug, info};
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, pack, v1};
+use xavantes_proto::{Assembler, AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, pack, v1};
 use xavantes_repository::Store;
 
 use crate::codec;
@@ -21,14 +22,39 @@ use crate::process::handle::DecisionSender;
 use crate::process::input::ProcessInput;
 use crate::process::registry::ProcessRegistry;
 use crate::process::summary::Summary;
-use crate::workers::handle::{Orders, PoolHandle};
+use crate::workers::handle::{NotHeld, Orders, PoolHandle};
 use crate::workers::messages::{Order, PeerKind};
 use crate::workers::order_batch::{MAX_ORDERS_PER_MESSAGE, next_order_message, remove_sent_programs};
 use crate::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
+use crate::workers::pool::pool_input::PoolInput;
 
 /// Pauses before a link connects again: they double from the first to the longest.
 const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// Whether a link is handing a report on, for the dispatcher: meanwhile the link reads no other report of its peer.
+#[derive(Debug, Default)]
+pub(crate) struct Delivery(AtomicU64);
+
+impl Delivery {
+    /// A number that changes when a delivery begins and when it ends.
+    pub fn state(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether a delivery was under way in this state.
+    pub fn is_busy(state: u64) -> bool {
+        state % 2 == 1
+    }
+
+    fn begin(&self) {
+        self.0.fetch_or(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// What all links of a coordinator share.
 #[derive(Clone)]
@@ -41,6 +67,8 @@ pub(crate) struct Context {
     pub managers: Arc<[String]>,
     /// Files of this node.
     pub files: Option<xavantes_files::Fetcher>,
+    /// How long an attempt may stay at a worker without a sign that it moves.
+    pub patience: Duration,
 }
 
 impl Context {
@@ -79,13 +107,13 @@ impl Context {
 }
 
 /// Keeps a connection to a peer until the dispatcher aborts this task.
-pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, address: String) {
+pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, address: String, delivery: Arc<Delivery>) {
     let mut pause = MIN_RECONNECT_PAUSE;
     loop {
         match connect(&address).await {
             Ok(channel) => {
                 let began = Instant::now();
-                if let Err(status) = talk(&context, peer, &worker, channel).await {
+                if let Err(status) = talk(&context, peer, &worker, channel, &delivery).await {
                     debug!(%worker, %status, "stream broke");
                 }
                 if began.elapsed() > MAX_RECONNECT_PAUSE {
@@ -103,7 +131,13 @@ pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, addr
 }
 
 /// Runs one stream to its end.
-async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Channel) -> Result<(), tonic::Status> {
+async fn talk(
+    context: &Context,
+    peer: PeerKind,
+    worker: &Arc<str>,
+    channel: Channel,
+    delivery: &Delivery,
+) -> Result<(), tonic::Status> {
     let (sender, receiver) = mpsc::channel::<v1::WorkOrder>(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
@@ -139,7 +173,9 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
         let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
         while let Some(report) = reports.message().await? {
             if let Some(report) = assembler.unpack(report)? {
+                delivery.begin();
                 on_report(context, worker, &orders, report).await;
+                delivery.end();
             }
         }
         Ok(())
@@ -147,6 +183,32 @@ async fn talk(context: &Context, peer: PeerKind, worker: &Arc<str>, channel: Cha
     .await;
     writer.abort();
     outcome
+}
+
+/// Hands a part of a report on to the pool. Returns the attempts that the peer speaks for without having them.
+async fn inform_pool(
+    context: &Context,
+    worker: &Arc<str>,
+    inputs: Vec<PoolInput>,
+    calls: &[v1::SharedCall],
+) -> NotHeld {
+    let mut answered = Vec::new();
+    for input in inputs {
+        match input {
+            PoolInput::Answered(_, keys) => answered = keys,
+            input => context.pool.handle(input),
+        }
+    }
+    let callers: Vec<AttemptKey> = calls.iter().filter_map(|call| call.id.as_ref()).map(AttemptKey::from).collect();
+    if answered.is_empty() && callers.is_empty() {
+        return NotHeld::default();
+    }
+    let not_held = context.pool.reported(worker.clone(), answered, callers).await;
+    let (answers, calls) = (not_held.answers.len(), not_held.calls.len());
+    if answers + calls > 0 {
+        debug!(%worker, answers, calls, "doubts answers and calls of attempts that the worker does not have");
+    }
+    not_held
 }
 
 /// Hands a report of a peer on to the pool and to the processes.
@@ -173,10 +235,11 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
             process.print(id.element, printed.line).await;
         }
     }
-    for input in report.pool_inputs {
-        context.pool.handle(input);
-    }
-    for ProcessAnswers { process, inputs } in report.answers {
+    let not_held = inform_pool(context, worker, report.pool_inputs, &report.calls).await;
+    for ProcessAnswers { process, mut inputs } in report.answers {
+        if !not_held.answers.is_empty() {
+            inputs = inputs.into_iter().map(|input| input.doubt(&not_held.answers)).collect();
+        }
         let late = match context.processes.find(&process) {
             // If the process has much mail this waits, and with it the stream and the worker.
             Some(process) => process.deliver(inputs).await,
@@ -184,7 +247,7 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
         };
         // The process ended: the worker can forget the answers. Answers of a foreign process are for its owner.
         for answer in late {
-            if let ProcessInput::Answered { key, .. } = answer
+            if let ProcessInput::Answered { key, .. } | ProcessInput::Doubted { key, .. } = answer
                 && !context.processes.note_answer(orders, &key)
             {
                 let _ = orders.send(Order::Acknowledge(key));
@@ -193,7 +256,11 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
     }
     for call in report.calls {
         let (ticket, process) = (call.ticket, call.id.as_ref().map_or("", |id| &id.process).to_owned());
+        let doubted = !not_held.calls.is_empty()
+            && call.id.as_ref().is_none_or(|id| not_held.calls.contains(&AttemptKey::from(id)));
         let sent = match context.processes.find(&process) {
+            // The peer sends the call again if the pool learns that it has the attempt.
+            Some(_) if doubted => true,
             Some(process) => process.call(call, orders.clone()).await,
             None => false,
         };

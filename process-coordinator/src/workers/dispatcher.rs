@@ -11,8 +11,8 @@ use xavantes_proto::v1;
 
 use crate::data::pinning::pin_owner;
 use crate::process::input::ProcessInput;
-use crate::workers::connection::{self as link, Context};
-use crate::workers::handle::{Orders, PoolMail};
+use crate::workers::connection::{self as link, Context, Delivery};
+use crate::workers::handle::{NotHeld, Orders, PoolMail};
 use crate::workers::messages::{PoolCommand, PoolNotice, Share};
 use crate::workers::pool::Pool;
 use crate::workers::pool::pool_input::PoolInput;
@@ -26,6 +26,9 @@ const MAX_MAIL_BATCH: usize = 1024;
 
 struct PeerLink {
     task: JoinHandle<()>,
+    delivery: Arc<Delivery>,
+    /// State of the delivery at the last tick.
+    last_delivery: u64,
     /// Present while the peer is connected.
     orders: Option<Orders>,
 }
@@ -43,7 +46,7 @@ impl Dispatcher {
     /// A dispatcher with an empty pool, and the share of each process as it changes.
     pub fn new(context: Context) -> (Self, watch::Receiver<Share>) {
         let (share, shared) = watch::channel(Share::default());
-        let (pool, links, began) = (Pool::default(), HashMap::new(), Instant::now());
+        let (pool, links, began) = (Pool::with_patience(context.patience), HashMap::new(), Instant::now());
         (Self { context, pool, links, began, share }, shared)
     }
 
@@ -63,7 +66,7 @@ impl Dispatcher {
                         self.on_mail(mail, now);
                     }
                 }
-                _ = tick.tick() => self.pool.on_tick(self.began.elapsed()),
+                _ = tick.tick() => self.on_tick(self.began.elapsed()),
             }
             self.pool.place_queued(self.began.elapsed());
             for command in self.pool.take_commands() {
@@ -72,6 +75,16 @@ impl Dispatcher {
             let share = self.pool.share();
             self.share.send_if_modified(|old| std::mem::replace(old, share) != share);
         }
+    }
+
+    fn on_tick(&mut self, now: Duration) {
+        for (name, link) in &mut self.links {
+            let before = std::mem::replace(&mut link.last_delivery, link.delivery.state());
+            if before == link.last_delivery && Delivery::is_busy(before) {
+                self.pool.on_unread_reports(name, now);
+            }
+        }
+        self.pool.on_tick(now);
     }
 
     fn on_mail(&mut self, mail: PoolMail, now: Duration) {
@@ -85,6 +98,11 @@ impl Dispatcher {
                     warn!(worker = %name, attempt = %key, %reason, "attempt refused permanently");
                 }
                 pool.handle(input, now);
+            }
+            PoolMail::Reported { peer, answered, callers, answer } => {
+                let answers = pool.on_answered(&peer, &answered, now);
+                let calls = pool.not_held(&peer, &callers);
+                drop(answer.send(NotHeld { answers, calls }));
             }
             PoolMail::Moved(key, place, answer) => drop(answer.send(pool.on_moved(&key, &place, now))),
             PoolMail::Connected(name, hello, orders) => {
@@ -122,8 +140,10 @@ impl Dispatcher {
         match command {
             PoolCommand::Connect(name, kind, address) => {
                 debug!(peer = %name, address, "connecting");
-                let task = tokio::spawn(link::run(self.context.clone(), kind, name.clone(), address));
-                if let Some(old) = self.links.insert(name, PeerLink { task, orders: None }) {
+                let delivery = Arc::<Delivery>::default();
+                let task = tokio::spawn(link::run(self.context.clone(), kind, name.clone(), address, delivery.clone()));
+                let link = PeerLink { task, delivery, last_delivery: 0, orders: None };
+                if let Some(old) = self.links.insert(name, link) {
                     old.task.abort();
                 }
             }
@@ -172,6 +192,9 @@ impl Dispatcher {
                         }
                     }
                 });
+            }
+            PoolCommand::ReportSilent(name, attempts, pause) => {
+                warn!(worker = %name, attempts, "worker neither runs nor answers its attempts; it gets none for {pause:?}");
             }
             PoolCommand::DeleteLease(name) => {
                 let context = self.context.clone();

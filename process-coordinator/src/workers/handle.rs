@@ -18,10 +18,26 @@ pub(crate) type Orders = mpsc::UnboundedSender<Order>;
 /// A part of a process that runs at another coordinator: its path, and the address of that coordinator.
 pub(crate) type DelegatedSubtree = (String, String);
 
+/// The attempts of a report that the peer does not have.
+#[derive(Debug, Default)]
+pub(crate) struct NotHeld {
+    /// Attempts that it answered.
+    pub answers: Vec<AttemptKey>,
+    /// Attempts for which it calls shared objects.
+    pub calls: Vec<AttemptKey>,
+}
+
 /// A message to the dispatcher, which owns the pool. Names of peers come first.
 #[derive(Debug)]
 pub(crate) enum PoolMail {
     Input(PoolInput),
+    /// A peer answered attempts, and calls shared objects for attempts.
+    Reported {
+        peer: Arc<str>,
+        answered: Vec<AttemptKey>,
+        callers: Vec<AttemptKey>,
+        answer: oneshot::Sender<NotHeld>,
+    },
     Moved(AttemptKey, Placement, oneshot::Sender<MoveOutcome>),
     Connected(Arc<str>, v1::WorkerHello, Orders),
     Disconnected(Arc<str>),
@@ -149,6 +165,11 @@ impl PoolHandle {
     /// A peer connected.
     pub fn connected(&self, peer: Arc<str>, hello: v1::WorkerHello, orders: Orders) {
         self.send(PoolMail::Connected(peer, hello, orders));
+    }
+
+    /// A peer answered attempts and calls shared objects for attempts. Returns the attempts among them that it does not have.
+    pub async fn reported(&self, peer: Arc<str>, answered: Vec<AttemptKey>, callers: Vec<AttemptKey>) -> NotHeld {
+        self.ask(|answer| PoolMail::Reported { peer, answered, callers, answer }).await.unwrap_or_default()
     }
 
     /// The connection to a peer broke. False if the coordinator shuts down.

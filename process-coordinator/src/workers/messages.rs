@@ -44,6 +44,8 @@ pub enum PoolCommand {
     StoreLease(Arc<str>, String),
     /// Delete the stored name of a borrowed worker.
     DeleteLease(Arc<str>),
+    /// Report that the pool took this number of attempts back from a worker, which gets nothing for this time.
+    ReportSilent(Arc<str>, usize, Duration),
 }
 
 /// A message to a peer.
@@ -91,6 +93,10 @@ pub enum LossReason {
     UnknownToCoordinator,
     /// After a recovery, no worker reported it.
     Unclaimed,
+    /// The worker that has it is connected, but neither runs nor answers it.
+    NotMoving,
+    /// The worker that has it should have stopped it long ago.
+    Overdue,
 }
 
 impl fmt::Display for LossReason {
@@ -100,6 +106,8 @@ impl fmt::Display for LossReason {
             Self::UnknownToWorker => "its worker does not know it any more",
             Self::UnknownToCoordinator => "the coordinator of its subtree does not know it",
             Self::Unclaimed => "no worker claimed it after the recovery",
+            Self::NotMoving => "its worker neither runs nor answers it",
+            Self::Overdue => "its worker did not stop it in time",
         })
     }
 }

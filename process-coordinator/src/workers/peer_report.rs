@@ -38,12 +38,15 @@ pub struct ProcessAnswers<C, A> {
 impl<C: Clone, A> PeerReport<C, A> {
     /// Sorts a report of a peer that arrived by the connection `from`.
     pub fn sort(peer: &Arc<str>, from: &C, report: v1::WorkReport) -> Self {
-        let v1::WorkReport { hello, known, draining, printed, answers: unsorted, calls, .. } = report;
+        let v1::WorkReport { hello, known, draining, running, impairment, printed, answers: unsorted, calls, .. } =
+            report;
         let mut pool_inputs = Vec::new();
         pool_inputs.extend(known.map(|known| PoolInput::Known(peer.clone(), known)));
         if draining {
             pool_inputs.push(PoolInput::Draining(peer.clone()));
         }
+        pool_inputs.extend(impairment.map(|it| PoolInput::Impaired(peer.clone(), it.reason)));
+        pool_inputs.extend(running.map(|running| PoolInput::Running(peer.clone(), running)));
         let mut answered: Vec<AttemptKey> = Vec::with_capacity(unsorted.len());
         let mut answers: Vec<ProcessAnswers<C, A>> = Vec::new();
         let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();

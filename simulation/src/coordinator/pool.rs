@@ -140,6 +140,7 @@ impl World<'_> {
                 self.later(NodeRef::Coordinator(c), delay, NodeTask::FindPlace(key));
             }
             PoolCommand::Borrow(_) | PoolCommand::StoreLease(..) | PoolCommand::DeleteLease(_) => {}
+            PoolCommand::ReportSilent(..) => {}
         }
     }
 

@@ -30,6 +30,7 @@ impl FakeCoordinator {
             version: "1".into(),
             realm: name.into(),
             address: "127.0.0.1:1".into(),
+            ..v1::CoordinatorHello::default()
         }
     }
 

@@ -84,6 +84,7 @@ async fn attempt(channel: &Channel, group: &str) -> Option<v1::Answer> {
         version: "1".into(),
         realm: "r".into(),
         address: String::new(),
+        ..v1::CoordinatorHello::default()
     };
     let program = v1::Program {
         digest: "one".into(),

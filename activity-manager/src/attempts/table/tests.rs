@@ -286,6 +286,56 @@ fn a_recall_hands_back_only_the_queued_attempts_of_its_coordinator() {
 }
 
 #[test]
+fn attempts_behind_a_recalled_large_one_start() {
+    let mut table = AttemptTable::new(Resources::slots(2), 9);
+    let ((a, ..), (b, ..)) = (connect(&mut table, "g/a", "r"), connect(&mut table, "g/b", "s"));
+    arrive(&mut table, &a, 1, "runs");
+    let large = ReadyJob { needs: Resources::slots(2), job: "large" };
+    assert!(table.on_job(&a, a.attempt(&id("p", 2)), 1, Ok(large)).is_empty());
+    assert!(arrive(&mut table, &b, 3, "behind the large one").is_empty());
+    let actions = table.recall(&a);
+    assert!(matches!(&actions[..], [TableAction::Send(..), TableAction::Start("behind the large one")]), "{actions:?}");
+    assert_eq!(table.load(), Load { slots: 2, queued: 0 });
+}
+
+#[test]
+fn a_worker_that_cannot_write_answers_all_the_same_and_takes_nothing_new() {
+    let mut table = AttemptTable::new(Resources::slots(1), 9);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let (one, two) = (key("r", "p", 1), key("r", "p", 2));
+    arrive(&mut table, &a, 1, "one");
+    arrive(&mut table, &a, 2, "two");
+    assert_eq!(table.running(&a).attempts, [id("p", 1)]);
+    assert_eq!(table.on_finished(&one, done(&one))[0], persist_answer(&one, "g/a", done(&one)));
+    arrive(&mut table, &a, 3, "three");
+    let reason = v1::ImpairmentReason::from(v1::impairment_reason::Kind::AnswersUnwritable("full".into()));
+    let impaired = refusal_reason::Kind::Impaired(reason.clone());
+    let refused = |element| {
+        let refusal = v1::Refusal::for_now(impaired.clone());
+        send_answer("g/a", key("r", "p", element).answer(Outcome::Refused(refusal)))
+    };
+    let inform = |reason| TableAction::Send("g/a".into(), WorkerReport::Impairment(v1::Impairment { reason }));
+    assert_eq!(table.set_impaired(Some(reason.clone())), [inform(Some(reason.clone())), refused(3)]);
+    assert!(table.set_impaired(Some(reason.clone())).is_empty());
+    assert_eq!(table.on_unwritable(&one), [send_answer("g/a", done(&one))]);
+    assert_eq!(arrive(&mut table, &a, 4, "four"), [refused(4)]);
+    // What runs goes on, and its answer is sent too.
+    assert_eq!(table.running(&a).attempts, [id("p", 2)]);
+    table.on_finished(&two, done(&two));
+    assert_eq!(table.on_unwritable(&two), [send_answer("g/a", done(&two))]);
+    assert!(!table.is_persisting());
+    // A coordinator that connects learns of it, and gets the answers again.
+    let (a, welcome, actions) = connect(&mut table, "g/a", "r");
+    assert_eq!(welcome.answered, [id("p", 1), id("p", 2)]);
+    assert_eq!(actions.last(), Some(&inform(Some(reason))));
+    assert_eq!(table.acknowledge(&a, &id("p", 1)), [TableAction::Forget(one.clone())]);
+    // The disk has space again.
+    assert!(table.on_persisted(&one).is_empty() && table.on_persisted(&two).is_empty());
+    assert_eq!(table.set_impaired(None), [inform(None)]);
+    assert_eq!(arrive(&mut table, &a, 5, "five"), [TableAction::Start("five")]);
+}
+
+#[test]
 fn restored_answers_are_offered_to_their_owners() {
     let mut table = AttemptTable::<&str>::new(Resources::slots(1), 1);
     let (one, two) = (key("r", "p", 1), key("r", "p", 2));

@@ -25,7 +25,12 @@ impl Report for NodeList {
                 busy,
                 waiting,
                 node.processes.to_string(),
-                if node.draining { "draining" } else { "up" }.to_owned(),
+                match node {
+                    _ if node.draining => "draining",
+                    _ if node.impaired.is_some() => "impaired",
+                    _ => "up",
+                }
+                .to_owned(),
             ]
         });
         table(&["NODE", "ADDRESS", "ROLES", "BUSY", "WAITING", "PROCESSES", "STATE"], rows)

@@ -211,6 +211,13 @@ impl<C, A> Driver<C, A> {
                 self.on_answered(sandbox, &key, outcome, extras);
                 self.effects.extend(from.map(|from| ProcessEffect::Acknowledge(from, key)));
             }
+            // A repeated answer of a peer that had the attempt is acknowledged, so that the peer forgets it. Nobody else's answer
+            // to an outstanding attempt counts.
+            ProcessInput::Doubted { key, from } => {
+                if !self.is_outstanding(&key) {
+                    self.effects.extend(from.map(|from| ProcessEffect::Acknowledge(from, key)));
+                }
+            }
             ProcessInput::CacheSearched(key, found) => self.on_cache_searched(sandbox, &key, found),
             ProcessInput::Lost(key) => self.on_lost(sandbox, &key),
             ProcessInput::Placed(key, place) => {

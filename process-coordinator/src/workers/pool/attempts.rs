@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::movement::Movement;
 use crate::handover::Placement;
 use crate::task::{Needs, Task};
 use xavantes_proto::AttemptKey;
@@ -59,12 +60,14 @@ pub struct PoolAttempt {
     pub cancelled: bool,
     /// Last pause (`true`) or resume (`false`) that the process asked for; subtrees only.
     pub paused: Option<bool>,
+    /// Its progress at a worker, while one has it.
+    pub movement: Movement,
     state: PoolAttemptState,
 }
 
 impl PoolAttempt {
     pub fn new(task: Task, state: PoolAttemptState) -> Self {
-        Self { task, cancelled: false, paused: None, state }
+        Self { task, cancelled: false, paused: None, movement: Movement::default(), state }
     }
 
     pub fn state(&self) -> &PoolAttemptState {
@@ -98,9 +101,9 @@ pub struct UsedResources {
 
 impl UsedResources {
     fn add(&mut self, needs: &Needs) {
-        self.cpus += needs.cpus;
+        self.cpus = self.cpus.saturating_add(needs.cpus);
         self.memory = self.memory.saturating_add(needs.memory);
-        self.gpus += needs.gpus;
+        self.gpus = self.gpus.saturating_add(needs.gpus);
     }
 
     fn subtract(&mut self, needs: &Needs) {
@@ -383,6 +386,13 @@ impl PoolAttempts {
     /// Whether a peer has any attempts.
     pub fn has_assigned(&self, peer: PeerIndex) -> bool {
         !self.peers.0[peer.0].assigned.is_empty()
+    }
+
+    /// Visits the attempts that a peer has, in any order.
+    pub fn for_each_assigned(&mut self, peer: PeerIndex, mut visit: impl FnMut(&mut PoolAttempt)) {
+        for slot in &self.peers.0[peer.0].assigned {
+            visit(&mut self.attempts[*slot]);
+        }
     }
 
     /// The attempts that a peer has, in the order of their keys.

@@ -115,6 +115,13 @@ impl Pool {
         }
     }
 
+    /// A worker takes no new attempts for this reason, or takes them again.
+    pub fn on_impaired(&mut self, name: &str, reason: Option<v1::ImpairmentReason>) {
+        if let Some(worker) = self.peers.get_mut(name) {
+            worker.impaired = reason;
+        }
+    }
+
     /// A worker has these files.
     pub fn add_files(&mut self, name: &str, digests: Vec<Digest>) {
         if let Some(worker) = self.peers.get_mut(name) {

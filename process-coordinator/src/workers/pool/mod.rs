@@ -8,13 +8,14 @@
 //! |---|---|
 //! | `pool_input` | the inputs of the pool |
 //! | `attempts` | the table of attempts: one state each, and the indices that follow from the states |
-//! | `peer`, `pace` | one worker or coordinator: its offer, its files, its speed |
+//! | `peer`, `pace`, `window` | one worker or coordinator: its offer, its files, its speed, how much it may have |
 //! | `delegation` | subtrees: finding a coordinator, sending, moves |
 //! | `placement` | which worker gets which queued task |
 //! | `membership` | peers: roster, connections, files |
 //! | `leases` | workers of other groups |
 //! | `capacity` | how many attempts each process may have outstanding |
 //! | `recovery` | attempts whose worker is not known, and lost workers |
+//! | `movement`, `taking_back` | the progress of attempts at workers, and attempts that make none |
 //! | `whereabouts` | questions about attempts and peers |
 
 mod attempts;
@@ -22,14 +23,17 @@ mod capacity;
 mod delegation;
 mod leases;
 mod membership;
+mod movement;
 mod pace;
 mod peer;
 mod placement;
 pub mod pool_input;
 mod recovery;
+mod taking_back;
 #[cfg(test)]
 mod tests;
 mod whereabouts;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -89,6 +93,9 @@ pub struct Pool {
     /// Since when attempts have been queued without a break, or other groups were last asked for workers.
     pub(super) queued_since: Option<Duration>,
     pub(super) last_tick: Duration,
+    /// How long an attempt may stay at a worker without a sign that it moves; without it, for ever.
+    pub(super) patience: Option<Duration>,
+    pub(super) last_movement_check: Duration,
     pub(super) share: Share,
     /// Queued attempts that no connected worker can ever run.
     pub(super) unplaceable: u64,
@@ -153,7 +160,10 @@ impl Pool {
                 self.attempts.remove(&key);
                 self.notify_cancelled(key);
             }
-            PoolAttemptState::Assigned { peer, .. } => self.send_if_connected(peer, Order::Cancel(key)),
+            PoolAttemptState::Assigned { peer, .. } => {
+                attempt.movement.on_stopped(self.last_tick);
+                self.send_if_connected(peer, Order::Cancel(key));
+            }
             // The worker that reports it gets the order then.
             PoolAttemptState::Unsettled => {}
         }
@@ -181,9 +191,8 @@ impl Pool {
     pub fn abandon(&mut self, key: &AttemptKey) {
         let Some(attempt) = self.attempts.get(key) else { return };
         match *attempt.state() {
-            // It still runs; its process ignores the answer.
-            PoolAttemptState::Queued => {}
-            PoolAttemptState::Placing { .. }
+            PoolAttemptState::Queued
+            | PoolAttemptState::Placing { .. }
             | PoolAttemptState::AwaitingConnection { .. }
             | PoolAttemptState::Unsettled => {
                 self.attempts.remove(key);
@@ -195,29 +204,33 @@ impl Pool {
         }
     }
 
-    /// A peer answered these attempts.
-    pub fn on_answered(&mut self, name: &str, keys: &[AttemptKey], now: Duration) {
-        let mut peer = self.peers.get_mut(name);
-        let index = peer.as_ref().map(|peer| peer.index);
+    /// A peer answered these attempts. Returns those that it does not have: their processes must not believe the answers.
+    pub fn on_answered(&mut self, name: &str, keys: &[AttemptKey], now: Duration) -> Vec<AttemptKey> {
+        let Some(peer) = self.peers.get_mut(name) else { return keys.to_vec() };
+        let mut not_held = Vec::new();
         for key in keys {
-            let answered = self.attempts.remove_if(key, |attempt| match attempt.state() {
-                PoolAttemptState::Assigned { peer, .. } => Some(*peer) == index,
-                PoolAttemptState::Unsettled => true,
-                PoolAttemptState::Queued
-                | PoolAttemptState::Placing { .. }
-                | PoolAttemptState::AwaitingConnection { .. } => false,
-            });
-            if let (Some(peer), Some(attempt)) = (&mut peer, answered)
-                && attempt.is_assigned_to(peer.index)
-            {
+            let has = |attempt: &PoolAttempt| {
+                attempt.is_assigned_to(peer.index) || *attempt.state() == PoolAttemptState::Unsettled
+            };
+            match self.attempts.remove_if(key, has) {
                 // The worker had to fetch the files that the activity needed.
-                peer.holdings.add(attempt.task.files.iter().map(|need| need.digest));
+                Some(attempt) => peer.holdings.add(attempt.task.files.iter().map(|need| need.digest)),
+                None if peer.may_speak_for(self.attempts.get(key)) => {}
+                None => not_held.push(key.clone()),
             }
         }
-        if let Some(peer) = peer {
-            peer.pace.set_working(self.attempts.has_assigned(peer.index), now);
-            peer.pace.count(keys.len(), peer.offer.slots);
-        }
+        let held = keys.len() - not_held.len();
+        peer.pace.set_working(self.attempts.has_assigned(peer.index), now);
+        peer.pace.count(held, peer.offer.slots);
+        peer.window.on_answers(held);
+        not_held
+    }
+
+    /// Which of these attempts a peer calls shared objects for although it does not have them.
+    pub fn not_held(&self, name: &str, callers: &[AttemptKey]) -> Vec<AttemptKey> {
+        let peer = self.peers.get(name);
+        let holds = |key: &&AttemptKey| peer.is_some_and(|peer| peer.may_speak_for(self.attempts.get(key)));
+        callers.iter().filter(|key| !holds(key)).cloned().collect()
     }
 
     /// A peer refused an attempt. An activity goes to another worker.
@@ -249,6 +262,7 @@ impl Pool {
         self.recall_from_slow_workers(now);
         self.refuse_unreachable(now);
         self.lose_silent_workers(now);
+        self.take_back_unmoved(now);
     }
 
     pub(super) fn epoch(&self, process: &str) -> u64 {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use super::attempts::{PeerIndex, UsedResources};
+use super::attempts::{PeerIndex, PoolAttempt, PoolAttemptState, UsedResources};
 use super::pace::Pace;
+use super::window::Window;
 use crate::data::locations::Replicas;
 use crate::task::{Needs, Task};
 use crate::workers::messages::PeerKind;
@@ -18,6 +19,9 @@ use crate::workers::messages::PeerKind;
 const AHEAD_TIME: Duration = Duration::from_millis(100);
 /// Attempts ahead for each slot of a worker whose pace is not known yet.
 const INITIAL_AHEAD_PER_SLOT: u32 = 8;
+
+/// Upper bound on the time that a worker says it gives programs to end.
+const MAX_GRACE: Duration = Duration::from_secs(3600);
 
 /// The right to use some slots of a worker of another group.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +43,8 @@ pub struct Offer {
     pub tags: HashSet<String>,
     pub interpreters: HashSet<String>,
     pub containers: bool,
+    /// Time that programs get to end when the worker stops them.
+    pub grace: Duration,
 }
 
 /// A worker or another coordinator.
@@ -55,6 +61,13 @@ pub struct Peer {
     /// Files that the peer has, as far as the pool knows.
     pub holdings: Replicas,
     pub pace: Pace,
+    /// How much the worker may have at once.
+    pub window: Window,
+    /// Time for which this coordinator did not read the reports of the peer, since the pool last looked for attempts that do
+    /// not move.
+    pub unheard: Duration,
+    /// Why the worker takes no new attempts for now.
+    pub impaired: Option<v1::ImpairmentReason>,
     /// Activity types that the worker refuses permanently: digest of the program, number of the activity.
     pub unfit: HashSet<(String, u32)>,
     /// The worker takes no new attempts.
@@ -119,6 +132,9 @@ impl Peer {
             offer: Offer::default(),
             holdings: Replicas::default(),
             pace: Pace::default(),
+            window: Window::default(),
+            unheard: Duration::ZERO,
+            impaired: None,
             unfit: HashSet::new(),
             draining: false,
             full_until: None,
@@ -140,11 +156,27 @@ impl Peer {
             tags: std::mem::take(&mut hello.tags).into_iter().collect(),
             interpreters: std::mem::take(&mut hello.interpreters).into_iter().collect(),
             containers: hello.containers,
+            grace: Duration::from_millis(hello.grace_ms).min(MAX_GRACE),
         };
         self.holdings = Replicas::default();
         self.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
         self.draining = false;
+        self.impaired = None;
         self.unfit.clear();
+    }
+
+    /// Whether the peer may call shared objects for an attempt. A subtree may have moved without the pool knowing, and after a
+    /// recovery any worker may have an attempt.
+    pub fn may_speak_for(&self, attempt: Option<&PoolAttempt>) -> bool {
+        attempt.is_some_and(|attempt| match attempt.state() {
+            PoolAttemptState::Assigned { peer, .. } => {
+                *peer == self.index || (self.kind == PeerKind::Coordinator && attempt.task.job.subtree.is_some())
+            }
+            PoolAttemptState::Unsettled => true,
+            PoolAttemptState::Queued
+            | PoolAttemptState::Placing { .. }
+            | PoolAttemptState::AwaitingConnection { .. } => false,
+        })
     }
 
     /// The connection to the peer broke, or has to be opened at another address.
@@ -161,7 +193,10 @@ impl Peer {
     pub fn suitability(&self, task: &Task, used: &UsedResources) -> Suitability {
         let (free_slot, bytes_present) = match task.files.is_empty() {
             true => (false, 0),
-            false => (used.cpus + task.needs.cpus <= self.offer.slots, self.holdings.bytes(&self.address, &task.files)),
+            false => (
+                used.cpus.saturating_add(task.needs.cpus) <= self.offer.slots,
+                self.holdings.bytes(&self.address, &task.files),
+            ),
         };
         Suitability {
             local_group: self.lease.is_none(),
@@ -172,20 +207,26 @@ impl Peer {
     }
 
     /// How many slots' worth of attempts the worker may have: its slots and what it answers in a moment; for a borrowed
-    /// worker the slots of the lease.
+    /// worker the slots of the lease. Never more than its window.
     pub fn capacity(&self) -> u32 {
+        self.offered_capacity().min(self.window.slots())
+    }
+
+    fn offered_capacity(&self) -> u32 {
         let slots = self.offer.slots;
         if let Some(lease) = self.lease {
             return lease.slots.min(slots);
         }
         let ahead = self.pace.expected_in(AHEAD_TIME).unwrap_or(slots.saturating_mul(INITIAL_AHEAD_PER_SLOT));
-        slots + ahead.min(self.offer.queue)
+        slots.saturating_add(ahead.min(self.offer.queue))
     }
 
     /// Whether the worker may get any attempt now.
     pub fn has_capacity(&self, used: &UsedResources, now: Duration) -> bool {
         self.is_connected_worker()
             && !self.draining
+            && self.impaired.is_none()
+            && self.window.is_open(now)
             && self.lease_stored
             && self.full_until.is_none_or(|until| until <= now)
             && self.lease.is_none_or(|lease| lease.until > now)
@@ -197,10 +238,17 @@ impl Peer {
         let needs = &task.needs;
         self.has_capacity(used, now)
             && self.lacks(needs).is_none()
-            && used.cpus + needs.cpus <= self.capacity()
+            && self.has_room_for(needs.cpus, used.cpus)
             && used.memory.saturating_add(needs.memory) <= self.offer.memory
             && used.gpus.saturating_add(needs.gpus) <= self.offer.gpus
             && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.job.activity)))
+    }
+
+    /// Whether this number of slots fits beside those in use. An activity that is larger than the window of the worker gets it
+    /// for itself.
+    fn has_room_for(&self, slots: u32, used: u32) -> bool {
+        let capacity = if used == 0 { self.offered_capacity() } else { self.capacity() };
+        used.saturating_add(slots) <= capacity
     }
 
     /// The first requirement that keeps the worker from ever running an activity with these needs.

@@ -9,6 +9,7 @@ use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
 use super::attempts::{PeerIndex, PeerTable, Queue};
+use super::movement::Movement;
 use super::peer::Peer;
 use super::{Pool, send_task};
 use crate::data::locations::Need;
@@ -46,6 +47,7 @@ impl Pool {
             Some((choice.position, choice.peer))
         });
         let (Some(name), Some(attempt)) = (chosen, attempt) else { return false };
+        attempt.movement = Movement::begin(now);
         let task = &mut attempt.task;
         task.job.holdings = locations_for(&self.peers, &name, &task.files);
         if !task.files.is_empty() {

@@ -48,6 +48,10 @@ pub enum PoolInput {
     Known(Arc<str>, v1::Known),
     /// A peer takes no new work.
     Draining(Arc<str>),
+    /// A worker takes no new work for this reason, or takes work again.
+    Impaired(Arc<str>, Option<v1::ImpairmentReason>),
+    /// A worker runs these attempts.
+    Running(Arc<str>, v1::Running),
     /// A peer answered these attempts.
     Answered(Arc<str>, Vec<AttemptKey>),
     /// A peer refused an attempt.
@@ -81,7 +85,9 @@ impl Pool {
             PoolInput::ProcessLost(process) => self.lose_process(process),
             PoolInput::Known(name, known) => self.on_known(&name, known),
             PoolInput::Draining(name) => self.on_draining(&name),
-            PoolInput::Answered(name, keys) => self.on_answered(&name, &keys, now),
+            PoolInput::Impaired(name, reason) => self.on_impaired(&name, reason),
+            PoolInput::Running(name, running) => self.on_running(&name, &running, now),
+            PoolInput::Answered(name, keys) => drop(self.on_answered(&name, &keys, now)),
             PoolInput::Refused(name, key, refusal) => self.on_refused(&name, &key, refusal, now),
             PoolInput::Holds(name, digests) => self.add_files(&name, digests),
             PoolInput::Lacks(name, digests) => self.remove_files(&name, &digests),

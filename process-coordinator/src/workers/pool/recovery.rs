@@ -11,6 +11,7 @@ use std::time::Duration;
 use xavantes_proto::v1;
 
 use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
+use super::movement::Movement;
 use super::{LOST_AFTER, Pool, Search};
 use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
@@ -100,6 +101,9 @@ impl Pool {
             let cancelled = attempt.cancelled;
             let confirmation = Confirmation::Adopted;
             self.attempts.transition(key, PoolAttemptState::Assigned { peer, confirmation, epoch: 0 });
+            if let Some(attempt) = self.attempts.get_mut(key) {
+                attempt.movement = Movement::begin(self.last_tick);
+            }
             if cancelled {
                 self.send(name, Order::Cancel(key.clone()));
             }
@@ -193,8 +197,11 @@ impl Pool {
         if gap < SUSPENDED_AFTER {
             return;
         }
-        for since in self.peers.values_mut().filter_map(|peer| peer.silent_since.as_mut()) {
-            *since = (*since + gap).min(now);
+        for peer in self.peers.values_mut() {
+            peer.unheard += gap;
+            if let Some(since) = &mut peer.silent_since {
+                *since = (*since + gap).min(now);
+            }
         }
         for search in self.searches.values_mut() {
             search.since = (search.since + gap).min(now);

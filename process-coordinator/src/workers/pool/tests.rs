@@ -12,7 +12,7 @@ use crate::data::locations::Need;
 use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
 use crate::task::{Needs, Task};
-use crate::workers::messages::{Order, PoolCommand, PoolNotice};
+use crate::workers::messages::{Order, PoolCommand, PoolNotice, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 fn digest(number: u8) -> Digest {
@@ -245,7 +245,7 @@ fn pause_reaches_subtrees_where_they_are() {
 #[test]
 fn abandoned_attempts_are_cancelled_at_the_peer_that_has_them() {
     let mut pool = every_state();
-    (2..=5).for_each(|element| pool.abandon(&key(element)));
+    (1..=5).for_each(|element| pool.abandon(&key(element)));
     assert_eq!(about_attempts(&mut pool), ["a: cancel 2"]);
     // The worker that has the unsettled one reports it, and stops it.
     let known = v1::Known { processes: vec!["p".into()], running: vec![key(3).to_wire()], ..Default::default() };
@@ -253,6 +253,9 @@ fn abandoned_attempts_are_cancelled_at_the_peer_that_has_them() {
     assert_eq!(about_attempts(&mut pool), ["a: cancel 3"]);
     pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), seconds(1));
     pool.on_tick(seconds(20));
+    // The queued one does not start either.
+    pool.on_connected(&"a".into(), v1::WorkerHello { slots: 2, ..Default::default() }, seconds(20));
+    pool.place_queued(seconds(20));
     assert!(about_attempts(&mut pool).is_empty());
 }
 
@@ -285,4 +288,149 @@ fn a_loss_has_a_reason() {
     pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), Duration::ZERO);
     pool.on_known(&"c@c:1".into(), v1::Known { processes: vec!["p".into()], ..Default::default() });
     assert_eq!(about_attempts(&mut pool), ["6 lost: UnknownToCoordinator"]);
+}
+
+/// A pool with workers, each with two slots, that takes attempts back after this many seconds without movement.
+fn impatient_pool(patience: u64, workers: &[&str]) -> Pool {
+    let workers: Vec<(&str, u32, &[u8])> = workers.iter().map(|name| (*name, 2, &[][..])).collect();
+    Pool { patience: Some(seconds(patience)), ..pool(&workers) }
+}
+
+fn tick_from(pool: &mut Pool, from: u64, to: u64) {
+    (from * 2..to * 2).for_each(|half| pool.on_tick(seconds(half) / 2));
+}
+
+fn running(elements: std::ops::RangeInclusive<u64>) -> v1::Running {
+    v1::Running { attempts: elements.map(|element| key(element).to_wire()).collect() }
+}
+
+#[test]
+fn attempts_that_a_worker_leaves_lying_are_recalled_and_then_lost() {
+    let mut pool = impatient_pool(10, &["a"]);
+    (1..=3).for_each(|element| pool.dispatch(task(element, &[])));
+    pool.place_queued(Duration::ZERO);
+    tick_from(&mut pool, 0, 11);
+    assert_eq!(about_attempts(&mut pool), ["a: run 1", "a: run 2", "a: run 3"]);
+    pool.on_tick(seconds(12));
+    let recalled = pool.take_commands();
+    assert!(matches!(&recalled[..], [PoolCommand::Send(_, Order::Recall)]), "{recalled:?}");
+    // One returns, and one runs. The third is lost, and the worker gets nothing more for now.
+    let refusal = v1::Refusal::for_now(v1::refusal_reason::Kind::Recalled(v1::Nothing {}));
+    pool.on_refused("a", &key(3), refusal, seconds(12));
+    pool.on_running("a", &running(1..=1), seconds(20));
+    tick_from(&mut pool, 12, 24);
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 2", "2 lost: NotMoving"]);
+    pool.place_queued(seconds(24));
+    assert!(about_attempts(&mut pool).is_empty(), "the worker gets nothing");
+    assert_eq!(pool.on_answered("a", &[key(2)], seconds(24)), [key(2)], "a late answer is not believed");
+    assert!(pool.on_answered("a", &[key(1)], seconds(24)).is_empty());
+    pool.place_queued(seconds(24));
+    assert_eq!(about_attempts(&mut pool), ["a: run 3"], "an answer restores trust");
+}
+
+#[test]
+fn a_worker_confirms_no_more_than_its_slots() {
+    let mut pool = impatient_pool(10, &["a", "b"]);
+    pool.on_disconnected("b", Duration::ZERO);
+    (1..=4).for_each(|element| pool.dispatch(task(element, &[])));
+    pool.place_queued(Duration::ZERO);
+    about_attempts(&mut pool);
+    for now in (0..60).map(|half| seconds(half) / 2) {
+        pool.on_running("a", &running(1..=4), now);
+        // Another worker cannot confirm them.
+        pool.on_running("b", &running(1..=4), now);
+        pool.on_tick(now);
+    }
+    let expected = ["a: cancel 3", "3 lost: NotMoving", "a: cancel 4", "4 lost: NotMoving"];
+    assert_eq!(about_attempts(&mut pool), expected);
+}
+
+#[test]
+fn a_timeout_that_the_worker_ignores_ends_the_attempt() {
+    let mut pool = impatient_pool(10, &["a"]);
+    let mut limited = task(1, &[]);
+    limited.job.timeout_ms = Some(5000);
+    [limited, task(2, &[])].into_iter().for_each(|task| pool.dispatch(task));
+    pool.place_queued(Duration::ZERO);
+    about_attempts(&mut pool);
+    for now in (0..34).map(|half| seconds(half) / 2) {
+        pool.on_running("a", &running(1..=2), now);
+        pool.on_tick(now);
+    }
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 1", "1 lost: Overdue"]);
+}
+
+#[test]
+fn the_time_in_which_the_coordinator_does_not_listen_does_not_count() {
+    let mut pool = impatient_pool(10, &["a"]);
+    pool.dispatch(task(1, &[]));
+    pool.place_queued(Duration::ZERO);
+    for now in (0..120).map(|half| seconds(half) / 2) {
+        pool.on_unread_reports("a", now);
+        pool.on_tick(now);
+    }
+    // Nor does the time in which it was suspended.
+    pool.on_tick(seconds(600));
+    assert!(!pool.take_commands().iter().any(|it| matches!(it, PoolCommand::Send(_, Order::Recall))));
+    tick_from(&mut pool, 601, 630);
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 1", "1 lost: NotMoving"]);
+}
+
+#[test]
+fn a_worker_gets_no_more_than_it_has_shown_to_do() {
+    let mut pool = pool(&[("a", u32::MAX, &[])]);
+    (1..=500).for_each(|element| pool.dispatch(task(element, &[])));
+    let given = |pool: &mut Pool| {
+        pool.place_queued(Duration::ZERO);
+        about_attempts(pool).len()
+    };
+    assert_eq!(given(&mut pool), 64);
+    pool.on_running("a", &running(1..=64), Duration::ZERO);
+    assert_eq!(given(&mut pool), 64);
+    pool.on_answered("a", &(1..=10).map(key).collect::<Vec<_>>(), Duration::ZERO);
+    assert_eq!(given(&mut pool), 20, "as many as it answered, and as many more");
+}
+
+#[test]
+fn an_activity_that_is_larger_than_a_window_gets_a_worker_for_itself() {
+    let mut pool = pool(&[("a", 256, &[])]);
+    let large = |element| Task { needs: Needs { cpus: 200, ..Needs::default() }, ..task(element, &[]) };
+    (1..=2).for_each(|element| pool.dispatch(large(element)));
+    pool.place_queued(Duration::ZERO);
+    assert_eq!(about_attempts(&mut pool), ["a: run 1"]);
+}
+
+#[test]
+fn only_the_peer_that_has_an_attempt_speaks_for_it() {
+    let mut pool = every_state();
+    pool.on_roster(
+        v1::Roster {
+            workers: vec![v1::NodeDescription { name: "b".into(), ..Default::default() }],
+            ..Default::default()
+        },
+        Duration::ZERO,
+    );
+    pool.on_connected(&"b".into(), v1::WorkerHello::default(), Duration::ZERO);
+    let all: Vec<AttemptKey> = (1..=6).map(key).collect();
+    // After a recovery any worker may have an unsettled attempt.
+    let others = [key(1), key(2), key(4), key(5), key(6)];
+    assert_eq!(pool.not_held("b", &all), others);
+    assert_eq!(pool.on_answered("b", &all, Duration::ZERO), others);
+    assert_eq!(pool.not_held("a", &all), [key(1), key(3), key(4), key(5), key(6)]);
+    assert!(pool.on_answered("a", &[key(2)], Duration::ZERO).is_empty());
+    assert_eq!(pool.on_answered("a", &[key(2)], Duration::ZERO), [key(2)]);
+    assert_eq!(pool.on_answered("nobody", &all[..1], Duration::ZERO), all[..1]);
+}
+
+#[test]
+fn an_impaired_worker_gets_nothing_and_says_why() {
+    let mut pool = pool(&[("a", 1, &[])]);
+    let reason = v1::ImpairmentReason::from(v1::impairment_reason::Kind::AnswersUnwritable("full".into()));
+    pool.on_impaired("a", Some(reason.clone()));
+    assert!(placed(&mut pool, vec![task(1, &[])]).is_empty());
+    let worker = v1::ImpairedWorker { node: "a".into(), reason: Some(reason) };
+    let waits = v1::WaitReason::from(v1::wait_reason::Kind::Impaired(worker));
+    assert_eq!(pool.whereabouts(&[key(1)]), [Some(Whereabouts::Waits(waits))]);
+    pool.on_impaired("a", None);
+    assert_eq!(names(&placed(&mut pool, vec![])), ["a"]);
 }

@@ -1,6 +1,8 @@
 //! Questions that others ask the pool: where an attempt is, why it waits, which nodes may know about an element, and which
 //! have a file.
 
+use std::sync::Arc;
+
 use xavantes_model::digest::Digest;
 use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
@@ -39,23 +41,32 @@ impl Pool {
     /// requirement is unmet, of which the worker that comes closest decides.
     fn wait_reason(&self, needs: &Needs) -> v1::WaitReason {
         use v1::wait_reason::Kind;
-        let lacks: Vec<_> = self.connected_workers().map(|worker| worker.lacks(needs)).collect();
-        let busy = lacks.iter().any(Option::is_none);
-        match lacks.into_iter().flatten().max() {
+        let (mut busy, mut impaired, mut least) = (false, None, None);
+        for (name, worker) in self.connected_workers() {
+            match (worker.lacks(needs), &worker.impaired) {
+                (Some(lack), _) => least = least.max(Some(lack)),
+                (None, None) => busy = true,
+                (None, Some(reason)) => {
+                    impaired = Some(v1::ImpairedWorker { node: name.to_string(), reason: Some(reason.clone()) });
+                }
+            }
+        }
+        match (impaired, least) {
             _ if busy => Kind::WorkersBusy(v1::Nothing {}),
-            Some(least) => Kind::Unmet(least.into()),
-            None => Kind::NoWorker(v1::Nothing {}),
+            (Some(worker), _) => Kind::Impaired(worker),
+            (None, Some(least)) => Kind::Unmet(least.into()),
+            (None, None) => Kind::NoWorker(v1::Nothing {}),
         }
         .into()
     }
 
-    fn connected_workers(&self) -> impl Iterator<Item = &Peer> {
-        self.peers.values().filter(|peer| peer.is_connected_worker())
+    fn connected_workers(&self) -> impl Iterator<Item = (&Arc<str>, &Peer)> {
+        self.peers.iter().filter(|(_, peer)| peer.is_connected_worker())
     }
 
     /// Nodes that may know something about an element that is not outstanding any more.
     pub fn vicinity(&self, path: &str) -> Vicinity {
-        let workers = self.connected_workers().map(|worker| worker.address.clone()).collect();
+        let workers = self.connected_workers().map(|(_, worker)| worker.address.clone()).collect();
         let within = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         let delegated = self.delegated.iter().rev().filter(|delegated| within(&delegated.path));
         Vicinity { workers, coordinators: delegated.map(|delegated| delegated.address.clone()).collect() }

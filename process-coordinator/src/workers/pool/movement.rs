@@ -1,0 +1,144 @@
+//! The progress of an attempt at a worker, and how long the pool waits for more.
+//!
+//! An activity may run for days. It moves as long as the worker reports that it runs. An activity with a `TIMEOUT` moves until
+//! the worker should have stopped it.
+
+use std::time::Duration;
+
+use crate::workers::messages::LossReason;
+
+/// What the pool knows of the progress of an attempt at a worker.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Movement {
+    /// When the pool sent the attempt, or the worker last reported that it runs.
+    last: Duration,
+    /// When the worker first reported that it runs.
+    running_since: Option<Duration>,
+    /// When the pool recalled it, because it did not move.
+    recalled: Option<Duration>,
+    /// When the pool ordered the worker to stop it.
+    stopped: Option<Duration>,
+}
+
+/// What to do about an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It moves, or has still time.
+    Wait,
+    /// It has not moved for too long: the worker gives back what it has not started.
+    Recall,
+    /// It is lost.
+    TakeBack(LossReason),
+}
+
+/// How long workers may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Time without a sign that an attempt moves.
+    pub patience: Duration,
+    /// Time that the worker gives programs to end.
+    pub grace: Duration,
+}
+
+impl Movement {
+    /// The pool sent the attempt, or found the worker that has it.
+    pub fn begin(now: Duration) -> Self {
+        Self { last: now, ..Self::default() }
+    }
+
+    /// The pool ordered the worker to stop the attempt.
+    pub fn on_stopped(&mut self, now: Duration) {
+        self.stopped.get_or_insert(now);
+    }
+
+    /// The worker reports that the attempt runs.
+    pub fn on_running(&mut self, now: Duration) {
+        self.last = now;
+        self.running_since.get_or_insert(now);
+        self.recalled = None;
+    }
+
+    /// This coordinator heard nothing for this time, through no fault of the worker.
+    pub fn discount(&mut self, time: Duration, now: Duration) {
+        let Self { last, running_since, recalled, stopped } = self;
+        for since in [running_since, recalled, stopped].into_iter().flatten().chain([last]) {
+            *since = (*since + time).min(now);
+        }
+    }
+
+    /// The pool recalled the attempt.
+    pub fn on_recalled(&mut self, now: Duration) {
+        self.recalled = Some(now);
+    }
+
+    /// What to do about an attempt with this `TIMEOUT`.
+    pub fn judge(&self, timeout: Option<Duration>, limits: Limits, now: Duration) -> Verdict {
+        let Limits { patience, grace } = limits;
+        let passed = |since: Duration, limit: Duration| now.saturating_sub(since) > limit;
+        let stop_within = grace.saturating_add(patience);
+        let timed_out = match (self.running_since, timeout) {
+            (Some(since), Some(timeout)) => passed(since, timeout.saturating_add(stop_within)),
+            _ => false,
+        };
+        match self.recalled {
+            _ if timed_out || self.stopped.is_some_and(|since| passed(since, stop_within)) => {
+                Verdict::TakeBack(LossReason::Overdue)
+            }
+            _ if !passed(self.last, patience) => Verdict::Wait,
+            None => Verdict::Recall,
+            Some(recalled) if passed(recalled, patience) => Verdict::TakeBack(LossReason::NotMoving),
+            Some(_) => Verdict::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { patience: Duration::from_secs(30), grace: Duration::from_secs(5) };
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    #[test]
+    fn a_silent_attempt_is_recalled_and_then_taken_back() {
+        let mut movement = Movement::begin(seconds(100));
+        assert_eq!(movement.judge(None, LIMITS, seconds(130)), Verdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(131)), Verdict::Recall);
+        movement.on_recalled(seconds(131));
+        assert_eq!(movement.judge(None, LIMITS, seconds(161)), Verdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(162)), Verdict::TakeBack(LossReason::NotMoving));
+        // A sign of life is enough.
+        movement.on_running(seconds(162));
+        assert_eq!(movement.judge(None, LIMITS, seconds(190)), Verdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(193)), Verdict::Recall);
+    }
+
+    #[test]
+    fn an_activity_may_run_for_days_but_not_beyond_its_timeout() {
+        let mut movement = Movement::begin(Duration::ZERO);
+        let day = 86_400;
+        (1..day).for_each(|second| movement.on_running(seconds(second)));
+        assert_eq!(movement.judge(None, LIMITS, seconds(day)), Verdict::Wait);
+        let timeout = Some(seconds(day));
+        assert_eq!(movement.judge(timeout, LIMITS, seconds(day)), Verdict::Wait);
+        movement.on_running(seconds(day + 37));
+        assert_eq!(movement.judge(timeout, LIMITS, seconds(day + 36)), Verdict::Wait, "the worker may take its grace");
+        assert_eq!(movement.judge(timeout, LIMITS, seconds(day + 37)), Verdict::TakeBack(LossReason::Overdue));
+        assert_eq!(movement.judge(Some(Duration::MAX), LIMITS, seconds(day + 37)), Verdict::Wait);
+    }
+
+    #[test]
+    fn an_attempt_that_should_stop_is_not_waited_for_without_end() {
+        let mut movement = Movement::begin(Duration::ZERO);
+        movement.on_stopped(seconds(10));
+        movement.on_running(seconds(46));
+        movement.on_stopped(seconds(40));
+        assert_eq!(movement.judge(None, LIMITS, seconds(45)), Verdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(46)), Verdict::TakeBack(LossReason::Overdue));
+        movement.discount(seconds(10), seconds(46));
+        assert_eq!(movement.judge(None, LIMITS, seconds(55)), Verdict::Wait, "time without ears does not count");
+    }
+}
