@@ -10,7 +10,8 @@ use std::path::Path;
 
 use super::blobs;
 use super::data_directory::{DataDirectory, sync_directory};
-use super::database::{Database, classify};
+use super::database::Database;
+use super::failure::classify;
 use super::frame::{self, TreeId};
 use super::opening;
 use super::record::{JournalEntry, Payload, ProcessRecord};

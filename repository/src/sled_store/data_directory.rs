@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::database::classify;
+use super::failure::classify;
 use crate::error::Error;
 use crate::names::random_name;
 

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::blobs;
 use super::data_directory::{DataDirectory, sync_directory};
+use super::failure::{classify, failure};
 use super::frame::TreeId;
 use super::index::Damage;
 use super::record::{
@@ -290,29 +291,6 @@ impl Database {
 /// A process of which nothing can be read.
 pub(super) fn unreadable_entry(id: &str) -> Entry {
     Entry { process: id.into(), head: Bytes::new(), summary: None, owner: String::new(), size: 0 }
-}
-
-/// The error that an error of sled causes.
-fn failure(directory: &Path, error: &sled::Error) -> Error {
-    let text = format!("the database {} has failed: {error}", directory.display());
-    match error {
-        sled::Error::Io(error) => classify(error, text),
-        _ => Error::Corrupt(text),
-    }
-}
-
-/// Distinguishes errors that pass, errors that need an administrator, and damage.
-pub(super) fn classify(error: &io::Error, text: String) -> Error {
-    use io::ErrorKind::{
-        OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, ResourceBusy, StorageFull, WouldBlock,
-    };
-    let too_many_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    match error.kind() {
-        StorageFull | QuotaExceeded | OutOfMemory | ResourceBusy | WouldBlock => Error::Unavailable(text),
-        _ if error.raw_os_error().is_some_and(|code| too_many_files.contains(&code)) => Error::Unavailable(text),
-        PermissionDenied | ReadOnlyFilesystem => Error::Broken(text),
-        _ => Error::Corrupt(text),
-    }
 }
 
 /// Waits until a database that this program dropped a moment ago releases its lock on the file. The lock of the data

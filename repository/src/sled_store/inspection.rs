@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::backup::payloads;
 use super::blobs;
 use super::data_directory::DataDirectory;
-use super::database::classify;
+use super::failure::classify;
 use super::frame::{self, TreeId};
 use super::opening::{self, OpenedStore};
 use super::record::{document_name, journal_numbers};
@@ -42,9 +42,8 @@ pub struct Inspection {
 impl Inspection {
     /// Nothing is damaged, and nothing was.
     pub fn is_whole(&self) -> bool {
-        !self.has_losses()
-            && !(self.witness_missing || self.witness_damaged || self.database_incomplete)
-            && self.database_unreadable.is_none()
+        let was_damaged = self.witness_missing || self.witness_damaged || self.database_incomplete;
+        !(was_damaged || self.has_losses() || self.database_unreadable.is_some())
     }
 
     /// Some process or document cannot be read.

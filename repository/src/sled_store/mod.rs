@@ -18,6 +18,7 @@
 //! | `inspection` | check and repair of a store that no node uses |
 //! | `backup` | backups: one file with all records and blobs |
 //! | `salvage` | finding records in a damaged database file |
+//! | `failure` | errors of sled and of the system |
 //! | `index` | the facts about processes in memory |
 //! | `blobs` | files for large payloads |
 //! | `record` | records and keys in sled |
@@ -30,6 +31,7 @@ mod committer;
 mod data_directory;
 mod database;
 mod evidence;
+mod failure;
 mod frame;
 mod index;
 mod inspection;

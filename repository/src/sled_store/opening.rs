@@ -13,8 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::blobs::Blobs;
 use super::data_directory::DataDirectory;
-use super::database::{Database, classify};
+use super::database::Database;
 use super::evidence::Evidence;
+use super::failure::classify;
 use super::frame::TreeId;
 use super::index::RecordIndex;
 use super::recovery::{Recovered, recover};
