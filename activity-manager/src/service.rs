@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
-use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, cut_text, pack, v1};
 
 use crate::attempts::admission::Load;
 use crate::attempts::realm_attempt::CoordinatorStream;
@@ -24,6 +24,8 @@ use crate::outbox::OutboxReceiver;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Upper bound on the names of coordinators and realms.
 const MAX_NAME_BYTES: usize = 4096;
+/// Upper bound on the attempts of an element in one answer.
+const MAX_SENT_ATTEMPTS: usize = 200;
 /// Messages that wait for the network, per stream.
 const STREAM_BUFFER: usize = 4;
 /// Shortest interval at which a coordinator hears of its running attempts.
@@ -163,7 +165,9 @@ impl ActivityManager for Service {
 
     async fn attempts(&self, request: Request<v1::AttemptsRequest>) -> Result<Response<v1::AttemptsResponse>, Status> {
         let v1::AttemptsRequest { realm, path } = request.into_inner();
-        let attempts = self.manager.programs.program_host.logs.attempts(&realm, &path);
+        let mut attempts = self.manager.programs.program_host.logs.attempts(&realm, &path);
+        attempts.drain(..attempts.len().saturating_sub(MAX_SENT_ATTEMPTS));
+        attempts.iter_mut().for_each(|attempt| cut_text(&mut attempt.reason));
         Ok(Response::new(v1::AttemptsResponse { attempts }))
     }
 

@@ -26,6 +26,9 @@ pub(crate) struct Cli {
     /// Print more log messages; twice: all of them
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// Print everything unchanged, also characters that control the terminal
+    #[arg(long, global = true)]
+    pub raw: bool,
 }
 
 #[derive(Subcommand)]

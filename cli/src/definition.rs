@@ -9,10 +9,10 @@ use xavantes_model::definition::ProcessType;
 use xavantes_model::diagnostic::{Source, did_you_mean};
 use xavantes_model::load::load;
 use xavantes_model::value::{Type, Value};
-use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1, value};
+use xavantes_proto::{MAX_MESSAGE_BYTES, MAX_RESULTS_BYTES, Message, receive, v1, value};
 
 use crate::args::DefinitionArgs;
-use crate::connection::{CoordinatorClient, ask};
+use crate::connection::{CoordinatorClient, ask, refused};
 use crate::documents::{load_sources, read_files};
 use crate::exit::Exit;
 use crate::output::printer::Output;
@@ -78,7 +78,9 @@ async fn submitted_before(sources: &[Source], grid: &mut CoordinatorClient) -> R
         return Ok(Vec::new());
     }
     let request = v1::FindTypesRequest { names: names.into_iter().collect() };
-    let found = ask(grid.find_types(request)).await?.documents;
+    let parts = ask(grid.find_types(request)).await?;
+    let found = receive::<v1::FindTypesResponse>(parts, MAX_RESULTS_BYTES).await.map_err(|status| refused(&status))?;
+    let found = found.documents;
     Ok(found.into_iter().map(|document| Source::new(document.name, document.text)).collect())
 }
 

@@ -24,19 +24,41 @@ mod output;
 mod report;
 mod transfer;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, CliCommand};
+use exit::Exit;
 use output::logging;
 use output::printer::Output;
+use output::terminal;
 
 fn main() -> ExitCode {
-    // On wrong usage clap ends the program with 2, which is Exit::Usage.
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(problem) => return ExitCode::from(report_usage(&problem) as u8),
+    };
+    if cli.raw {
+        terminal::set_raw();
+    }
     let is_node = matches!(cli.command, CliCommand::Node(_));
     logging::start(is_node, cli.quiet, cli.verbose);
     let exit = cli::execute(cli.command, Output::new(cli.output, cli.quiet));
     ExitCode::from(exit as u8)
+}
+
+/// Prints the help that the user asked for, or what is wrong with the command line: that message may quote file names.
+fn report_usage(problem: &clap::Error) -> Exit {
+    if !problem.use_stderr() {
+        // Without a reader nobody misses the help.
+        let _ = problem.print();
+        return Exit::Success;
+    }
+    match std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        true => terminal::note_coloured(&problem.render().ansi().to_string()),
+        false => terminal::note(&problem.render().to_string()),
+    }
+    Exit::Usage
 }

@@ -194,8 +194,8 @@ impl Sources {
         let mut answered = false;
         for manager in &self.0.managers {
             let Ok(channel) = connect(manager).await else { continue };
-            let asked =
-                call_with_timeout(GroupManagerClient::new(channel).list_sources(v1::ListSourcesRequest {})).await;
+            let request = v1::ListSourcesRequest { name: name.to_owned(), ..v1::ListSourcesRequest::default() };
+            let asked = call_with_timeout(GroupManagerClient::new(channel).list_sources(request)).await;
             if let Ok(mut answer) = asked {
                 answered = true;
                 if let Some(location) = answer.sources.remove(name) {

@@ -1,5 +1,6 @@
 //! The gRPC service of a group manager. Each call is a few lines around the state of the manager.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::group_manager_server::GroupManager;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::{call_with_timeout, page_of, v1};
 use xavantes_repository::{Error, Store};
 
 use crate::manager::{Manager, clock_ms};
@@ -189,20 +190,32 @@ impl GroupManager for Service {
         }))
     }
 
-    async fn list_groups(&self, _: Request<v1::ListGroupsRequest>) -> Result<Response<v1::ListGroupsResponse>, Status> {
+    async fn list_groups(
+        &self,
+        request: Request<v1::ListGroupsRequest>,
+    ) -> Result<Response<v1::ListGroupsResponse>, Status> {
         let mut state = self.manager.state();
         let mut groups = vec![state.local_summary(clock_ms())];
         groups.extend(state.federation.groups(self.manager.now()));
-        Ok(Response::new(v1::ListGroupsResponse { groups }))
+        // The local group is first: its distance is 0.
+        let groups = groups.into_iter().map(|group| (format!("{:010}/{}", group.hops, group.group), group));
+        let (groups, next_page) = page_of(groups, &request.into_inner().page);
+        Ok(Response::new(v1::ListGroupsResponse { groups, next_page }))
     }
 
     async fn list_sources(
         &self,
-        _: Request<v1::ListSourcesRequest>,
+        request: Request<v1::ListSourcesRequest>,
     ) -> Result<Response<v1::ListSourcesResponse>, Status> {
         let mut sources = self.manager.state().sources.clone();
         sources.extend(self.manager.options.sources.clone());
-        Ok(Response::new(v1::ListSourcesResponse { sources: sources.into_iter().collect() }))
+        let v1::ListSourcesRequest { page, name } = request.into_inner();
+        let wanted = sources.into_iter().filter(|(source, _)| name.is_empty() || *source == name);
+        let wanted: BTreeMap<String, String> = wanted.collect();
+        let wanted = wanted.into_iter().map(|(name, uri)| (name.clone(), v1::AddSourceRequest { name, uri }));
+        let (sources, next_page) = page_of(wanted, &page);
+        let sources = sources.into_iter().map(|source| (source.name, source.uri)).collect();
+        Ok(Response::new(v1::ListSourcesResponse { sources, next_page }))
     }
 
     async fn add_source(
@@ -229,11 +242,19 @@ impl GroupManager for Service {
         Ok(Response::new(v1::RemoveSourceResponse {}))
     }
 
-    async fn list_nodes(&self, _: Request<v1::ListNodesRequest>) -> Result<Response<v1::ListNodesResponse>, Status> {
+    async fn list_nodes(
+        &self,
+        request: Request<v1::ListNodesRequest>,
+    ) -> Result<Response<v1::ListNodesResponse>, Status> {
         let state = self.manager.state();
+        let nodes = state.registry.statuses(self.manager.now()).into_iter();
+        let named =
+            nodes.map(|status| (status.node.as_ref().map_or_else(String::new, |node| node.name.clone()), status));
+        let (nodes, next_page) = page_of(named, &request.into_inner().page);
         Ok(Response::new(v1::ListNodesResponse {
             group: self.manager.options.group.clone(),
-            nodes: state.registry.statuses(self.manager.now()),
+            nodes,
+            next_page,
             leads: state.succession.leads(),
             epoch: state.succession.epoch(),
         }))

@@ -23,11 +23,12 @@ async fn open(repository: &Store) -> Service {
 }
 
 async fn nodes(manager: &Service) -> v1::ListNodesResponse {
-    manager.list_nodes(Request::new(v1::ListNodesRequest {})).await.unwrap().into_inner()
+    manager.list_nodes(Request::new(v1::ListNodesRequest::default())).await.unwrap().into_inner()
 }
 
 async fn sources(manager: &Service) -> Vec<(String, String)> {
-    let listed = manager.list_sources(Request::new(v1::ListSourcesRequest {})).await.unwrap().into_inner().sources;
+    let listed =
+        manager.list_sources(Request::new(v1::ListSourcesRequest::default())).await.unwrap().into_inner().sources;
     let mut sources: Vec<(String, String)> = listed.into_iter().collect();
     sources.sort();
     sources

@@ -99,6 +99,7 @@ impl Coordinator {
             let address = String::from_utf8_lossy(&address).into_owned();
             coordinator.pool.lease_restored(name.into(), address);
         }
+        coordinator.announce_address().await?;
         coordinator.take_over().await?;
         coordinator.leave_foreign().await?;
         tokio::spawn(dispatcher.run(mail));

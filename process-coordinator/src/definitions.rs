@@ -89,6 +89,21 @@ impl Programs {
         Ok(self.find(digest))
     }
 
+    /// Loads the programs that other coordinators of the same repository have stored meanwhile.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        for (digest, bytes) in self.repository.documents(KIND).await? {
+            if self.find(&digest).is_none()
+                && let Ok(program) = v1::Program::decode(&*bytes)
+                && let Ok(program) = load_documents(program.documents)
+            {
+                let mut loaded = self.loaded.lock();
+                loaded.stored.insert(digest);
+                loaded.add(program);
+            }
+        }
+        Ok(())
+    }
+
     /// Makes sure that the repository has a program before it gets a process of that program.
     pub async fn store(&self, program: &v1::Program) -> Result<(), Error> {
         if self.loaded.lock().stored.contains(&program.digest) {

@@ -5,6 +5,7 @@
 //! | `connect` | connections and the timeout of calls |
 //! | `convert` | values, files and shared objects to and from the wire |
 //! | `parts` | large messages in parts |
+//! | `pages` | long lists in pages, long texts cut |
 //! | `attempt` | the name of an attempt |
 //! | `epochs` | the fencing of coordinators |
 //! | `reasons` | sentences for the typed reasons of the wire |
@@ -14,6 +15,7 @@ mod attempt_key;
 mod connect;
 mod convert;
 mod epochs;
+mod pages;
 mod parts;
 mod reasons;
 mod words;
@@ -30,7 +32,8 @@ pub use prost::Message;
 pub use attempt_key::AttemptKey;
 pub use connect::{call_with_timeout, connect, connect_bulk};
 pub use epochs::Epochs;
-pub use parts::{Assembler, Multipart, pack, split};
+pub use pages::{MAX_PAGE_BYTES, MAX_PAGE_ITEMS, MAX_TEXT_BYTES, Page, cut_text, page_of};
+pub use parts::{Assembler, Multipart, pack, receive, split};
 
 pub use convert::{InvalidMessage, digest_from, method_name, value, value_from};
 

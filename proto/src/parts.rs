@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use prost::Message;
+use tonic::{Status, Streaming};
 
 use crate::{InvalidMessage, MAX_PART_BYTES, v1};
 
@@ -57,6 +58,17 @@ pub fn split<M: Message>(message: &M) -> impl Iterator<Item = v1::Part> + use<M>
         let (from, to) = (number * MAX_PART_BYTES, ((number + 1) * MAX_PART_BYTES).min(bytes.len()));
         v1::Part { data: bytes[from..to].to_vec(), last: number + 1 == count }
     })
+}
+
+/// Receives one message of at most `max_bytes` bytes in parts.
+pub async fn receive<W: Message + Default>(mut parts: Streaming<v1::Part>, max_bytes: usize) -> Result<W, Status> {
+    let mut whole = Assembler::new(max_bytes);
+    while let Some(part) = parts.message().await? {
+        if let Some(message) = whole.add(part)? {
+            return Ok(message);
+        }
+    }
+    Err(Status::unavailable("the answer ended before it was complete; ask again"))
 }
 
 /// Assembles messages of type `W` from their parts.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use error::Error;
 pub use names::MAX_NAME;
-pub use repository::{Claimed, Entry, Journal, Repository, Store};
+pub use repository::{Claimed, Entry, Journal, Lease, Repository, Store};
 pub use sled_store::{BackupContent, Inspection};
 
 /// Opens a store that ends with the program.

@@ -13,6 +13,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -55,6 +56,12 @@ pub trait Repository: Send + Sync + 'static {
 
     /// Finds one process of [`list`](Self::list). [`Error::Damaged`] if it cannot be read.
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error>;
+
+    /// The lease under which its owner holds a process. `None` if the process is unknown, or the owner holds no lease:
+    /// it shut down, or this store has no leases because its processes never change their owner.
+    async fn lease(&self, _process: &str) -> Result<Option<Lease>, Error> {
+        Ok(None)
+    }
 
     /// Removes ended and damaged processes permanently. Ignores running and unknown ones.
     async fn forget(&self, processes: &[String]) -> Result<(), Error>;
@@ -105,6 +112,15 @@ pub struct Journal {
     pub snapshot: Option<Bytes>,
     /// Records since the last snapshot, in order.
     pub records: Vec<Bytes>,
+}
+
+/// The lease of a node that owns processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Time since the node last renewed it.
+    pub renewed: Duration,
+    /// Other nodes may claim the processes.
+    pub expired: bool,
 }
 
 /// A process as every node sees it.

@@ -25,6 +25,8 @@
 //! | [`planner`] | what all planners have in common |
 //! | [`just_in_time`] | planners that decide as soon as tasks are ready: Myopic, Min-Min, Max-Min, Sufferage |
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
+//! | [`search`] | planners that search: GRASP-ILS, HEA, GRASP, annealing, genetic, particle swarm |
+//! | [`exact`] | branch and bound: PPSA, and proofs for small problems |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`random`] | the seeded generator behind everything random |
@@ -32,6 +34,7 @@
 
 pub mod bounds;
 pub mod csr;
+pub mod exact;
 pub mod formats;
 pub mod generate;
 pub mod id;
@@ -46,6 +49,7 @@ pub mod random;
 pub mod rank;
 pub mod schedule;
 pub mod schedule_simulator;
+pub mod search;
 mod timeline;
 pub mod validate;
 

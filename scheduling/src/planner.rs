@@ -64,7 +64,7 @@ pub struct Run<'a> {
     /// Where random numbers come from.
     pub seed: u64,
     /// A search ends soon after this says so, with the best schedule so far.
-    pub stop: &'a dyn Fn() -> bool,
+    pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Hears of progress.
     pub progress: &'a mut dyn FnMut(Progress),
 }
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
     }
 
     /// The same run, which ends when `stop` says so.
-    pub fn with_stop(self, stop: &'a dyn Fn() -> bool) -> Self {
+    pub fn with_stop(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { stop, ..self }
     }
 }

@@ -18,7 +18,8 @@ const MOST: f64 = 1.10;
 
 /// Reads all changes to the end of the process; tells how many there were, and whether the last one was the end.
 async fn watch(mut client: ProcessCoordinatorClient<tonic::transport::Channel>, process: String) -> (u64, bool) {
-    let changes = client.watch(v1::WatchRequest { process }).await.expect("the process is there");
+    let changes =
+        client.watch(v1::WatchRequest { process, ..v1::WatchRequest::default() }).await.expect("the process is there");
     let (mut changes, mut count, mut ended) = (changes.into_inner(), 0, false);
     while let Some(status) = changes.message().await.expect("the stream holds") {
         count += 1;

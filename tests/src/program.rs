@@ -124,6 +124,11 @@ impl Running {
         Ended { code, stdout, stderr }
     }
 
+    /// Whether the command has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
     /// Kills the command and all programs that it started.
     pub fn kill(mut self) {
         kill(&mut self.child);

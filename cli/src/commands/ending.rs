@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, call_with_timeout, v1};
+use tonic::{Code, Status};
+use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
+use super::show::fetch_tree;
 use crate::connection::{CoordinatorClient, ask, is_broken, refused};
 use crate::exit::Exit;
 use crate::output::terminal;
@@ -24,7 +26,8 @@ pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> 
     loop {
         let mut asking = client.clone();
         let watched = async {
-            let mut changes = call_with_timeout(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
+            let request = v1::WatchRequest { process: process.to_owned(), ..v1::WatchRequest::default() };
+            let mut changes = call_with_timeout(client.watch(request)).await?;
             loop {
                 tokio::select! {
                     status = changes.message() => match status? {
@@ -40,13 +43,18 @@ pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> 
                 }
             }
         };
-        match watched.await {
-            Ok(()) => return Ok(last),
-            Err(status) if is_broken(&status) && last_heard.is_some_and(|at| at.elapsed() < RECONNECT_TIMEOUT) => {
-                tokio::time::sleep(RECONNECT_INTERVAL).await;
+        let broken = match watched.await {
+            Ok(()) if last.ended_ms > 0 => return Ok(last),
+            Ok(()) => {
+                Status::unavailable(format!("the coordinator stopped reporting on {process}, which has not ended"))
             }
+            Err(status) if is_broken(&status) || status.code() == Code::Unavailable => status,
             Err(status) => return Err(refused(&status)),
+        };
+        if last_heard.is_none_or(|at| at.elapsed() > RECONNECT_TIMEOUT) {
+            return Err(refused(&broken));
         }
+        tokio::time::sleep(RECONNECT_INTERVAL).await;
     }
 }
 
@@ -62,8 +70,7 @@ fn report_hold(before: &v1::ProcessStatus, now: &v1::ProcessStatus) {
 
 /// Notes which elements wait for a worker that is not connected; each reason once.
 async fn report_wait(client: &mut CoordinatorClient, process: &str, reported: &mut Option<v1::WaitReason>) {
-    let shown = call_with_timeout(client.show(v1::ShowRequest { path: process.to_owned(), depth: ASKED_DEPTH })).await;
-    let Some(root) = shown.ok().and_then(|shown| shown.element) else { return };
+    let Ok(root) = fetch_tree(client, process, ASKED_DEPTH).await else { return };
     let mut open = vec![&root];
     while let Some(element) = open.pop() {
         if let Some(reason) = element.wait_reason.as_ref().filter(|reason| reason.needs_other_workers())
@@ -81,16 +88,8 @@ pub(crate) async fn fetch_results(
     client: &mut CoordinatorClient,
     process: String,
 ) -> Result<v1::ResultsResponse, Exit> {
-    let refused = |status| refused(&status);
-    let mut parts = ask(client.results(v1::ResultsRequest { process })).await?;
-    let mut whole = Assembler::new(MAX_RESULTS_BYTES);
-    while let Some(part) = parts.message().await.map_err(refused)? {
-        if let Some(answer) = whole.add(part).map_err(|unfit| refused(unfit.into()))? {
-            return Ok(answer);
-        }
-    }
-    terminal::error("the connection broke while the results arrived; ask for them again");
-    Err(Exit::Unreachable)
+    let parts = ask(client.results(v1::ResultsRequest { process, ..v1::ResultsRequest::default() })).await?;
+    receive(parts, MAX_RESULTS_BYTES).await.map_err(|status| refused(&status))
 }
 
 /// The outcome of an ended process and its exit code. Files among the results are downloaded if there is a directory

@@ -25,7 +25,8 @@ pub(crate) async fn explain(arguments: &ExplainArgs, output: Output) -> Result<E
     let mut client = coordinator(&arguments.grid.coordinator).await?;
     let path = &arguments.path;
     let shown = fetch_element(&mut client, path, 0).await.ok();
-    let decision = match call_with_timeout(client.explain(v1::ExplainRequest { path: path.clone(), hops: 0 })).await {
+    let request = v1::ExplainRequest { path: path.clone(), ..v1::ExplainRequest::default() };
+    let decision = match call_with_timeout(client.explain(request)).await {
         Ok(decision) => Some(decision),
         // There is no decision about elements that are no activities.
         Err(status) if shown.is_some() && status.code() == Code::InvalidArgument => None,

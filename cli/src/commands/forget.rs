@@ -27,6 +27,6 @@ pub(crate) struct ForgetArgs {
 pub(crate) async fn forget(arguments: ForgetArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = coordinator(&arguments.grid.coordinator).await?;
     let ForgetArgs { processes, reusable, force, .. } = arguments;
-    ask(client.forget(v1::ForgetRequest { processes: processes.clone(), reusable, force })).await?;
+    ask(client.forget(v1::ForgetRequest { processes: processes.clone(), reusable, force, forwards: 0 })).await?;
     Ok(output.report(&Forgotten { forgotten: processes, reusable }))
 }

@@ -23,15 +23,28 @@ pub(crate) struct DrainArgs {
 
 pub(crate) async fn nodes(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = manager(&grid.coordinator).await?;
-    let answer = ask(client.list_nodes(v1::ListNodesRequest {})).await?;
-    let nodes = answer.nodes.iter().map(NodeReport::from).collect();
-    Ok(output.report(&NodeList { group: answer.group, nodes }))
+    let (mut nodes, mut page) = (Vec::new(), String::new());
+    loop {
+        let answer = ask(client.list_nodes(v1::ListNodesRequest { page })).await?;
+        nodes.extend(answer.nodes.iter().map(NodeReport::from));
+        page = answer.next_page;
+        if page.is_empty() {
+            return Ok(output.report(&NodeList { group: answer.group, nodes }));
+        }
+    }
 }
 
 pub(crate) async fn groups(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = manager(&grid.coordinator).await?;
-    let groups = ask(client.list_groups(v1::ListGroupsRequest {})).await?.groups;
-    Ok(output.report(&GroupList { groups: groups.iter().map(Group::from).collect() }))
+    let (mut groups, mut page) = (Vec::new(), String::new());
+    loop {
+        let answer = ask(client.list_groups(v1::ListGroupsRequest { page })).await?;
+        groups.extend(answer.groups.iter().map(Group::from));
+        page = answer.next_page;
+        if page.is_empty() {
+            return Ok(output.report(&GroupList { groups }));
+        }
+    }
 }
 
 pub(crate) async fn drain(arguments: DrainArgs, output: Output) -> Result<Exit, Exit> {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::v1;
 
+use super::show::fetch_tree;
 use crate::args::GridArgs;
 use crate::connection::{CoordinatorClient, coordinator, refused};
 use crate::exit::Exit;
@@ -68,8 +69,7 @@ pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, E
 /// Whether there is, or will be, an attempt of an activity after this one.
 async fn has_next_attempt(client: &mut CoordinatorClient, path: &str, attempt: u32) -> bool {
     loop {
-        let shown = call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth: 0 })).await;
-        let Some(element) = shown.ok().and_then(|shown| shown.element) else { return false };
+        let Ok(element) = fetch_tree(client, path, 0).await else { return false };
         match element.condition() {
             _ if element.attempts > attempt => return true,
             // The end of the attempt may not be recorded yet.

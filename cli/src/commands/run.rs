@@ -11,7 +11,9 @@ use xavantes_node::{Node, Settings, unfinished_processes};
 use xavantes_proto::{call_with_timeout, v1};
 
 use super::ending::fetch_results;
+use super::list::fetch_all;
 use super::node::not_started;
+use super::show::fetch_tree;
 use crate::args::DefinitionArgs;
 use crate::connection::{CoordinatorClient, ask, coordinator, refused};
 use crate::exit::Exit;
@@ -131,7 +133,7 @@ async fn check_data_dir(settings: &Settings, data_dir: &Path, resume: bool) -> R
 
 /// The process that continues; if none does, the one that ended last.
 async fn process_to_resume(client: &mut CoordinatorClient) -> Result<String, Exit> {
-    let processes = ask(client.list(v1::ListRequest {})).await?.processes;
+    let processes = fetch_all(client).await.map_err(|status| refused(&status))?;
     let is_running = |it: &v1::ProcessStatus| it.state() == v1::ProcessState::Running;
     let last = processes.iter().max_by_key(|it| (is_running(it), it.ended_ms));
     let nothing = || terminal::error("there is nothing to resume: no process was kept in the data directory");
@@ -163,7 +165,8 @@ async fn follow(
     mut lines: mpsc::UnboundedReceiver<(String, String)>,
     display: &mut LiveDisplay,
 ) -> Result<Option<RunStop>, Exit> {
-    let mut changes = ask(client.watch(v1::WatchRequest { process: process.to_owned() })).await?;
+    let request = v1::WatchRequest { process: process.to_owned(), ..v1::WatchRequest::default() };
+    let mut changes = ask(client.watch(request)).await?;
     let mut trees = fetch_trees(client, process);
     let mut interrupts = signal(SignalKind::interrupt()).map_err(|error| {
         terminal::error(&format!("cannot listen for signals: {error}"));
@@ -217,7 +220,8 @@ async fn follow(
             display.on_cancel();
             let action = Some(v1::steer_request::Action::Cancel(v1::Nothing {}));
             // An error means that the process ends at this moment, or has ended.
-            let _ = call_with_timeout(client.steer(v1::SteerRequest { path: process.to_owned(), action })).await;
+            let request = v1::SteerRequest { path: process.to_owned(), action, ..v1::SteerRequest::default() };
+            let _ = call_with_timeout(client.steer(request)).await;
             cancel_at.as_mut().reset(tokio::time::Instant::now() + CANCEL_AGAIN_AFTER);
         }
     }
@@ -229,8 +233,7 @@ fn fetch_trees(client: &CoordinatorClient, process: &str) -> mpsc::Receiver<v1::
     let (mut client, path) = (client.clone(), process.to_owned());
     tokio::spawn(async move {
         while !sender.is_closed() {
-            let request = v1::ShowRequest { path: path.clone(), depth: TREE_DEPTH };
-            if let Ok(v1::ShowResponse { element: Some(element) }) = call_with_timeout(client.show(request)).await {
+            if let Ok(element) = fetch_tree(&mut client, &path, TREE_DEPTH).await {
                 let _ = sender.send(element).await;
             }
             tokio::time::sleep(TREE_INTERVAL).await;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tonic::Status;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
 use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
@@ -47,8 +47,7 @@ async fn print_element<R: Report>(
 
 /// The element at a path, with this many levels below it. A process comes with the numbers of its activities.
 pub(crate) async fn fetch_element(client: &mut CoordinatorClient, path: &str, depth: u32) -> Result<Element, Status> {
-    let request = v1::ShowRequest { path: path.to_owned(), depth };
-    let element = call_with_timeout(client.show(request)).await?.element.unwrap_or_default();
+    let element = fetch_tree(client, path, depth).await?;
     let status = match element.path.contains('/') {
         true => None,
         false => fetch_status(client, &element.path).await,
@@ -56,8 +55,16 @@ pub(crate) async fn fetch_element(client: &mut CoordinatorClient, path: &str, de
     Ok(Element::asked_for(&element, status.as_ref()))
 }
 
+/// The element at a path, with this many levels below it, as the coordinator answers.
+pub(crate) async fn fetch_tree(client: &mut CoordinatorClient, path: &str, depth: u32) -> Result<v1::Element, Status> {
+    let request = v1::ShowRequest { path: path.to_owned(), depth, ..v1::ShowRequest::default() };
+    let parts = call_with_timeout(client.show(request)).await?;
+    Ok(receive::<v1::ShowResponse>(parts, MAX_RESULTS_BYTES).await?.element.unwrap_or_default())
+}
+
 /// The present state of a process, if the coordinator knows it.
 async fn fetch_status(client: &mut CoordinatorClient, process: &str) -> Option<v1::ProcessStatus> {
-    let mut changes = call_with_timeout(client.watch(v1::WatchRequest { process: process.to_owned() })).await.ok()?;
+    let request = v1::WatchRequest { process: process.to_owned(), ..v1::WatchRequest::default() };
+    let mut changes = call_with_timeout(client.watch(request)).await.ok()?;
     changes.message().await.ok()?
 }

@@ -1,5 +1,7 @@
 //! `xavantes sources`: external data that administrators registered under a name.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use xavantes_proto::v1;
 
@@ -55,8 +57,16 @@ pub(crate) async fn sources(arguments: SourcesArgs, output: Output) -> Result<Ex
 
 async fn list(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = manager(&grid.coordinator).await?;
-    let sources = ask(client.list_sources(v1::ListSourcesRequest {})).await?.sources;
-    Ok(output.report(&SourceList { sources: sources.into_iter().collect() }))
+    let (mut sources, mut page) = (BTreeMap::new(), String::new());
+    loop {
+        let answer =
+            ask(client.list_sources(v1::ListSourcesRequest { page, ..v1::ListSourcesRequest::default() })).await?;
+        sources.extend(answer.sources);
+        page = answer.next_page;
+        if page.is_empty() {
+            return Ok(output.report(&SourceList { sources }));
+        }
+    }
 }
 
 async fn add(arguments: AddSourceArgs, output: Output) -> Result<Exit, Exit> {

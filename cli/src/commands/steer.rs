@@ -70,6 +70,7 @@ async fn steer(
     output: Output,
 ) -> Result<Exit, Exit> {
     let mut client = coordinator(&grid.coordinator).await?;
-    ask(client.steer(v1::SteerRequest { path: path.clone(), action: Some(action) })).await?;
+    let request = v1::SteerRequest { path: path.clone(), action: Some(action), ..v1::SteerRequest::default() };
+    ask(client.steer(request)).await?;
     Ok(output.report(&Steered { path, action: word }))
 }

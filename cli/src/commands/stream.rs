@@ -17,7 +17,8 @@ pub(crate) async fn stream(
     download: Option<DownloadDir<'_>>,
     output: Output,
 ) -> Result<Exit, Exit> {
-    let mut parts = ask(client.outputs(v1::OutputsRequest { process: process.to_owned(), exact: false })).await?;
+    let request = v1::OutputsRequest { process: process.to_owned(), ..v1::OutputsRequest::default() };
+    let mut parts = ask(client.outputs(request)).await?;
     let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
     let mut exit = Exit::Success;
     while let Some(part) = parts.message().await.map_err(|status| refused(&status))? {

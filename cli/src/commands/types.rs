@@ -10,6 +10,13 @@ use crate::report::grid::{RegisteredType, TypeList};
 
 pub(crate) async fn types(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = coordinator(&grid.coordinator).await?;
-    let types = ask(client.list_types(v1::ListTypesRequest {})).await?.types;
-    Ok(output.report(&TypeList { types: types.iter().map(RegisteredType::from).collect() }))
+    let (mut types, mut page) = (Vec::new(), String::new());
+    loop {
+        let answer = ask(client.list_types(v1::ListTypesRequest { page })).await?;
+        types.extend(answer.types.iter().map(RegisteredType::from));
+        page = answer.next_page;
+        if page.is_empty() {
+            return Ok(output.report(&TypeList { types }));
+        }
+    }
 }

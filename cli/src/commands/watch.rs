@@ -11,7 +11,6 @@ use crate::output::printer::{Output, Report};
 use crate::output::terminal;
 
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
-const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// A report, and whether it is the last one.
 pub(crate) struct LiveSnapshot<R> {
@@ -27,9 +26,15 @@ pub(crate) async fn print_or_watch<R: Report>(
     mut look: impl AsyncFnMut() -> Result<LiveSnapshot<R>, Status>,
 ) -> Result<Exit, Exit> {
     let mut snapshot = look().await.map_err(|status| refused(&status))?;
-    let clear = if watch && std::io::stdout().is_terminal() { CLEAR_SCREEN } else { "" };
+    let clears = watch && std::io::stdout().is_terminal();
+    let print = |text: &str| {
+        if clears {
+            terminal::clear_screen();
+        }
+        terminal::print(text)
+    };
     let mut printed = output.render(&snapshot.report);
-    let mut exit = terminal::print(&format!("{clear}{printed}"));
+    let mut exit = print(&printed);
     while watch && !snapshot.is_final && exit == Exit::Success {
         tokio::time::sleep(WATCH_INTERVAL).await;
         snapshot = match look().await {
@@ -39,7 +44,7 @@ pub(crate) async fn print_or_watch<R: Report>(
         };
         let rendered = output.render(&snapshot.report);
         if rendered != printed {
-            exit = terminal::print(&format!("{clear}{rendered}"));
+            exit = print(&rendered);
             printed = rendered;
         }
     }

@@ -9,12 +9,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::output::terminal;
 
-/// Writes log messages like all others to standard error, so that they do not disturb the footer.
+/// Writes log messages like all others to standard error, so that they do not disturb the footer. Each call of `write` is
+/// one message.
 struct LogWriter;
 
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        terminal::note_bytes(bytes);
+        terminal::log(bytes);
         Ok(bytes.len())
     }
 

@@ -4,6 +4,7 @@ use xavantes_proto::v1;
 
 use crate::args::Format;
 use crate::exit::Exit;
+use crate::output::terminal::{ByteStream, Stream};
 use crate::output::{json, terminal};
 use crate::report::log::Log;
 
@@ -14,11 +15,21 @@ pub(crate) struct LogSink {
     first: Option<v1::LogPiece>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    text_stdout: ByteStream,
+    text_stderr: ByteStream,
 }
 
 impl LogSink {
     pub(crate) fn new(format: Format, path: &str) -> Self {
-        Self { format, path: path.to_owned(), first: None, stdout: Vec::new(), stderr: Vec::new() }
+        Self {
+            format,
+            path: path.to_owned(),
+            first: None,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            text_stdout: ByteStream::new(Stream::Stdout),
+            text_stderr: ByteStream::new(Stream::Stderr),
+        }
     }
 
     /// Adds a piece. Text without a reader ends the command: the error is its exit code.
@@ -29,8 +40,8 @@ impl LogSink {
         };
         bytes.extend_from_slice(&piece.data);
         match (self.format, piece.stderr) {
-            (Format::Text, false) => terminal::print_bytes(&bytes)?,
-            (Format::Text, true) => terminal::note_bytes(&bytes),
+            (Format::Text, false) => self.text_stdout.write(&bytes)?,
+            (Format::Text, true) => self.text_stderr.write(&bytes)?,
             (Format::Json, false) => self.stdout.append(&mut bytes),
             (Format::Json, true) => self.stderr.append(&mut bytes),
         }
@@ -39,7 +50,7 @@ impl LogSink {
     }
 
     /// Ends the log. `stdout` and `stderr` say which of the two the user asked for.
-    pub(crate) fn finish(self, stdout: bool, stderr: bool) -> Exit {
+    pub(crate) fn finish(mut self, stdout: bool, stderr: bool) -> Exit {
         let first = self.first.unwrap_or_default();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let log = Log {
@@ -50,7 +61,10 @@ impl LogSink {
             stderr: stderr.then(|| text(self.stderr)),
         };
         match self.format {
-            Format::Text => Exit::Success,
+            Format::Text => {
+                let ended = self.text_stdout.finish().and_then(|()| self.text_stderr.finish());
+                ended.err().unwrap_or(Exit::Success)
+            }
             Format::Json => terminal::print(&json::document(&log)),
         }
     }

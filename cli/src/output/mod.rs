@@ -9,6 +9,7 @@
 //! | `live` | what `run` shows while a process runs |
 //! | `progress` | the lines of `live`, pure |
 //! | `terminal` | standard output, standard error and the footer of the terminal |
+//! | `visible` | texts of others made safe to read, pure |
 //! | `logging` | log messages |
 
 mod json;
@@ -19,3 +20,4 @@ pub(crate) mod printer;
 mod progress;
 pub(crate) mod terminal;
 mod text;
+mod visible;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::args::Format;
 use crate::exit::Exit;
+use crate::output::terminal::Stream;
 use crate::output::{json, logs, terminal};
 
 /// A typed answer of a command: JSON by its `Serialize`, text by this.
@@ -13,12 +14,6 @@ pub(crate) trait Report: Serialize {
 
     /// The report for people.
     fn text(&self) -> String;
-}
-
-/// A stream of the program.
-pub(crate) enum Stream {
-    Stdout,
-    Stderr,
 }
 
 /// How a command answers.
@@ -33,6 +28,11 @@ impl Output {
         Self { format, quiet }
     }
 
+    /// Whether the answer is for people.
+    pub(crate) fn is_text(self) -> bool {
+        self.format == Format::Text
+    }
+
     /// Whether only results and errors are wanted.
     pub(crate) fn is_quiet(self) -> bool {
         self.quiet
@@ -42,7 +42,7 @@ impl Output {
     pub(crate) fn report<R: Report>(self, report: &R) -> Exit {
         match (self.format, R::TEXT_STREAM) {
             (Format::Text, Stream::Stderr) => {
-                terminal::note(&report.text());
+                terminal::note_coloured(&report.text());
                 Exit::Success
             }
             _ => terminal::print(&self.render(report)),
@@ -51,7 +51,7 @@ impl Output {
 
     /// Prints one line of a longer answer. Without a reader the command ends: the error is its exit code.
     pub(crate) fn line<R: Report>(self, report: &R) -> Result<(), Exit> {
-        terminal::print_bytes(format!("{}\n", self.render(report)).as_bytes())
+        terminal::print_line(&self.render(report))
     }
 
     /// The answer as it would be printed.

@@ -7,6 +7,7 @@ use console::{measure_text_width, truncate_str};
 use xavantes_proto::v1;
 
 use crate::output::text::units::duration;
+use crate::output::visible::is_active;
 use crate::report::process::state_word;
 
 /// Upper bound on the lines.
@@ -210,7 +211,7 @@ impl Speed {
 
 /// A text in one line, without characters that control a terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || is_active(c) { ' ' } else { c }).collect()
 }
 
 /// A path without its beginning, if it is too wide: its end says more.

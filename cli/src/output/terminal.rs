@@ -1,14 +1,63 @@
-//! Writing to people: results go to standard output, everything else to standard error.
+//! Writing to people: results go to standard output, everything else to standard error. What goes to a terminal is made
+//! visible first, because it may quote texts of others: a terminal would obey them.
 
-use std::io::{ErrorKind, Write};
+use std::borrow::Cow;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
 use crate::exit::Exit;
+use crate::output::visible::{VisibleBytes, visible, visible_coloured, visible_log};
+
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// The lines at the bottom of the terminal that show progress, if there are any.
 static FOOTER: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// Whether the user wants everything unchanged, also on a terminal.
+static RAW: AtomicBool = AtomicBool::new(false);
+
+/// A stream of the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    /// Whether what goes there must be made visible.
+    fn needs_visible(self) -> bool {
+        let is_terminal = match self {
+            Self::Stdout => std::io::stdout().is_terminal(),
+            Self::Stderr => std::io::stderr().is_terminal(),
+        };
+        is_terminal && !is_raw()
+    }
+
+    fn safe(self, text: &str) -> Cow<'_, str> {
+        if self.needs_visible() { visible(text) } else { text.into() }
+    }
+
+    fn write(self, bytes: &[u8]) -> Result<(), Exit> {
+        match self {
+            Self::Stdout => write_stdout(bytes),
+            Self::Stderr => {
+                write_stderr(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// From now on everything goes out unchanged, also to a terminal.
+pub(crate) fn set_raw() {
+    RAW.store(true, Ordering::Relaxed);
+}
+
+fn is_raw() -> bool {
+    RAW.load(Ordering::Relaxed)
+}
 
 /// Shows lines at the bottom of the terminal in place of those before. Other messages appear above them.
 pub(crate) fn set_footer(lines: &str) {
@@ -18,7 +67,7 @@ pub(crate) fn set_footer(lines: &str) {
         // A template of nothing but the message has no mistakes.
         bar.with_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()))
     });
-    footer.set_message(lines.to_owned());
+    footer.set_message(visible(lines).into_owned());
 }
 
 /// Removes the lines at the bottom of the terminal.
@@ -28,18 +77,25 @@ pub(crate) fn clear_footer() {
     }
 }
 
-/// Prints to standard output. A reader that went away, as in `xavantes schema | head`, is no error.
-pub(crate) fn print(text: &str) -> Exit {
-    let mut stdout = std::io::stdout().lock();
-    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    match write!(stdout, "{text}{newline}").and_then(|()| stdout.flush()) {
-        Err(cause) if cause.kind() != ErrorKind::BrokenPipe => error(&format!("cannot write: {cause}")),
-        _ => Exit::Success,
-    }
+/// Clears the terminal of standard output.
+pub(crate) fn clear_screen() {
+    // If the terminal is gone, the text that follows fails.
+    let _ = std::io::stdout().write_all(CLEAR_SCREEN.as_bytes());
 }
 
-/// Prints to standard output unchanged. A reader that went away ends the command with success.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Exit> {
+/// Prints to standard output. A reader that went away, as in `xavantes schema | head`, is no error.
+pub(crate) fn print(text: &str) -> Exit {
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    write_stdout(format!("{}{newline}", Stream::Stdout.safe(text)).as_bytes()).err().unwrap_or(Exit::Success)
+}
+
+/// Prints one line of a longer answer. Without a reader the command ends: the error is its exit code.
+pub(crate) fn print_line(line: &str) -> Result<(), Exit> {
+    write_stdout(format!("{}\n", Stream::Stdout.safe(line)).as_bytes())
+}
+
+/// A reader that went away ends the command with success.
+fn write_stdout(bytes: &[u8]) -> Result<(), Exit> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|cause| match cause.kind() {
         ErrorKind::BrokenPipe => Exit::Success,
@@ -55,11 +111,26 @@ pub(crate) fn error(message: &str) -> Exit {
 
 /// Writes to standard error. If that has no reader, as in `xavantes validate 2>&1 | head`, the command continues.
 pub(crate) fn note(text: &str) {
-    note_bytes(text.as_bytes());
+    write_stderr(Stream::Stderr.safe(text).as_bytes());
 }
 
-/// Writes to standard error bytes that may be no text.
-pub(crate) fn note_bytes(bytes: &[u8]) {
+/// Writes a text to standard error that the program coloured.
+pub(crate) fn note_coloured(text: &str) {
+    match Stream::Stderr.needs_visible() {
+        true => write_stderr(visible_coloured(text).as_bytes()),
+        false => write_stderr(text.as_bytes()),
+    }
+}
+
+/// Writes a log message to standard error: one line, which is safe to read wherever it ends up.
+pub(crate) fn log(message: &[u8]) {
+    match is_raw() {
+        true => write_stderr(message),
+        false => write_stderr(visible_log(&String::from_utf8_lossy(message)).as_bytes()),
+    }
+}
+
+fn write_stderr(bytes: &[u8]) {
     let write = || {
         let mut stderr = std::io::stderr().lock();
         let _ = stderr.write_all(bytes).and_then(|()| stderr.flush());
@@ -67,5 +138,33 @@ pub(crate) fn note_bytes(bytes: &[u8]) {
     match &*FOOTER.lock() {
         Some(footer) => footer.suspend(write),
         None => write(),
+    }
+}
+
+/// Bytes of others on their way to a stream, piece by piece.
+pub(crate) struct ByteStream {
+    stream: Stream,
+    visible: Option<VisibleBytes>,
+}
+
+impl ByteStream {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { stream, visible: stream.needs_visible().then(VisibleBytes::default) }
+    }
+
+    /// Writes the next piece. Without a reader of standard output the command ends: the error is its exit code.
+    pub(crate) fn write(&mut self, piece: &[u8]) -> Result<(), Exit> {
+        match &mut self.visible {
+            Some(visible) => self.stream.write(visible.add(piece).as_bytes()),
+            None => self.stream.write(piece),
+        }
+    }
+
+    /// Writes what is left of the last piece.
+    pub(crate) fn finish(&mut self) -> Result<(), Exit> {
+        match self.visible.as_mut().map(VisibleBytes::finish) {
+            Some(rest) => self.stream.write(rest.as_bytes()),
+            None => Ok(()),
+        }
     }
 }

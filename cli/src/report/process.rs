@@ -91,7 +91,10 @@ pub(crate) struct Process {
     pub node: String,
     /// Group of the coordinator that runs it
     pub group: String,
-    /// Why it stands still, as a sentence
+    /// Whether its coordinator did not answer in time: then the counts and whether it is paused are not known
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub owner_silent: bool,
+    /// Why it stands still, or why little is known of it, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Why it stands still
@@ -108,6 +111,10 @@ pub(crate) struct Process {
 impl From<&v1::ProcessStatus> for Process {
     fn from(status: &v1::ProcessStatus) -> Self {
         let failure = status.failure.as_ref().map(FailureReport::from);
+        let silent = || {
+            let node = &status.node;
+            status.owner_silent.then(|| format!("its coordinator {node} does not answer; its counts are not known"))
+        };
         Self {
             process: status.process.clone(),
             path: status.path.clone(),
@@ -120,7 +127,8 @@ impl From<&v1::ProcessStatus> for Process {
             elapsed_seconds: elapsed_seconds(status),
             node: status.node.clone(),
             group: status.group.clone(),
-            trouble: status.stalled.as_ref().map(ToString::to_string),
+            owner_silent: status.owner_silent,
+            trouble: status.stalled.as_ref().map(ToString::to_string).or_else(silent),
             stall_reason: status.stalled.as_ref().map(StallReason::from),
             error: failure.as_ref().map(ToString::to_string),
             failure,

@@ -32,6 +32,8 @@ pub(crate) enum ProcessMail {
     Show {
         path: String,
         depth: u32,
+        /// Number of coordinators that passed the request on.
+        forwards: u32,
         answer: ElementSender,
     },
     /// Another coordinator runs the process.
@@ -91,10 +93,15 @@ impl ProcessHandle {
         self.mail.send(ProcessMail::TakenOver).await.is_ok()
     }
 
-    /// The element at a path, with this many levels below it.
-    pub async fn show(&self, path: String, depth: u32) -> Result<Result<v1::Element, Rejection>, ProcessEnded> {
+    /// The element at a path, with this many levels below it, for a request that this many coordinators passed on.
+    pub async fn show(
+        &self,
+        path: String,
+        depth: u32,
+        forwards: u32,
+    ) -> Result<Result<v1::Element, Rejection>, ProcessEnded> {
         let (answer, answered) = oneshot::channel();
-        self.mail.send(ProcessMail::Show { path, depth, answer }).await.map_err(|_| ProcessEnded)?;
+        self.mail.send(ProcessMail::Show { path, depth, forwards, answer }).await.map_err(|_| ProcessEnded)?;
         answered.await.map_err(|_| ProcessEnded)
     }
 

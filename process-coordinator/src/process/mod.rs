@@ -10,14 +10,16 @@
 //! | `runner` | the task of a process |
 //! | `handle`, `registry` | how other tasks reach the task of a process |
 //! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
+//! | `owner` | where other coordinators of the same repository are |
 //! | `held`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
-//! | `status`, `view`, `outputs` | what users see of a process |
+//! | `status`, `view`, `outputs`, `excerpt` | what users see of a process |
 
 pub mod driver;
 pub mod effect;
 pub(crate) mod ended_view;
 pub(crate) mod ending;
+pub(crate) mod excerpt;
 pub mod final_status;
 pub(crate) mod handle;
 mod held;
@@ -26,12 +28,13 @@ pub mod input;
 pub mod journal;
 pub mod notes;
 pub(crate) mod outputs;
+pub(crate) mod owner;
 pub(crate) mod recovery_marks;
 pub(crate) mod registry;
 mod retention;
 pub(crate) mod runner;
 pub(crate) mod start;
-mod status;
+pub(crate) mod status;
 pub mod summary;
 mod takeover;
 pub mod usage;

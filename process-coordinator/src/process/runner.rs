@@ -314,7 +314,7 @@ impl Runner {
                     None => info!(element = path, line, "printed"),
                 }
             }
-            ProcessMail::Show { path, depth, answer } => self.on_show(&path, depth, answer),
+            ProcessMail::Show { path, depth, forwards, answer } => self.on_show(&path, depth, forwards, answer),
             // The loop returns before.
             ProcessMail::TakenOver => {}
         }

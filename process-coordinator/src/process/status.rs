@@ -1,31 +1,29 @@
 //! The status of processes, from their tasks and from the repository.
 
 use xavantes_proto::v1;
-use xavantes_repository::{Entry, Error};
+use xavantes_repository::Entry;
 
 use crate::codec;
 use crate::coordinator::Coordinator;
+use crate::process::excerpt::cut_status;
+use crate::process::handle::ProcessHandle;
 use crate::process::journal::Head;
 use crate::process::summary::Summary;
 use crate::subtrees::hosted;
 
 impl Coordinator {
-    /// The status of all processes of the repository, in the order of their submission.
-    pub async fn list(&self) -> Result<Vec<v1::ProcessStatus>, Error> {
-        let entries = self.repository.list().await?;
-        let mut all: Vec<v1::ProcessStatus> = entries.iter().map(|entry| self.status_of(entry)).collect();
-        all.sort_by(|a, b| (a.submitted_ms, &a.process).cmp(&(b.submitted_ms, &b.process)));
-        Ok(all)
-    }
-
-    /// The status of a process: from its task if it runs here, otherwise from the repository.
+    /// The status of a process: from its task if it runs here, otherwise from the repository. Long texts are cut.
     pub fn status_of(&self, entry: &Entry) -> v1::ProcessStatus {
         if let Some(handle) = self.processes.find(&entry.process) {
-            return handle.status.borrow().clone();
+            return running_status(&handle);
         }
-        if let Some((_, held)) = self.processes.find_held(&entry.process) {
-            return held.status;
-        }
+        let held = self.processes.find_held(&entry.process).map(|(_, held)| held.status);
+        let mut status = held.unwrap_or_else(|| self.stored_status(entry));
+        cut_status(&mut status);
+        status
+    }
+
+    fn stored_status(&self, entry: &Entry) -> v1::ProcessStatus {
         let status = match &entry.summary {
             Some(summary) => codec::decode("summary", summary).and_then(|summary: Summary| summary.status()),
             None => codec::decode("head", &entry.head)
@@ -51,4 +49,11 @@ impl Coordinator {
             ..v1::ProcessStatus::default()
         }
     }
+}
+
+/// The status of a process that runs here. Long texts are cut.
+pub(crate) fn running_status(handle: &ProcessHandle) -> v1::ProcessStatus {
+    let mut status = handle.status.borrow().clone();
+    cut_status(&mut status);
+    status
 }

@@ -56,7 +56,9 @@ impl Coordinator {
     pub(crate) async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
         let Claimed { gained, lost } = self.repository.claim().await?;
         for process in lost {
-            self.on_taken_over(&process).await?;
+            if let Err(error) = self.on_taken_over(&process).await {
+                warn!(process, %error, "could not leave a process that another coordinator has taken over");
+            }
         }
         if !gained.is_empty() {
             self.recover_all(gained).await;

@@ -4,24 +4,29 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tonic::Response;
 use xavantes_engine::{Condition, ElementId, Rejection, View};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{call_with_timeout, connect, v1};
+use xavantes_proto::{call_with_timeout, connect, receive, v1};
 
 use crate::convert::failure;
+use crate::process::excerpt::cut_failure;
 use crate::process::handle::ElementSender;
+use crate::process::owner::MAX_FORWARDS;
 use crate::process::runner::Runner;
 use crate::workers::messages::Whereabouts;
 use xavantes_proto::AttemptKey;
 
 /// Upper bound on the shown children of one element.
 pub(crate) const MAX_SHOWN_CHILDREN: usize = 100;
+/// Upper bound on the bytes of a subtree at another coordinator.
+const MAX_REMOTE_BYTES: usize = 64 << 20;
 /// Another coordinator counts as silent after this time.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 impl Runner {
     /// Answers with the element at a path, completed in the background by what the pool and other coordinators know.
-    pub(super) fn on_show(&self, path: &str, depth: u32, answer: ElementSender) {
+    pub(super) fn on_show(&self, path: &str, depth: u32, forwards: u32, answer: ElementSender) {
         let mut element = match self.find_element(path, depth) {
             Ok(element) => element,
             Err(rejection) => return drop(answer.send(Err(rejection))),
@@ -32,7 +37,7 @@ impl Runner {
         tokio::spawn(async move {
             let places = attempts.into_iter().zip(whereabouts.await);
             let places = places.filter_map(|((path, _), place)| Some((path, place?))).collect();
-            complete(&mut element, &places, depth).await;
+            complete(&mut element, &places, depth, forwards).await;
             let _ = answer.send(Ok(element));
         });
     }
@@ -54,7 +59,12 @@ impl Runner {
         element.element = id.bits();
         if depth > 0 {
             let shown = view.children.iter().take(MAX_SHOWN_CHILDREN);
-            element.children = shown.map(|child| self.element(*child, depth - 1)).collect();
+            let shown = shown.map(|child| {
+                let mut child = self.element(*child, depth - 1);
+                child.failure.as_mut().map(cut_failure);
+                child
+            });
+            element.children = shown.collect();
             element.hidden = view.children.len().saturating_sub(MAX_SHOWN_CHILDREN) as u32;
         }
         element
@@ -75,7 +85,7 @@ fn outstanding_attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(Strin
 }
 
 /// Fills in the workers that run activities, and the content of subtrees at other coordinators.
-async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabouts>, depth: u32) {
+async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabouts>, depth: u32, forwards: u32) {
     let mut pending = vec![(element, depth)];
     while let Some((element, depth)) = pending.pop() {
         if let Some(Whereabouts::Waits(reason)) = places.get(&element.path) {
@@ -89,8 +99,9 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
                     Some(v1::wait_reason::Kind::CoordinatorSilentMs(silent.as_millis() as u64).into());
             }
             if element.delegated
+                && forwards < MAX_FORWARDS
                 && silent.is_none()
-                && let Some(remote) = remote_element(address, &element.path, depth).await
+                && let Some(remote) = remote_element(address, &element.path, depth, forwards + 1).await
             {
                 element.children = remote.children;
                 element.hidden = remote.hidden;
@@ -105,11 +116,16 @@ async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabout
     }
 }
 
-async fn remote_element(address: &str, path: &str, depth: u32) -> Option<v1::Element> {
+async fn remote_element(address: &str, path: &str, depth: u32, forwards: u32) -> Option<v1::Element> {
     let channel = connect(address).await.ok()?;
     let client = ProcessCoordinatorClient::new(channel);
     let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES);
-    call_with_timeout(client.show(v1::ShowRequest { path: path.to_owned(), depth })).await.ok()?.element
+    let request = v1::ShowRequest { path: path.to_owned(), depth, forwards };
+    let shown = call_with_timeout(async {
+        let parts = client.show(request).await?.into_inner();
+        receive::<v1::ShowResponse>(parts, MAX_REMOTE_BYTES).await.map(Response::new)
+    });
+    shown.await.ok()?.element
 }
 
 fn describe(view: &View) -> v1::Element {

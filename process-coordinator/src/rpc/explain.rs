@@ -14,6 +14,7 @@ use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
 use crate::process::journal::Head;
 use crate::rpc::errors::repository_status;
+use crate::rpc::forward::Owner;
 use crate::rpc::logs::MAX_HOPS;
 use crate::subtrees::hosted;
 
@@ -22,7 +23,7 @@ pub(super) async fn explain(
     coordinator: &Coordinator,
     request: v1::ExplainRequest,
 ) -> Result<v1::ExplainResponse, Status> {
-    let v1::ExplainRequest { path, hops } = request;
+    let v1::ExplainRequest { path, hops, forwards } = request;
     let (defined, since) = definition(coordinator, &path).await?;
     let decided = coordinator.cache.decision(&path).await.map_err(|error| repository_status(&error))?;
     // A process id may be used again, long after its process was forgotten.
@@ -39,16 +40,29 @@ pub(super) async fn explain(
     }
     if hops < MAX_HOPS {
         for address in coordinator.pool.vicinity(&path).await.coordinators {
-            let request = v1::ExplainRequest { path: path.clone(), hops: hops + 1 };
+            let request = v1::ExplainRequest { path: path.clone(), hops: hops + 1, forwards };
             if let Ok(channel) = connect(&address).await
                 && let Ok(answer) = call_with_timeout(ProcessCoordinatorClient::new(channel).explain(request)).await
-                && !matches!(
-                    answer.reason.as_ref().and_then(|reason| reason.kind.as_ref()),
-                    None | Some(Kind::Unknown(_))
-                )
+                && is_decided(&answer)
             {
                 return Ok(answer);
             }
+        }
+    }
+    // The coordinator that runs or ran the process knows where its subtrees went.
+    let process = path.split('/').next().unwrap_or_default();
+    let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
+    if let Some(entry) = entry.filter(|entry| hops == 0 && entry.owner != coordinator.options.node) {
+        let request = v1::ExplainRequest { path: path.clone(), hops, forwards: forwards.saturating_add(1) };
+        let asked = match Owner::of(coordinator, &entry, forwards).await {
+            Ok(owner) => owner.ask(|mut client| async move { client.explain(request).await }).await,
+            Err(unknown) => Err(unknown),
+        };
+        match asked {
+            // Of an ended process, this coordinator knows almost as much as the owner.
+            Err(status) if entry.summary.is_none() => return Err(status),
+            Ok(answer) if is_decided(&answer) => return Ok(answer),
+            _ => {}
         }
     }
     match defined {
@@ -61,6 +75,10 @@ pub(super) async fn explain(
         Definition::Other => Err(Status::invalid_argument(format!("{path} is no activity"))),
         Definition::Unknown => Err(Status::not_found(format!("there is no process with {path:?} here"))),
     }
+}
+
+fn is_decided(answer: &v1::ExplainResponse) -> bool {
+    !matches!(answer.reason.as_ref().and_then(|reason| reason.kind.as_ref()), None | Some(Kind::Unknown(_)))
 }
 
 /// What the definition of a process has at a path.

@@ -1,20 +1,25 @@
 //! The process that a path is in, here or at another coordinator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tonic::Status;
-use tonic::transport::Channel;
 use xavantes_engine::Rejection;
 use xavantes_proto::connect;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
-use crate::process::handle::{ProcessEnded, ProcessHandle};
+use crate::process::handle::ProcessHandle;
 use crate::process::registry::HeldProcess;
-use crate::rpc::errors::{ended_status, held_status, not_here_status, repository_status};
+use crate::rpc::errors::{recovering_status, repository_status};
+use crate::rpc::forward::Client;
 use crate::workers::messages::Whereabouts;
 use xavantes_proto::AttemptKey;
+
+/// A process that this coordinator is recovering is looked for this often, and this many times.
+const RECOVERY_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_RECOVERY_POLLS: u32 = 100;
 
 /// The process that a path is in.
 pub(super) enum FoundProcess {
@@ -22,26 +27,39 @@ pub(super) enum FoundProcess {
     Running(Arc<str>, ProcessHandle),
     /// It is held here, under this id.
     Held(Arc<str>, Box<HeldProcess>),
-    /// It has ended, or another coordinator runs it.
-    Stored(Box<Entry>),
+    /// It has ended.
+    Ended(Box<Entry>),
+    /// Another coordinator runs or holds it.
+    Elsewhere(Box<Entry>),
 }
 
-/// The process that a path is in: the innermost of those whose path begins it.
+/// The process that a path is in: the innermost of those whose path begins it. Waits a moment for a process that this
+/// coordinator is recovering.
 pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundProcess, Status> {
+    for _ in 0..MAX_RECOVERY_POLLS {
+        if let Some(found) = find_now(coordinator, path).await? {
+            return Ok(found);
+        }
+        tokio::time::sleep(RECOVERY_POLL_INTERVAL).await;
+    }
+    Err(recovering_status(path))
+}
+
+/// Nothing if this coordinator is recovering the process.
+async fn find_now(coordinator: &Coordinator, path: &str) -> Result<Option<FoundProcess>, Status> {
     let mut id = path;
     loop {
-        if let Some(process) = coordinator.processes.find(id) {
-            return Ok(FoundProcess::Running(id.into(), process));
-        }
-        if let Some((process, handle)) = coordinator.processes.find_by_path(id) {
-            return Ok(FoundProcess::Running(process, handle));
-        }
-        if let Some((process, held)) = coordinator.processes.find_held(id) {
-            return Ok(FoundProcess::Held(process, Box::new(held)));
+        if let Some(found) = find_here(coordinator, id) {
+            return Ok(Some(found));
         }
         let stored = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))?;
-        if let Some(entry) = stored {
-            return Ok(FoundProcess::Stored(Box::new(entry)));
+        if let Some(entry) = stored.map(Box::new) {
+            return Ok(match entry.summary {
+                Some(_) => Some(FoundProcess::Ended(entry)),
+                None if entry.owner != coordinator.options.node => Some(FoundProcess::Elsewhere(entry)),
+                // It may have started since the first look.
+                None => find_here(coordinator, id),
+            });
         }
         match id.rsplit_once('/') {
             Some((shorter, _)) => id = shorter,
@@ -50,14 +68,15 @@ pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundP
     }
 }
 
-/// The process that was found, if it runs here.
-pub(super) fn running(found: FoundProcess) -> Result<(Arc<str>, ProcessHandle), Status> {
-    match found {
-        FoundProcess::Running(id, handle) => Ok((id, handle)),
-        FoundProcess::Held(id, held) => Err(held_status(&id, &held)),
-        FoundProcess::Stored(entry) if entry.summary.is_some() => Err(ended_status(ProcessEnded)),
-        FoundProcess::Stored(entry) => Err(not_here_status(&entry)),
+fn find_here(coordinator: &Coordinator, id: &str) -> Option<FoundProcess> {
+    let processes = &coordinator.processes;
+    if let Some(process) = processes.find(id) {
+        return Some(FoundProcess::Running(id.into(), process));
     }
+    if let Some((process, handle)) = processes.find_by_path(id) {
+        return Some(FoundProcess::Running(process, handle));
+    }
+    processes.find_held(id).map(|(process, held)| FoundProcess::Held(process, Box::new(held)))
 }
 
 /// Address of the coordinator that runs the element, if the engine rejected a request because the element is delegated.
@@ -70,8 +89,8 @@ pub(super) async fn delegate_of(coordinator: &Coordinator, process: Arc<str>, re
     }
 }
 
-/// A client of another coordinator.
-pub(super) async fn client(address: &str) -> Result<ProcessCoordinatorClient<Channel>, Status> {
+/// A client of the coordinator that runs a subtree.
+pub(super) async fn client(address: &str) -> Result<Client, Status> {
     let channel = connect(address).await;
     let channel = channel.map_err(|_| {
         Status::unavailable(format!(

@@ -1,18 +1,20 @@
-//! `Forget`: removes ended processes, and on request held ones and the result cache.
+//! `Forget`: removes ended processes, and on request held ones and the result cache. The owner of a process that has not ended
+//! decides.
 
 use tonic::Status;
 use xavantes_proto::v1;
 use xavantes_repository::Error;
 
 use crate::coordinator::Coordinator;
-use crate::rpc::errors::{held_status, repository_status};
+use crate::rpc::errors::{held_status, recovering_status, repository_status};
+use crate::rpc::forward::Owner;
 
 pub(super) async fn forget(
     coordinator: &Coordinator,
     request: v1::ForgetRequest,
 ) -> Result<v1::ForgetResponse, Status> {
-    let v1::ForgetRequest { processes, reusable, force } = request;
-    let (mut held, mut ended) = (Vec::new(), Vec::new());
+    let v1::ForgetRequest { processes, reusable, force, forwards } = request;
+    let (mut held, mut ended, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
     for process in processes {
         if coordinator.processes.find(&process).is_some() {
             return Err(Status::failed_precondition(format!(
@@ -28,12 +30,25 @@ pub(super) async fn forget(
             None => {}
         }
         match coordinator.repository.find(&process).await {
-            Ok(Some(_)) => ended.push(process),
+            Ok(Some(entry)) if entry.summary.is_some() => ended.push(process),
+            Ok(Some(entry)) if entry.owner != coordinator.options.node => elsewhere.push(entry),
+            Ok(Some(_)) => return Err(recovering_status(&process)),
             Ok(None) => return Err(Status::not_found(format!("there is no process {process:?} here"))),
             // The repository removes damaged processes.
             Err(Error::Damaged { .. }) if force => ended.push(process),
             Err(error) => return Err(repository_status(&error)),
         }
+    }
+    for entry in elsewhere {
+        let processes = vec![entry.process.clone()];
+        let request = v1::ForgetRequest {
+            processes,
+            force,
+            forwards: forwards.saturating_add(1),
+            ..v1::ForgetRequest::default()
+        };
+        let owner = Owner::of(coordinator, &entry, forwards).await?;
+        owner.ask(|mut client| async move { client.forget(request).await }).await?;
     }
     for process in &held {
         coordinator.forget_held(process).await.map_err(|error| repository_status(&error))?;

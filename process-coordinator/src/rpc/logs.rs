@@ -11,8 +11,11 @@ use tonic::Status;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
+use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
+use crate::rpc::errors::repository_status;
+use crate::rpc::forward::Owner;
 use crate::workers::messages::Vicinity;
 
 /// Upper bound on the coordinators that pass on one question, because subtrees may have been delegated back and forth.
@@ -28,22 +31,55 @@ pub(super) async fn logs(coordinator: &Arc<Coordinator>, request: v1::LogsReques
     loop {
         // Before the search, so that it finds what the process writes just before its end.
         let runs = coordinator.processes.find(process).is_some();
+        // The owner knows where its subtrees are, and waits for an element that has not begun.
+        let owned = if runs || request.hops > 0 { None } else { owned_elsewhere(coordinator, process).await? };
+        let follows = request.follow && request.hops == 0;
+        if let Some(entry) = owned.as_ref().filter(|entry| follows && entry.summary.is_none()) {
+            return ask_owner(coordinator, entry, &request).await;
+        }
         if let Some(pieces) = search(coordinator, &request).await? {
             return Ok(pieces);
         }
-        if !(request.follow && request.hops == 0 && runs) {
-            let which = match request.attempt {
-                0 => String::new(),
-                number => format!("attempt {number} of "),
-            };
-            return Err(Status::not_found(format!(
-                "nothing is known of what {which}{} wrote: it has not begun or is no activity, wrote nothing, ended too \
-                 long ago, or its worker is gone",
-                request.path
-            )));
+        if let Some(entry) = owned {
+            return ask_owner(coordinator, &entry, &request).await;
+        }
+        if !(follows && runs) {
+            return Err(Status::not_found(nothing_known(&request)));
         }
         tokio::time::sleep(SEARCH_INTERVAL).await;
     }
+}
+
+fn nothing_known(request: &v1::LogsRequest) -> String {
+    let which = match request.attempt {
+        0 => String::new(),
+        number => format!("attempt {number} of "),
+    };
+    format!(
+        "nothing is known of what {which}{} wrote: it has not begun or is no activity, wrote nothing, ended too long ago, \
+         or its worker is gone",
+        request.path
+    )
+}
+
+/// The process, if another coordinator of the repository runs or ran it.
+async fn owned_elsewhere(coordinator: &Coordinator, process: &str) -> Result<Option<Entry>, Status> {
+    let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
+    Ok(entry.filter(|entry| entry.owner != coordinator.options.node))
+}
+
+async fn ask_owner(coordinator: &Coordinator, entry: &Entry, request: &v1::LogsRequest) -> Result<PieceStream, Status> {
+    let owner = Owner::of(coordinator, entry, request.forwards).await;
+    let request = v1::LogsRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
+    let asked = match owner {
+        Ok(owner) => match request.follow {
+            // An activity that has not begun sends no piece for a while.
+            true => owner.follow(|mut client| async move { client.logs(request).await }).await,
+            false => owner.ask(|mut client| async move { client.logs(request).await }).await,
+        },
+        Err(unknown) => Err(unknown),
+    };
+    Ok(Box::pin(asked?))
 }
 
 /// Records of an element's attempts, as far as connected workers have them, in the order of the attempts.

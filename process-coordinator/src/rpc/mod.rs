@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `service` | the gRPC service, which forwards to the other files |
 //! | `submit`, `steer`, `forget` | starting, steering and removing processes |
-//! | `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
+//! | `list`, `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
 //! | `backup` | the repository of this node |
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
 //! | `find` | the process that a path is in |
+//! | `forward` | requests about processes that other coordinators run |
 //! | `errors` | errors as gRPC statuses |
 
 mod backup;
@@ -17,6 +18,8 @@ mod errors;
 mod explain;
 mod find;
 mod forget;
+mod forward;
+mod list;
 mod logs;
 mod outputs;
 mod results;

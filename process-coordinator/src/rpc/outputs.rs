@@ -11,10 +11,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{Assembler, MAX_RESULTS_BYTES, connect, v1};
+use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
+use crate::rpc::errors::held_status;
 use crate::rpc::find::{FoundProcess, find};
+use crate::rpc::forward::Owner;
 use crate::workers::handle::{DelegatedSubtree, PoolHandle};
 
 /// The pool is asked for delegated parts at this interval, and a part that has not arrived yet is tried again.
@@ -26,16 +29,63 @@ const MAX_TRIES: usize = 40;
 pub(super) type PartStream = Pin<Box<dyn Stream<Item = Result<v1::Part, Status>> + Send>>;
 type Subscriber = mpsc::Sender<Result<v1::Part, Status>>;
 
-pub(super) async fn outputs(coordinator: &Coordinator, request: v1::OutputsRequest) -> Result<PartStream, Status> {
-    let v1::OutputsRequest { process, exact } = request;
-    let (id, handle) = match find(coordinator, &process).await? {
-        FoundProcess::Running(id, handle) if !exact || *handle.path == *process => (id, handle),
-        _ if exact => return Err(Status::not_found(format!("{process:?} does not run here"))),
-        _ => return Ok(Box::pin(tokio_stream::empty())),
-    };
+pub(super) async fn outputs(coordinator: &Arc<Coordinator>, request: v1::OutputsRequest) -> Result<PartStream, Status> {
+    let v1::OutputsRequest { process, exact, forwards } = request;
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(follow(coordinator.pool.clone(), id, handle, sender));
+    match find(coordinator, &process).await? {
+        FoundProcess::Running(id, handle) if !exact || *handle.path == *process => {
+            tokio::spawn(follow(coordinator.pool.clone(), id, handle, sender));
+        }
+        _ if exact => return Err(Status::not_found(format!("{process:?} does not run here"))),
+        FoundProcess::Running(..) | FoundProcess::Ended(_) => {}
+        FoundProcess::Held(id, held) => return Err(held_status(&id, &held)),
+        FoundProcess::Elsewhere(entry) => {
+            let request = v1::OutputsRequest { process, exact, forwards: forwards.saturating_add(1) };
+            let owner = Owner::of(coordinator, &entry, forwards).await?;
+            let parts = owner.ask(|mut client| async move { client.outputs(request).await }).await?;
+            let address = owner.address;
+            tokio::spawn(pass_on(coordinator.clone(), entry, address, parts, sender));
+        }
+    }
     Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+/// Passes on the outputs of a process that another coordinator runs. That one fetches the files in them.
+async fn pass_on(
+    coordinator: Arc<Coordinator>,
+    entry: Box<Entry>,
+    address: String,
+    mut parts: Streaming<v1::Part>,
+    subscriber: Subscriber,
+) {
+    let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
+    loop {
+        let part = tokio::select! {
+            part = parts.message() => part,
+            () = subscriber.closed() => return,
+        };
+        let output = match part {
+            Ok(Some(part)) => whole.add(part).map_err(Status::from),
+            Ok(None) => return,
+            Err(status) => match Owner::of(&coordinator, &entry, 0).await {
+                Ok(owner) => Err(owner.explain(status).await),
+                Err(unknown) => Err(unknown),
+            },
+        };
+        match output {
+            Ok(None) => {}
+            Ok(Some(mut output)) => {
+                output.relays.push(address.clone());
+                if !send(&subscriber, &output).await {
+                    return;
+                }
+            }
+            Err(status) => {
+                let _ = subscriber.send(Err(status)).await;
+                return;
+            }
+        }
+    }
 }
 
 /// Sends all outputs until the process has ended, or the subscriber has gone.
@@ -134,6 +184,6 @@ async fn open_part(path: &str, address: &str) -> Option<Streaming<v1::Part>> {
     let channel = connect(address).await.ok()?;
     let client = ProcessCoordinatorClient::new(channel);
     let mut client = client.max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES);
-    let request = v1::OutputsRequest { process: path.to_owned(), exact: true };
+    let request = v1::OutputsRequest { process: path.to_owned(), exact: true, forwards: 0 };
     Some(client.outputs(request).await.ok()?.into_inner())
 }

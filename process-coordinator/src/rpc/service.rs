@@ -11,8 +11,8 @@ use xavantes_repository::{Error, Store};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
-use crate::rpc::errors::repository_status;
-use crate::rpc::{backup, delegate, explain, forget, logs, outputs, results, show, steer, submit, types, watch};
+use crate::rpc::errors::bounded_status;
+use crate::rpc::{backup, delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch};
 
 /// The process coordinator; cheap to clone.
 #[derive(Clone)]
@@ -51,72 +51,80 @@ impl ProcessCoordinator for Service {
     type WatchStream = ResponseStream<v1::ProcessStatus>;
     type OutputsStream = ResponseStream<v1::Part>;
     type ResultsStream = ResponseStream<v1::Part>;
+    type ShowStream = ResponseStream<v1::Part>;
+    type FindTypesStream = ResponseStream<v1::Part>;
     type DelegateStream = ResponseStream<v1::WorkReport>;
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
-        submit::submit(&self.coordinator, request.into_inner()).await.map(Response::new)
+        submit::submit(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
-    async fn list(&self, _: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
-        let processes = self.coordinator.list().await.map_err(|error| repository_status(&error))?;
-        Ok(Response::new(v1::ListResponse { processes }))
+    async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
+        list::list(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
-    async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
-        show::show(&self.coordinator, request.into_inner()).await.map(Response::new)
+    async fn statuses(&self, request: Request<v1::StatusesRequest>) -> Result<Response<v1::StatusesResponse>, Status> {
+        list::statuses(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+    }
+
+    async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<Self::ShowStream>, Status> {
+        show::show(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
-        logs::logs(&self.coordinator, request.into_inner()).await.map(Response::new)
+        logs::logs(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        watch::watch(&self.coordinator, request.into_inner()).await.map(Response::new)
+        watch::watch(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn results(&self, request: Request<v1::ResultsRequest>) -> Result<Response<Self::ResultsStream>, Status> {
-        results::results(&self.coordinator, request.into_inner()).await.map(Response::new)
+        results::results(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn outputs(&self, request: Request<v1::OutputsRequest>) -> Result<Response<Self::OutputsStream>, Status> {
-        outputs::outputs(&self.coordinator, request.into_inner()).await.map(Response::new)
+        outputs::outputs(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
-        explain::explain(&self.coordinator, request.into_inner()).await.map(Response::new)
+        explain::explain(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn forget(&self, request: Request<v1::ForgetRequest>) -> Result<Response<v1::ForgetResponse>, Status> {
-        forget::forget(&self.coordinator, request.into_inner()).await.map(Response::new)
+        forget::forget(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn backup(&self, _: Request<v1::BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
-        backup::backup(&self.coordinator).await.map(Response::new)
+        backup::backup(&self.coordinator).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::SteerResponse>, Status> {
-        steer::steer(&self.coordinator, request.into_inner()).await.map(Response::new)
+        steer::steer(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
-    async fn list_types(&self, _: Request<v1::ListTypesRequest>) -> Result<Response<v1::ListTypesResponse>, Status> {
-        Ok(Response::new(types::list_types(&self.coordinator)))
+    async fn list_types(
+        &self,
+        request: Request<v1::ListTypesRequest>,
+    ) -> Result<Response<v1::ListTypesResponse>, Status> {
+        types::list_types(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn find_types(
         &self,
         request: Request<v1::FindTypesRequest>,
-    ) -> Result<Response<v1::FindTypesResponse>, Status> {
-        Ok(Response::new(types::find_types(&self.coordinator, request.into_inner())))
+    ) -> Result<Response<Self::FindTypesStream>, Status> {
+        types::find_types(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn delegate(
         &self,
         request: Request<Streaming<v1::WorkOrder>>,
     ) -> Result<Response<Self::DelegateStream>, Status> {
-        delegate::delegate(&self.coordinator, request.into_inner()).await.map(Response::new)
+        delegate::delegate(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {
-        delegate::moved(&self.coordinator, request.into_inner()).await.map(Response::new)
+        delegate::moved(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 }

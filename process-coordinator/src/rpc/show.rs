@@ -7,50 +7,82 @@ use xavantes_repository::Entry;
 use crate::codec::{self, Unreadable};
 use crate::coordinator::Coordinator;
 use crate::process::ended_view::EndedView;
+use crate::process::excerpt::cut_tree;
 use crate::process::journal::Head;
 use crate::process::summary::Summary;
 use crate::process::view::MAX_SHOWN_CHILDREN;
-use crate::rpc::errors::{
-    ended_status, held_status, not_here_status, rejection_status, repository_status, unreadable_status,
-};
+use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status, unreadable_status};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
+use crate::rpc::forward::{Owner, too_many_forwards};
 use crate::rpc::logs::attempt_records;
+use crate::rpc::outputs::PartStream;
 
 /// Upper bound on the shown levels.
 const MAX_DEPTH: u32 = 1000;
+/// Upper bound on the bytes of a tree, without the element itself.
+const MAX_TREE_BYTES: usize = 32 << 20;
 
-pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) -> Result<v1::ShowResponse, Status> {
+pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) -> Result<PartStream, Status> {
     let depth = request.depth.min(MAX_DEPTH);
-    let (id, process) = match find(coordinator, &request.path).await? {
-        FoundProcess::Running(id, process) => (id, process),
+    let forwarded = v1::ShowRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
+    let element = match find(coordinator, &request.path).await? {
+        FoundProcess::Running(id, process) => {
+            match process.show(request.path.clone(), depth, request.forwards).await.map_err(ended_status)? {
+                Ok(mut element) => {
+                    if depth == 0 && element.tag == "ACTIVITY" {
+                        element.records = attempt_records(coordinator, &request.path).await;
+                    }
+                    element
+                }
+                Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
+                    Some(address) => {
+                        if let Some(refusal) = too_many_forwards(&request.path, request.forwards) {
+                            return Err(refusal);
+                        }
+                        let mut client = client(&address).await?;
+                        return Ok(Box::pin(call_with_timeout(client.show(forwarded)).await?));
+                    }
+                    None => match ended_activity(coordinator, request.path).await {
+                        Some(element) => element,
+                        None => return Err(rejection_status(&rejection)),
+                    },
+                },
+            }
+        }
+        FoundProcess::Elsewhere(entry) => {
+            let owner = Owner::of(coordinator, &entry, request.forwards).await?;
+            return Ok(Box::pin(owner.ask(|mut client| async move { client.show(forwarded).await }).await?));
+        }
         FoundProcess::Held(id, held) if request.path == *id || request.path == held.status.path => {
-            return Ok(v1::ShowResponse { element: Some(held_element(request.path, &held.status)) });
+            held_element(request.path, &held.status)
         }
         FoundProcess::Held(id, held) => return Err(held_status(&id, &held)),
-        FoundProcess::Stored(entry) => {
+        FoundProcess::Ended(entry) => {
             let element = match ended_activity(coordinator, request.path.clone()).await {
-                Some(element) => element,
-                None => ended_element(coordinator, &entry, &request.path, depth).await?,
+                Some(element) => Ok(element),
+                None => ended_element(coordinator, &entry, &request.path, depth).await,
             };
-            return Ok(v1::ShowResponse { element: Some(element) });
+            match element {
+                Ok(element) => element,
+                // The coordinator that ran the process may know workers that this one does not know.
+                Err(status) if entry.owner != coordinator.options.node => {
+                    let Ok(owner) = Owner::of(coordinator, &entry, request.forwards).await else { return Err(status) };
+                    let asked = owner.ask(|mut client| async move { client.show(forwarded).await }).await;
+                    return Ok(Box::pin(asked.map_err(|_| status)?));
+                }
+                Err(status) => return Err(status),
+            }
         }
     };
-    match process.show(request.path.clone(), depth).await.map_err(ended_status)? {
-        Ok(mut element) => {
-            if depth == 0 && element.tag == "ACTIVITY" {
-                element.records = attempt_records(coordinator, &request.path).await;
-            }
-            Ok(v1::ShowResponse { element: Some(element) })
-        }
-        Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
-            Some(address) => call_with_timeout(client(&address).await?.show(request)).await,
-            None => match ended_activity(coordinator, request.path).await {
-                Some(element) => Ok(v1::ShowResponse { element: Some(element) }),
-                None => Err(rejection_status(&rejection)),
-            },
-        },
-    }
+    Ok(parts_of(element))
+}
+
+/// An element on the wire. Long texts within it are cut, and a tree that is too large is cut from below.
+fn parts_of(mut element: v1::Element) -> PartStream {
+    cut_tree(&mut element, MAX_TREE_BYTES);
+    let parts = xavantes_proto::split(&v1::ShowResponse { element: Some(element) });
+    Box::pin(tokio_stream::iter(parts.map(Ok)))
 }
 
 /// A held process. Nothing but its head is loaded, so nothing in it can be shown.
@@ -81,7 +113,7 @@ async fn ended_element(
     path: &str,
     depth: u32,
 ) -> Result<v1::Element, Status> {
-    let Some(summary) = &entry.summary else { return Err(not_here_status(entry)) };
+    let summary = entry.summary.as_deref().unwrap_or_default();
     let unreadable = |error: Unreadable| unreadable_status(&error);
     let summary: Summary = codec::decode("summary", summary).map_err(unreadable)?;
     let head: Head = codec::decode("head", &entry.head).map_err(unreadable)?;

@@ -8,27 +8,38 @@ use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
+use crate::process::handle::ProcessEnded;
 use crate::process::input::Steering;
 use crate::process::registry::HeldProcess;
 use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
-use crate::rpc::find::{FoundProcess, client, delegate_of, find, running};
+use crate::rpc::find::{FoundProcess, client, delegate_of, find};
+use crate::rpc::forward::{Owner, too_many_forwards};
 
 pub(super) async fn steer(
     coordinator: &Arc<Coordinator>,
     request: v1::SteerRequest,
 ) -> Result<v1::SteerResponse, Status> {
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
+    let forwarded = v1::SteerRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let (id, process) = match find(coordinator, &request.path).await? {
         FoundProcess::Held(id, held) => {
             let is_whole = request.path == *id || request.path == held.status.path;
             return steer_held(coordinator, &id, &held, action, is_whole).await;
         }
-        found => running(found)?,
+        FoundProcess::Running(id, process) => (id, process),
+        FoundProcess::Ended(_) => return Err(ended_status(ProcessEnded)),
+        FoundProcess::Elsewhere(entry) => {
+            let owner = Owner::of(coordinator, &entry, request.forwards).await?;
+            return owner.ask(|mut client| async move { client.steer(forwarded).await }).await;
+        }
     };
     match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
-            Some(address) => call_with_timeout(client(&address).await?.steer(request)).await,
+            Some(address) => match too_many_forwards(&request.path, request.forwards) {
+                None => call_with_timeout(client(&address).await?.steer(forwarded)).await,
+                Some(refusal) => Err(refusal),
+            },
             None => Err(rejection_status(&rejection)),
         },
     }

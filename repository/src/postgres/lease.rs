@@ -12,6 +12,8 @@ use crate::names::random_name;
 /// Duration of a lease, as an interval of PostgreSQL. Other sessions may claim the processes of a session that does not
 /// renew its lease within this time.
 pub(super) const LEASE: &str = "10 seconds";
+/// The same duration.
+pub(super) const LEASE_TIME: Duration = Duration::from_secs(10);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 

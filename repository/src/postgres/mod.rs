@@ -33,7 +33,7 @@ use self::lease::Session;
 use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
 
-use crate::repository::{Claimed, Entry, Journal, Repository};
+use crate::repository::{Claimed, Entry, Journal, Lease, Repository};
 
 /// The store in PostgreSQL. The committer makes its changes.
 pub(crate) struct PostgresStore {
@@ -114,6 +114,13 @@ impl Repository for PostgresStore {
             return Ok(None);
         }
         queries::find(&self.pool, process).await
+    }
+
+    async fn lease(&self, process: &str) -> Result<Option<Lease>, Error> {
+        if check_name(process).is_err() {
+            return Ok(None);
+        }
+        queries::lease(&self.pool, process).await
     }
 
     async fn forget(&self, processes: &[String]) -> Result<(), Error> {

@@ -1,13 +1,16 @@
 //! Reading journals, documents and processes.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
 use super::connection::retry;
+use super::lease::{LEASE, LEASE_TIME};
 use super::ownership::Owned;
 use crate::error::Error;
-use crate::repository::{Entry, Journal};
+use crate::repository::{Entry, Journal, Lease};
 
 /// Selects processes. PostgreSQL knows the length of a value without reading it.
 macro_rules! select_processes {
@@ -40,6 +43,22 @@ pub(super) async fn find(pool: &PgPool, process: &str) -> Result<Option<Entry>, 
         row.as_ref().map(entry).transpose()
     })
     .await
+}
+
+/// The lease of the owner of a process.
+pub(super) async fn lease(pool: &PgPool, process: &str) -> Result<Option<Lease>, Error> {
+    let renewed_ms: Option<(i64,)> = retry(|| async {
+        let lease = sqlx::query_as(
+            "SELECT (extract(epoch FROM clock_timestamp() - o.lease_until + $2::text::interval) * 1000)::bigint
+             FROM xavantes.processes p JOIN xavantes.owners o ON o.session = p.owner WHERE p.process = $1",
+        );
+        lease.bind(process).bind(LEASE).fetch_optional(pool).await
+    })
+    .await?;
+    Ok(renewed_ms.map(|(renewed_ms,)| {
+        let renewed = Duration::from_millis(renewed_ms.try_into().unwrap_or_default());
+        Lease { renewed, expired: renewed > LEASE_TIME }
+    }))
 }
 
 fn entry(row: &PgRow) -> sqlx::Result<Entry> {

@@ -40,6 +40,9 @@ async fn postgres_store_passes_the_suite() {
     assert_eq!(other.documents("k").await.unwrap(), documents);
     assert_eq!(other.list().await.unwrap(), store.list().await.unwrap());
     assert_eq!(other.find("life").await.unwrap().unwrap().owner, "node");
+    let lease = other.lease("life").await.unwrap().unwrap();
+    assert!(!lease.expired && lease.renewed < Duration::from_secs(10), "{lease:?}");
+    assert_eq!(other.lease("nobody").await.unwrap(), None);
     assert_eq!(other.claim().await.unwrap().gained, [""; 0]);
     assert!(matches!(other.load("life").await, Err(Error::NotOwned(_))));
     assert!(matches!(other.append("life", text("x")).await, Err(Error::NotOwned(_))));
@@ -48,6 +51,7 @@ async fn postgres_store_passes_the_suite() {
 
     // A store that shuts down ends its lease at once.
     suite::calls_fail_after_shut_down(&store).await;
+    assert_eq!(other.lease("life").await.unwrap(), None);
     let expected: Vec<_> = suite::running_after_run().into_iter().collect();
     assert_eq!(other.claim().await.unwrap().gained, expected);
     assert_eq!(other.claim().await.unwrap().gained, [""; 0]);

@@ -1,5 +1,6 @@
 //! A scheduling problem: a workflow, a platform, the cost model that joins both, and limits.
 
+mod builder;
 mod cost;
 mod error;
 mod limits;
@@ -7,12 +8,13 @@ mod machine;
 mod network;
 mod workflow;
 
+pub use builder::WorkflowBuilder;
 pub use cost::{CostModel, GpuRule, Rounding, Transfers};
 pub use error::ProblemError;
 pub use limits::Limits;
 pub use machine::{Billing, Machine, Platform};
 pub use network::Network;
-pub use workflow::{Edge, Work, Workflow, WorkflowBuilder};
+pub use workflow::{Edge, Work, Workflow};
 
 use crate::id::{FileId, MachineId, TaskId};
 

@@ -17,7 +17,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 fn known(address: &str) -> Option<v1::ListNodesResponse> {
     block_on(async {
         let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await.ok()?);
-        xavantes_proto::call_with_timeout(client.list_nodes(v1::ListNodesRequest {})).await.ok()
+        xavantes_proto::call_with_timeout(client.list_nodes(v1::ListNodesRequest::default())).await.ok()
     })
 }
 

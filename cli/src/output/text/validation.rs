@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::output::printer::{Report, Stream};
+use crate::output::printer::Report;
+use crate::output::terminal::Stream;
+use crate::output::visible::visible_line;
 use crate::report::validation::Validation;
 
 impl Report for Validation {
@@ -20,7 +22,7 @@ impl Report for Validation {
         for problem in &self.problems {
             // Only the line of the problem: the renderer would scan the whole file for each problem.
             let snippet = Snippet::source(problem.source_line())
-                .path(&problem.file)
+                .path(visible_line(&problem.file))
                 .line_start(problem.start.line as usize)
                 .annotation(AnnotationKind::Primary.span(problem.marked.clone()));
             let title = Level::ERROR.primary_title(&problem.message).id(problem.code);

@@ -1,5 +1,6 @@
 //! Attacks on real nodes. Each test names an attack and asserts that the node answers, forgets nothing and stays usable.
 
+mod answers;
 mod budgets;
 mod damage;
 mod flood;
