@@ -121,6 +121,27 @@ impl Repository for SledStore {
             .await
     }
 
+    async fn list_after(&self, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
+        let after = after.to_owned();
+        self.opened
+            .read(move |database, index| {
+                let mut ids: Vec<String> = index.lock().keys().filter(|id| **id > after).cloned().collect();
+                ids.sort();
+                let (mut entries, mut bytes) = (Vec::new(), 0);
+                for process in ids {
+                    let found = database.find(&process)?.and_then(Result::ok);
+                    let entry = found.unwrap_or_else(|| Entry { process, ..Entry::default() });
+                    bytes += entry.head.len() + entry.summary.as_ref().map_or(0, Bytes::len);
+                    entries.extend(complete(&index.lock(), entry));
+                    if bytes >= max_bytes && !entries.is_empty() {
+                        break;
+                    }
+                }
+                Ok(entries)
+            })
+            .await
+    }
+
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
         let process = process.to_owned();
         self.opened
