@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Phase, first_phase};
+use crate::state::size::{INSTANCE_BYTES, answer_bytes, bytes_of};
 use crate::time::Time;
 
 impl EngineState {
@@ -40,13 +41,31 @@ impl EngineState {
         call: &Call,
     ) -> Result<(), ApplyError> {
         let answer = self.objects.call(call);
+        self.on_call_answered(id, caller, sequence, acknowledged, answer)
+    }
+
+    /// Stores the answer to a call for the case that the caller repeats the call.
+    pub(super) fn on_call_answered(
+        &mut self,
+        id: ElementId,
+        caller: u64,
+        sequence: u64,
+        acknowledged: u64,
+        answer: Result<Value, String>,
+    ) -> Result<(), ApplyError> {
         let Phase::Outstanding(attempt) = &mut self.instance(id)?.phase else {
             return Err(ApplyError::new("a call without an outstanding attempt"));
         };
         let window = attempt.calls.entry(caller).or_default();
         window.last = sequence;
-        window.answers.retain(|(number, _)| *number > acknowledged);
+        let (added, mut removed) = (answer_bytes(&answer), 0);
+        window.answers.retain(|(number, answer)| {
+            let stays = *number > acknowledged;
+            removed += if stays { 0 } else { answer_bytes(answer) };
+            stays
+        });
         window.answers.push_back((sequence, answer));
+        self.resize(added, removed);
         Ok(())
     }
 
@@ -104,6 +123,9 @@ impl EngineState {
     ) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
         let instance = self.instance(id)?;
+        // The bytes of its phase are subtracted already.
+        let removed = instance.bytes() - instance.phase.bytes();
+        let instance = self.instance(id)?;
         if matches!(instance.body, Body::Leaf) {
             instance.phase = Phase::Ready;
         } else {
@@ -125,6 +147,7 @@ impl EngineState {
             self.history.tally_mut(process, site).retried += 1;
         }
         owned.into_iter().for_each(|object| self.objects.remove(object));
+        self.resize(INSTANCE_BYTES + bytes_of(variables), removed);
         Ok(())
     }
 }

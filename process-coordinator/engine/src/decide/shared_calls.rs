@@ -55,7 +55,15 @@ impl Engine {
                 "more than {MAX_UNACKNOWLEDGED_ANSWERS} answers are not acknowledged"
             )));
         }
-        self.emit(out, Event::Called { id: element, caller, sequence, acknowledged, call });
+        let event = match self.check_budget(element, None, call.max_growth()) {
+            Ok(()) => Event::Called { id: element, caller, sequence, acknowledged, call },
+            // The caller numbers its next call after this one, so the journal has it.
+            Err(failure) => {
+                let message = failure.message;
+                Event::CallRefused { id: element, caller, sequence, acknowledged, message }
+            }
+        };
+        self.emit(out, event);
         let (_, running) = self.attempt_of(element, attempt)?;
         if let Some((_, answer)) = running.calls.get(&caller).and_then(|window| window.answers.back()) {
             let result = answer.clone();
