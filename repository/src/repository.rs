@@ -11,6 +11,7 @@
 //!
 //! Process ids, kinds and keys are texts of at most [`MAX_NAME`](crate::MAX_NAME) bytes without the character NUL.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,12 @@ pub trait Repository: Send + Sync + 'static {
     /// Removes a document if it exists.
     async fn remove(&self, kind: &str, key: &str) -> Result<(), Error>;
 
+    /// Writes a backup of one moment to a file without a name, from its beginning on. [`Error::NoBackup`] if the store has
+    /// no backups of its own.
+    async fn backup(&self) -> Result<File, Error> {
+        Err(Error::NoBackup)
+    }
+
     /// Ends all leases of this node and closes all files. Every later call fails.
     async fn shut_down(&self);
 }
@@ -123,7 +130,7 @@ pub struct Lease {
 }
 
 /// A process as every node sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Id of the process.
     pub process: String,

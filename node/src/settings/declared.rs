@@ -112,6 +112,10 @@ pub struct Settings {
     /// [default: the data directory]
     #[arg(long, value_name = "URL", hide_env_values = true, help_heading = PROCESS_COORDINATOR)]
     pub repository: Option<String>,
+    /// File with the password of the database, so that no command line and no settings file contains it
+    /// [default: none; `PGPASSFILE` and `PGPASSWORD` count, too]
+    #[arg(long, value_name = "FILE", help_heading = PROCESS_COORDINATOR)]
+    pub repository_password_file: Option<PathBuf>,
     /// Days after which the coordinator removes ended processes
     #[arg(long, value_name = "N", default_value_t = 30, help_heading = PROCESS_COORDINATOR)]
     pub retention_days: u32,
