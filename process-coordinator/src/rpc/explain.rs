@@ -15,7 +15,7 @@ use crate::definitions::LoadedProgram;
 use crate::process::journal::Head;
 use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Owner;
-use crate::rpc::logs::MAX_HOPS;
+use crate::rpc::logs::{MAX_HOPS, owned_elsewhere};
 use crate::subtrees::hosted;
 
 /// Explains whether the activity at a path reused results.
@@ -51,8 +51,7 @@ pub(super) async fn explain(
     }
     // The coordinator that runs or ran the process knows where its subtrees went.
     let process = path.split('/').next().unwrap_or_default();
-    let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
-    if let Some(entry) = entry.filter(|entry| hops == 0 && entry.owner != coordinator.options.node) {
+    if let Some(entry) = owned_elsewhere(coordinator, process).await?.filter(|_| hops == 0) {
         let request = v1::ExplainRequest { path: path.clone(), hops, forwards: forwards.saturating_add(1) };
         let asked = match Owner::of(coordinator, &entry, forwards).await {
             Ok(owner) => owner.ask(|mut client| async move { client.explain(request).await }).await,

@@ -63,23 +63,23 @@ fn nothing_known(request: &v1::LogsRequest) -> String {
 }
 
 /// The process, if another coordinator of the repository runs or ran it.
-async fn owned_elsewhere(coordinator: &Coordinator, process: &str) -> Result<Option<Entry>, Status> {
+pub(super) async fn owned_elsewhere(coordinator: &Coordinator, process: &str) -> Result<Option<Entry>, Status> {
+    if !coordinator.options.shared {
+        return Ok(None);
+    }
     let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
     Ok(entry.filter(|entry| entry.owner != coordinator.options.node))
 }
 
 async fn ask_owner(coordinator: &Coordinator, entry: &Entry, request: &v1::LogsRequest) -> Result<PieceStream, Status> {
-    let owner = Owner::of(coordinator, entry, request.forwards).await;
+    let owner = Owner::of(coordinator, entry, request.forwards).await?;
     let request = v1::LogsRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
-    let asked = match owner {
-        Ok(owner) => match request.follow {
-            // An activity that has not begun sends no piece for a while.
-            true => owner.follow(|mut client| async move { client.logs(request).await }).await,
-            false => owner.ask(|mut client| async move { client.logs(request).await }).await,
-        },
-        Err(unknown) => Err(unknown),
+    let pieces = match request.follow {
+        // An activity that has not begun sends no piece for a while.
+        true => owner.follow(|mut client| async move { client.logs(request).await }).await?,
+        false => owner.ask(|mut client| async move { client.logs(request).await }).await?,
     };
-    Ok(Box::pin(asked?))
+    Ok(Box::pin(owner.pass_on(pieces)))
 }
 
 /// Records of an element's attempts, as far as connected workers have them, in the order of the attempts.
