@@ -17,11 +17,13 @@
 //! | `service` | the gRPC service: sends objects to other nodes, accepts uploads |
 //! | `status` | errors as gRPC statuses, and fetch failures in their details |
 //! | `sources` | data outside the grid, registered by administrators |
+//! | `directory_source` | a data source that is a directory of this machine |
 //! | `counters` | counters of transfers |
 //! | `error` | the error of this crate |
 
 mod chunk_writer;
 mod counters;
+mod directory_source;
 mod error;
 mod fetch;
 mod hash;

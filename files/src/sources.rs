@@ -26,6 +26,7 @@ use xavantes_model::path::{check_path, parse_source_uri};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
+use crate::directory_source::{DirectorySource, SourceEntry, SourceFile};
 use crate::error::Error;
 use crate::hash::CHUNK_BYTES;
 use crate::manifest::{EntryKind, Manifest, ManifestEntry};
@@ -60,6 +61,34 @@ struct FileVersion {
 }
 
 /// A file or directory in a source.
+enum Place {
+    /// In a directory of this machine.
+    Directory(DirectoryPath),
+    /// In an object store or on an HTTP server.
+    Remote(SourcePath),
+}
+
+/// A file or directory in a source that is a directory of this machine.
+struct DirectoryPath {
+    source: DirectorySource,
+    path: String,
+    uri: String,
+}
+
+impl DirectoryPath {
+    /// The error about a path of the source, with the URI in its place.
+    fn error(&self, error: Error) -> Error {
+        match error {
+            Error::Path { path, why } => match path.strip_prefix(&self.path) {
+                Some(below) => Error::path(format!("{}{below}", self.uri), why),
+                None => Error::path(&self.uri, format!("cannot be used: {path:?} {why}")),
+            },
+            other => other,
+        }
+    }
+}
+
+/// A file or directory in an object store or on an HTTP server.
 struct SourcePath {
     source: Box<dyn ObjectStore>,
     path: Path,
@@ -86,7 +115,16 @@ impl Sources {
 
     /// Reads a file, or all files below a path, into the store.
     pub async fn read(&self, uri: &str, directory: bool) -> Result<StagedOut, Error> {
-        let place = self.resolve(uri).await?;
+        let place = match self.resolve(uri).await? {
+            Place::Remote(place) => place,
+            Place::Directory(place) => {
+                let sources = self.clone();
+                let read = tokio::task::spawn_blocking(move || {
+                    sources.read_local(&place, directory).map_err(|error| place.error(error))
+                });
+                return read.await.map_err(|_| shutting_down())?;
+            }
+        };
         if !directory {
             let meta = place.source.head(&place.path).await.map_err(|cause| place.error(&cause))?;
             let digest = self.read_file(&place, &meta).await?;
@@ -109,6 +147,58 @@ impl Sources {
         stored.await.map_err(|_| shutting_down())?
     }
 
+    /// Reads a file, or all files below a path, of a source that is a directory.
+    fn read_local(&self, place: &DirectoryPath, directory: bool) -> Result<StagedOut, Error> {
+        let DirectoryPath { source, path, uri } = place;
+        if !directory {
+            let file = source.file(path)?;
+            let size = file.size;
+            let digest = self.read_local_file(uri.clone(), file)?;
+            return Ok(StagedOut { digest, size, executable: false, objects: vec![digest] });
+        }
+        let mut entries = Vec::new();
+        source.visit(path, |entry| {
+            entries.push(match entry {
+                SourceEntry::File(path, file) => {
+                    let size = file.size;
+                    let digest = self.read_local_file(format!("{uri}/{path}"), file)?;
+                    ManifestEntry { path, kind: EntryKind::File { digest, size, executable: false } }
+                }
+                SourceEntry::Link(path, target) => ManifestEntry { path, kind: EntryKind::Link(target) },
+            });
+            Ok(())
+        })?;
+        if entries.is_empty() {
+            return Err(Error::path(path, "has nothing in it"));
+        }
+        store_directory(&self.0.store, &Manifest::new(entries)?)
+    }
+
+    fn read_local_file(&self, uri: String, from: SourceFile) -> Result<Digest, Error> {
+        let SourceFile { mut file, size, modified_ms, tag } = from;
+        let version = FileVersion { size, modified_ms, e_tag: Some(tag) };
+        if let Some(digest) = self.remembered(&uri, &version) {
+            return Ok(digest);
+        }
+        let (digest, read) = self.0.store.add(&mut file, size)?;
+        self.remember(uri, version, digest, read)
+    }
+
+    /// The digest of a file that was read before in this version, if the store still has it.
+    fn remembered(&self, name: &str, version: &FileVersion) -> Option<Digest> {
+        let (known, digest) = self.0.remembered.lock().get(name).cloned()?;
+        (known == *version && self.0.store.has(&digest)).then_some(digest)
+    }
+
+    /// Remembers a file of which this many bytes were read.
+    fn remember(&self, name: String, version: FileVersion, digest: Digest, read: u64) -> Result<Digest, Error> {
+        if read != version.size {
+            return Err(Error::path(name, format!("ended after {read} of {} bytes", version.size)));
+        }
+        self.0.remembered.lock().put(name, (version, digest));
+        Ok(digest)
+    }
+
     /// Reads one file, unless the store has this version of it.
     async fn read_file(&self, place: &SourcePath, meta: &ObjectMeta) -> Result<Digest, Error> {
         let name = format!("{}#{}", place.uri, meta.location);
@@ -117,11 +207,7 @@ impl Sources {
             modified_ms: meta.last_modified.timestamp_millis(),
             e_tag: meta.e_tag.clone(),
         };
-        let before = self.0.remembered.lock().get(&name).cloned();
-        if let Some((known, digest)) = before
-            && known == version
-            && self.0.store.has(&digest)
-        {
+        if let Some(digest) = self.remembered(&name, &version) {
             return Ok(digest);
         }
         let mut bytes = place.source.get(&meta.location).await.map_err(|cause| place.error(&cause))?.into_stream();
@@ -147,17 +233,23 @@ impl Sources {
             return Err(error);
         }
         let (digest, read) = stored?;
-        if read != size {
-            return Err(Error::path(&place.uri, format!("ended after {read} of {size} bytes")));
-        }
-        self.0.remembered.lock().put(name, (version, digest));
-        Ok(digest)
+        self.remember(name, version, digest, read)
     }
 
     /// Writes an object of the store to a file in a source.
     pub async fn write(&self, uri: &str, digest: &Digest) -> Result<(), Error> {
         let place = self.resolve(uri).await?;
         let hold = self.0.store.hold(digest)?;
+        let place = match place {
+            Place::Remote(place) => place,
+            Place::Directory(place) => {
+                let written = tokio::task::spawn_blocking(move || {
+                    let write = |mut file| place.source.write(&place.path, &mut file);
+                    hold.open().and_then(write).map_err(|error| place.error(error))
+                });
+                return written.await.map_err(|_| shutting_down())?;
+            }
+        };
         let mut file = tokio::fs::File::from_std(hold.open()?);
         let mut writer = BufWriter::new(place.source.into(), place.path.clone());
         let written = async {
@@ -168,7 +260,7 @@ impl Sources {
     }
 
     /// Opens the source that a URI names.
-    async fn resolve(&self, uri: &str) -> Result<SourcePath, Error> {
+    async fn resolve(&self, uri: &str) -> Result<Place, Error> {
         let (name, path) = parse_source_uri(uri).ok_or_else(|| Error::path(uri, "is not a path in a data source"))?;
         check_path(path).map_err(|why| Error::path(uri, why))?;
         let location = self.location(name).await?;
@@ -177,6 +269,11 @@ impl Sources {
             true => Url::from_directory_path(&location).map_err(|()| wrong(format!("{location:?} is not a path")))?,
             false => Url::parse(&location).map_err(|cause| wrong(cause.to_string()))?,
         };
+        if url.scheme() == "file" {
+            let root = url.to_file_path().map_err(|()| wrong(format!("{location:?} is not a path")))?;
+            let source = DirectorySource::open(&root).map_err(|cause| wrong(cause.to_string()))?;
+            return Ok(Place::Directory(DirectoryPath { source, path: path.to_owned(), uri: uri.to_owned() }));
+        }
         let own = url.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned()));
         let environment = std::env::vars().filter(|(key, _)| key.starts_with("AWS_"));
         let environment = environment.map(|(key, value)| (key.to_lowercase(), value));
@@ -186,7 +283,7 @@ impl Sources {
         bare.set_query(None);
         let (source, prefix) = parse_url_opts(&bare, options).map_err(|cause| wrong(cause.to_string()))?;
         let whole = path.split('/').fold(prefix, |prefix, name| prefix.join(name));
-        Ok(SourcePath { source, path: whole, uri: uri.to_owned() })
+        Ok(Place::Remote(SourcePath { source, path: whole, uri: uri.to_owned() }))
     }
 
     /// The location of a source, from the first manager that knows it.

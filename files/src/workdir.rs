@@ -47,23 +47,28 @@ impl WorkingDirectory {
 
     /// Opens the file or directory at a path, through links that stay inside.
     pub(crate) fn open_file(&self, path: &str) -> Result<(OwnedFd, Stat), Error> {
-        let opened = self.open_at(path, OFlags::empty(), ResolveFlags::empty())?;
+        self.open_if_present(path)?.ok_or_else(|| Error::path(path, "is not there"))
+    }
+
+    /// Opens the file or directory at a path, through links that stay inside; `None` if nothing is there.
+    pub(crate) fn open_if_present(&self, path: &str) -> Result<Option<(OwnedFd, Stat)>, Error> {
+        let opened = match self.try_open_at(path, OFlags::empty(), ResolveFlags::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(|cause| cannot_open(path, cause))?,
+        };
         let stat = rustix::fs::fstat(&opened);
         let stat = stat.map_err(|cause| Error::path(path, format!("cannot be examined: {cause}")))?;
-        Ok((opened, stat))
+        Ok(Some((opened, stat)))
     }
 
     fn open_at(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Error> {
+        self.try_open_at(path, flags, resolve).map_err(|cause| cannot_open(path, cause))
+    }
+
+    fn try_open_at(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve).map_err(|cause| match cause {
-            Errno::NOENT => Error::path(path, "is not there"),
-            Errno::XDEV => Error::path(path, "leads out of the directory through a symbolic link"),
-            Errno::LOOP => Error::path(path, "goes through a symbolic link"),
-            Errno::NOTDIR => Error::path(path, "is not a directory"),
-            Errno::NXIO => Error::path(path, "is neither a file nor a directory"),
-            other => Error::path(path, format!("cannot be opened: {other}")),
-        })
+        rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve)
     }
 
     /// Reads the target of a symbolic link.
@@ -146,6 +151,18 @@ impl WorkingDirectory {
             count => format!(" and {count} more"),
         };
         format!("{}{more}", names.join(", "))
+    }
+}
+
+/// The error for a path that the system does not open.
+fn cannot_open(path: &str, cause: Errno) -> Error {
+    match cause {
+        Errno::NOENT => Error::path(path, "is not there"),
+        Errno::XDEV => Error::path(path, "leads out of the directory through a symbolic link"),
+        Errno::LOOP => Error::path(path, "goes through a symbolic link"),
+        Errno::NOTDIR => Error::path(path, "is not a directory"),
+        Errno::NXIO => Error::path(path, "is neither a file nor a directory"),
+        other => Error::path(path, format!("cannot be opened: {other}")),
     }
 }
 

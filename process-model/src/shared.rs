@@ -1,12 +1,21 @@
 //! Shared objects: sets, lists, maps and counters that many activities use at once. They are part of the state of the
 //! process that created them. Every call is atomic, and the coordinator journals calls that change something.
 
+mod call_memory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::{Map, SharedKind, SharedRef, Value};
+use call_memory::CallMemory;
+
+pub use call_memory::CallAnswer;
+
+/// The position of the call memory in the table of objects. It is in the table so that this version reads the states that earlier
+/// ones stored.
+const CALLS: u64 = u64::MAX;
 
 /// The content of a shared object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +24,8 @@ enum SharedObject {
     List(Vec<Value>),
     Map(BTreeMap<Value, Value>),
     Counter(i64),
+    /// No object: the calls of elements, see [`CALLS`].
+    Calls(CallMemory),
 }
 
 /// A method of shared objects.
@@ -104,6 +115,8 @@ pub struct Call {
 pub(crate) struct Undo {
     object: u64,
     before: Before,
+    /// By how many bytes the change made the object larger.
+    growth: i64,
 }
 
 /// The part of an object that a change replaced.
@@ -125,28 +138,55 @@ enum Before {
     Same,
 }
 
+/// Bytes of an object beside its content.
+const OBJECT_BYTES: u64 = 64;
+
 /// The shared objects of one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredObjects")]
 pub struct Objects {
+    home: Arc<str>,
+    next: u64,
+    table: BTreeMap<u64, SharedObject>,
+    /// Bytes of all objects.
+    #[serde(skip)]
+    bytes: u64,
+}
+
+/// What is stored of [`Objects`].
+#[derive(Deserialize)]
+struct StoredObjects {
     home: Arc<str>,
     next: u64,
     table: BTreeMap<u64, SharedObject>,
 }
 
+impl From<StoredObjects> for Objects {
+    fn from(StoredObjects { home, next, table }: StoredObjects) -> Self {
+        let bytes = table.values().map(SharedObject::bytes).sum();
+        Self { home, next, table, bytes }
+    }
+}
+
 impl Objects {
     /// Makes the empty collection of the process with the id `home`.
     pub fn new(home: Arc<str>) -> Self {
-        Self { home, next: 0, table: BTreeMap::new() }
+        Self { home, next: 0, table: BTreeMap::new(), bytes: 0 }
     }
 
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.table.len() - usize::from(self.table.contains_key(&CALLS))
+    }
+
+    /// Returns the bytes that all objects take, approximately.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.len() == 0
     }
 
     /// Creates an empty object.
@@ -160,18 +200,22 @@ impl Objects {
             SharedKind::Counter => SharedObject::Counter(0),
         };
         self.table.insert(id, object);
+        self.bytes += OBJECT_BYTES;
         SharedRef { kind, home: self.home.clone(), id }
     }
 
     /// Takes the creation of an object back.
     pub(crate) fn undo_create(&mut self, object: &SharedRef) {
-        self.table.remove(&object.id);
+        self.remove(object.id);
         self.next = self.next.min(object.id);
     }
 
     /// Deletes an object.
     pub fn remove(&mut self, id: u64) {
-        self.table.remove(&id);
+        if id != CALLS {
+            let removed = self.table.remove(&id).map_or(0, |object| object.bytes());
+            self.bytes = self.bytes.saturating_sub(removed);
+        }
     }
 
     /// True if the reference is to an object of this process.
@@ -187,6 +231,7 @@ impl Objects {
     /// Returns the whole content as a plain value, for the results of a process.
     pub fn content(&self, object: &SharedRef) -> Option<Value> {
         Some(match self.table.get(&object.id)? {
+            SharedObject::Calls(_) => return None,
             SharedObject::Set(set) => set.iter().cloned().collect::<Vec<_>>().into(),
             SharedObject::List(list) => list.clone().into(),
             SharedObject::Map(map) => {
@@ -199,18 +244,50 @@ impl Objects {
 
     /// Performs a call and returns how to take it back.
     pub(crate) fn call_undoable(&mut self, call: &Call) -> Result<(Value, Undo), String> {
-        let object = self.table.get_mut(&call.object).ok_or("the shared object no longer exists")?;
+        let object = self.table.get_mut(&call.object).filter(|_| call.object != CALLS);
+        let object = object.ok_or("the shared object no longer exists")?;
         let mut nested = false;
         call.arguments.iter().for_each(|argument| argument.each_shared(&mut |_| nested = true));
         if nested {
             return Err("a shared object cannot hold another shared object".into());
         }
         let (value, before) = object.call(call.method, &call.arguments)?;
-        Ok((value, Undo { object: call.object, before }))
+        let growth = growth(call, &before);
+        self.bytes = self.bytes.saturating_add_signed(growth);
+        Ok((value, Undo { object: call.object, before, growth }))
+    }
+
+    /// Remembers that an element made a call, its call with this number, from 1, in the current try.
+    pub fn remember_call(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
+        let calls = self.table.entry(CALLS).or_insert_with(|| SharedObject::Calls(CallMemory::default()));
+        if let SharedObject::Calls(calls) = calls {
+            calls.add(element, sequence, call, answer);
+        }
+    }
+
+    /// The answer that an element got when its call with this number was this one.
+    pub fn remembered_answer(&self, element: u64, sequence: u64, call: &Call) -> Option<&CallAnswer> {
+        match self.table.get(&CALLS)? {
+            SharedObject::Calls(calls) => {
+                calls.get(element, sequence).filter(|(known, _)| known == call).map(|(_, answer)| answer)
+            }
+            _ => None,
+        }
+    }
+
+    /// Forgets the calls of an element: its try has ended.
+    pub fn forget_calls(&mut self, element: u64) {
+        if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
+            calls.remove(element);
+            if calls.is_empty() {
+                self.table.remove(&CALLS);
+            }
+        }
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
         let Some(object) = self.table.get_mut(&undo.object) else { return };
+        self.bytes = self.bytes.saturating_add_signed(-undo.growth);
         match (object, undo.before) {
             (object, Before::Whole(whole)) => *object = whole,
             (SharedObject::Set(set), Before::Member(value, was_in)) => {
@@ -234,7 +311,55 @@ impl Objects {
     }
 }
 
+impl Call {
+    /// Returns an upper bound on the bytes that the call adds to its object.
+    pub fn max_growth(&self) -> u64 {
+        match self.method {
+            Method::Add | Method::Append | Method::Put | Method::PutIfAbsent | Method::Set => {
+                // A sum is stored even if its amount is not given.
+                self.arguments.iter().map(Value::bytes).sum::<u64>() + Value::Null.bytes()
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// By how many bytes a call made its object larger. `before` is what it replaced.
+fn growth(call: &Call, before: &Before) -> i64 {
+    let argument = |index: usize| call.arguments.get(index).map_or(0, Value::bytes) as i64;
+    let entry = |key: &Value, value: &Value| (key.bytes() + value.bytes()) as i64;
+    match (before, call.method) {
+        (Before::Member(value, false), Method::Add) => value.bytes() as i64,
+        (Before::Member(value, true), Method::Remove) => -(value.bytes() as i64),
+        (Before::Length(_), _) => argument(0),
+        (Before::Item(_, old), _) => argument(1) - old.bytes() as i64,
+        (Before::Popped(old), _) => -(old.bytes() as i64),
+        (Before::Entry(key, old), method) => {
+            let new = match method {
+                Method::Remove => 0,
+                Method::Add => entry(key, &Value::Int(0)),
+                _ => key.bytes() as i64 + argument(1),
+            };
+            new - old.as_ref().map_or(0, |old| entry(key, old))
+        }
+        (Before::Whole(old), Method::Clear) => OBJECT_BYTES as i64 - old.bytes() as i64,
+        _ => 0,
+    }
+}
+
 impl SharedObject {
+    fn bytes(&self) -> u64 {
+        let content: u64 = match self {
+            // The memory of calls has bounds of its own.
+            SharedObject::Calls(_) => return 0,
+            SharedObject::Set(set) => set.iter().map(Value::bytes).sum(),
+            SharedObject::List(list) => list.iter().map(Value::bytes).sum(),
+            SharedObject::Map(map) => map.iter().map(|(key, value)| key.bytes() + value.bytes()).sum(),
+            SharedObject::Counter(_) => 0,
+        };
+        OBJECT_BYTES + content
+    }
+
     fn call(&mut self, method: Method, arguments: &[Value]) -> Result<(Value, Before), String> {
         use Before as B;
         let argument = |index: usize| arguments.get(index).cloned().unwrap_or_default();
@@ -329,6 +454,7 @@ impl SharedObject {
                     SharedObject::List(_) => SharedObject::List(Vec::new()),
                     SharedObject::Map(_) => SharedObject::Map(BTreeMap::new()),
                     SharedObject::Counter(_) => SharedObject::Counter(0),
+                    SharedObject::Calls(_) => return Err("this is no shared object".into()),
                 };
                 (Value::Null, B::Whole(std::mem::replace(object, empty)))
             }
@@ -355,45 +481,4 @@ fn key(value: Value) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(method: Method, arguments: &[Value]) -> Call {
-        Call { object: 0, method, arguments: arguments.to_vec() }
-    }
-
-    #[test]
-    fn every_change_can_be_undone() {
-        for kind in SharedKind::ALL {
-            let mut objects = Objects::new("p".into());
-            objects.create(kind);
-            let (key, value) = (Value::Int(1), Value::Int(7));
-            let fill = match kind {
-                SharedKind::Set => call(Method::Add, std::slice::from_ref(&key)),
-                SharedKind::List => call(Method::Append, std::slice::from_ref(&value)),
-                SharedKind::Map => call(Method::Put, &[key.clone(), value.clone()]),
-                SharedKind::Counter => call(Method::Add, std::slice::from_ref(&value)),
-            };
-            objects.call(&fill).unwrap();
-            for (name, method, _, most) in methods(kind) {
-                let before = objects.clone();
-                let arguments = [key.clone(), Value::Int(2)];
-                let (_, undo) = objects.call_undoable(&call(*method, &arguments[..*most])).unwrap();
-                assert!(
-                    method.changes() || objects == before,
-                    "{name} of {kind:?} changes the object, but `changes` denies it"
-                );
-                objects.undo(undo);
-                assert_eq!(objects, before, "{name} of {kind:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn objects_do_not_hold_objects() {
-        let mut objects = Objects::new("p".into());
-        let set = objects.create(SharedKind::Set);
-        let nested = Value::from(vec![Value::Shared(set)]);
-        assert!(objects.call(&call(Method::Add, &[nested])).unwrap_err().contains("cannot hold another"));
-    }
-}
+mod tests;

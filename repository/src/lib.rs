@@ -3,6 +3,7 @@
 //! | module | is about |
 //! |---|---|
 //! | `repository` | the trait [`Repository`] that all stores implement, and its types |
+//! | `entries` | all processes of a store, a few at a time |
 //! | `error` | [`Error`], the same for all stores |
 //! | `names` | valid ids, kinds and keys; random names |
 //! | `handle` | requests to the committer of a store |
@@ -11,6 +12,7 @@
 //! | `memory` | the store that ends with the program |
 //! | `testing` | a PostgreSQL server for tests (feature `testing`) |
 
+mod entries;
 mod error;
 mod handle;
 mod memory;
@@ -24,6 +26,7 @@ pub mod testing;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use entries::Entries;
 pub use error::Error;
 pub use names::MAX_NAME;
 pub use repository::{Claimed, Entry, Journal, Lease, Repository, Store};

@@ -54,6 +54,12 @@ pub trait Repository: Send + Sync + 'static {
     /// has an empty head here.
     async fn list(&self) -> Result<Vec<Entry>, Error>;
 
+    /// Lists processes like [`list`](Self::list), from the first one after the id `after`, until their heads and summaries
+    /// have `max_bytes` bytes together; at least one.
+    async fn list_after(&self, after: &str, _max_bytes: usize) -> Result<Vec<Entry>, Error> {
+        Ok(self.list().await?.into_iter().filter(|entry| *entry.process > *after).collect())
+    }
+
     /// Finds one process of [`list`](Self::list). [`Error::Damaged`] if it cannot be read.
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error>;
 

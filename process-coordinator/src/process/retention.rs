@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 use xavantes_proto::v1;
-use xavantes_repository::Error;
+use xavantes_repository::{Entries, Error};
 
 use crate::clock::{CautiousClock, unix_ms};
 use crate::codec;
@@ -102,7 +102,8 @@ impl Coordinator {
 
     async fn ended_processes(&self) -> Result<Vec<EndedProcess>, Error> {
         let mut ended = Vec::new();
-        for entry in self.repository.list().await? {
+        let mut entries = Entries::of(&self.repository);
+        while let Some(entry) = entries.next().await? {
             let Some(summary) = &entry.summary else { continue };
             let status = codec::decode("summary", summary).and_then(|summary: Summary| summary.status());
             if let Ok(status) = status {

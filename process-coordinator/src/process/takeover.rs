@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{info, warn};
-use xavantes_engine::Time;
+use xavantes_engine::{HANDLER_RESERVE, Time};
 use xavantes_proto::v1;
 use xavantes_proto::v1::held_reason::Kind as HeldKind;
-use xavantes_repository::{Claimed, Entry, Error, Journal};
+use xavantes_repository::{Claimed, Entries, Entry, Error, Journal};
 
 use crate::codec;
 use crate::coordinator::Coordinator;
@@ -31,6 +31,8 @@ const MAX_STORED_PER_BUDGET: u64 = 3;
 enum RecoveryError {
     /// It is held for this reason.
     Hold(HeldKind),
+    /// Another coordinator has it, or it has ended.
+    Gone,
     /// The repository does not answer now.
     Unavailable(Error),
 }
@@ -39,6 +41,7 @@ impl From<Error> for RecoveryError {
     fn from(error: Error) -> Self {
         match error {
             Error::Unavailable(_) => Self::Unavailable(error),
+            Error::NotOwned(_) | Error::Unknown(_) => Self::Gone,
             Error::Damaged { .. } => Self::Hold(HeldKind::Damaged(error.to_string())),
             _ => Self::Hold(HeldKind::Unreadable(error.to_string())),
         }
@@ -72,13 +75,10 @@ impl Coordinator {
             warn!(%error, "could not read the marks of recovered processes");
             BTreeMap::new()
         });
-        let sizes: HashMap<String, u64> = match self.repository.list().await {
-            Ok(entries) => entries.into_iter().map(|entry| (entry.process, entry.size)).collect(),
-            Err(error) => {
-                warn!(%error, "could not read the sizes of processes");
-                HashMap::new()
-            }
-        };
+        let sizes = self.stored_sizes().await.unwrap_or_else(|error| {
+            warn!(%error, "could not read the sizes of processes");
+            HashMap::new()
+        });
         let size = |process: &str| sizes.get(process).copied().unwrap_or_default();
         let plan = RecoveryPlan::new(&gained, &marks, size);
         self.marks.store(&plan.together()).await;
@@ -97,6 +97,14 @@ impl Coordinator {
             tokio::time::sleep(PROBATION).await;
             gained.into_iter().for_each(|process| marks.on_progress(&process.into()));
         });
+    }
+
+    async fn stored_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+        let (mut sizes, mut entries) = (HashMap::new(), Entries::of(&self.repository));
+        while let Some(entry) = entries.next().await? {
+            sizes.insert(entry.process, entry.size);
+        }
+        Ok(sizes)
     }
 
     /// Continues a process that takes this many bytes in the repository, or holds it.
@@ -137,6 +145,10 @@ impl Coordinator {
                 self.hold(id.clone(), reason).await;
                 Ok(())
             }
+            Err(RecoveryError::Gone) => {
+                self.set_foreign(id.clone());
+                Ok(())
+            }
             Err(RecoveryError::Unavailable(problem)) => {
                 warn!(process = %id, %problem, "could not load the process; trying again");
                 Err(problem)
@@ -146,7 +158,8 @@ impl Coordinator {
 
     /// Leaves all processes that other coordinators run: their answers are for those coordinators.
     pub(crate) async fn leave_foreign(self: &Arc<Self>) -> Result<(), Error> {
-        for entry in self.repository.list().await? {
+        let mut entries = Entries::of(&self.repository);
+        while let Some(entry) = entries.next().await? {
             let id = &entry.process;
             let is_here = self.processes.find(id).is_some() || self.processes.find_held(id).is_some();
             if entry.summary.is_none() && !is_here {
@@ -219,6 +232,12 @@ impl Coordinator {
         let replayed =
             replay.await.map_err(|error| RecoveryError::Hold(HeldKind::InternalError(panic_message(error))))?;
         let (driver, attempts, min_time) = replayed?;
+        let (bytes, limit) = (driver.engine().state().bytes(), self.options.process_bytes);
+        // Handlers of failures may use a part of the budget in addition.
+        if bytes > limit.saturating_add(limit / HANDLER_RESERVE) {
+            let size = v1::SizeOverLimit { bytes, limit_bytes: limit };
+            return Err(RecoveryError::Hold(HeldKind::OverBudget(size)));
+        }
         if let Some(mark) = mark {
             let counts = driver.engine().state().counts();
             let quick_end = min_time.0 < PROBATION.as_millis() as u64 && counts.completed + counts.failed == 0;
@@ -231,7 +250,7 @@ impl Coordinator {
         }
         info!(process = %id, outstanding = attempts.len(), "process recovered");
         self.pool.process_recovered(id.clone(), epoch, attempts);
-        self.run(id, driver, &head, min_time, parent);
+        self.run(id, driver, &head, min_time, parent, true);
         Ok(())
     }
 

@@ -1,24 +1,37 @@
 //! `Steer`: cancel, pause, resume, retry or set an element, here or at the coordinator that runs it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tonic::Status;
 use xavantes_engine::Action;
+use xavantes_proto::limits::{check_length, check_name};
 use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
-use crate::process::handle::ProcessEnded;
+use crate::process::handle::{ProcessEnded, ProcessHandle};
 use crate::process::input::Steering;
 use crate::process::registry::HeldProcess;
 use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, too_many_forwards};
 
+/// Upper bound on the value of a setting, which may be code.
+const MAX_SETTING_BYTES: usize = 64 << 10;
+/// A command that the process has not recorded after this time is looked after.
+const DECISION_POLL_INTERVAL: Duration = Duration::from_millis(800);
+/// A command gets an answer after this time.
+const MAX_DECISION_TIME: Duration = Duration::from_secs(4);
+
 pub(super) async fn steer(
     coordinator: &Arc<Coordinator>,
     request: v1::SteerRequest,
 ) -> Result<v1::SteerResponse, Status> {
+    if let Some(steer_request::Action::Set(setting)) = &request.action {
+        check_name("the key of the setting", &setting.key)?;
+        check_length("the value of the setting", &setting.value, MAX_SETTING_BYTES)?;
+    }
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
     let forwarded = v1::SteerRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let (id, process) = match find(coordinator, &request.path).await? {
@@ -33,7 +46,8 @@ pub(super) async fn steer(
             return owner.ask(|mut client| async move { client.steer(forwarded).await }).await;
         }
     };
-    match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
+    let decided = decision(&id, &process, process.steer(request.path.clone(), steering(action))).await?;
+    match decided.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
             Some(address) => match too_many_forwards(&request.path, request.forwards) {
@@ -42,6 +56,26 @@ pub(super) async fn steer(
             },
             None => Err(rejection_status(&rejection)),
         },
+    }
+}
+
+/// Waits for the decision of a process, but not if the process stands still, and not for long.
+async fn decision<T>(id: &str, process: &ProcessHandle, decided: impl Future<Output = T>) -> Result<T, Status> {
+    let began = Instant::now();
+    tokio::pin!(decided);
+    loop {
+        if let Ok(decision) = tokio::time::timeout(DECISION_POLL_INTERVAL, &mut decided).await {
+            return Ok(decision);
+        }
+        let reason = process.status.borrow().stalled.as_ref().map(ToString::to_string);
+        let reason = match reason {
+            Some(reason) => reason,
+            None if began.elapsed() > MAX_DECISION_TIME => "it is busy".to_owned(),
+            None => continue,
+        };
+        return Err(Status::unavailable(format!(
+            "process {id:?} has the command, and carries it out as soon as it can: {reason}"
+        )));
     }
 }
 

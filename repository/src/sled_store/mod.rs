@@ -165,6 +165,32 @@ impl Repository for SledStore {
             .await
     }
 
+    async fn list_after(&self, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
+        let after = after.to_owned();
+        self.opened
+            .read(move |database, index| {
+                let mut ids: Vec<String> = index.lock().keys().filter(|id| **id > after).cloned().collect();
+                ids.sort();
+                let (mut entries, mut bytes) = (Vec::new(), 0);
+                for process in ids {
+                    let is_damaged = || index.lock().get(&process).is_some_and(|indexed| indexed.damage.is_some());
+                    let entry = match database.find(&process)? {
+                        Some(Ok(entry)) => entry,
+                        Some(Err(_)) => database::unreadable_entry(&process),
+                        None if is_damaged() => database::unreadable_entry(&process),
+                        None => continue,
+                    };
+                    bytes += entry.head.len() + entry.summary.as_ref().map_or(0, Bytes::len);
+                    entries.extend(complete(&index.lock(), entry));
+                    if bytes >= max_bytes && !entries.is_empty() {
+                        break;
+                    }
+                }
+                Ok(entries)
+            })
+            .await
+    }
+
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
         let process = process.to_owned();
         self.opened

@@ -344,6 +344,17 @@ fn data_sources_are_read_and_written() {
     let ended = copy(&grid, &address, &file, "Below", &["data=source://local/tree"]);
     assert_eq!(ended["state"], "completed", "{ended}");
     assert_eq!((read("all/deep/a"), read("all/b")), ("a".into(), "b".into()));
+    // Links must not lead out of a source, neither for readers nor for writers.
+    let secret = grid.folder().join("secret");
+    std::fs::create_dir_all(&secret).expect("tests can write here");
+    std::fs::write(secret.join("key"), "secret").expect("tests can write here");
+    std::os::unix::fs::symlink("../secret", root.join("out")).expect("tests can write here");
+    for (name, data) in [("local", "source://local/out/key"), ("local/out", "source://local/in.txt")] {
+        let ended = copy(&grid, &address, &file, "Sources", &[&format!("data={data}"), &format!("to={name}")]);
+        let error = ended["error"].as_str().unwrap_or_default();
+        assert!(error.contains("leads out of the directory through a symbolic link"), "{ended}");
+    }
+    assert!(!secret.join("done").exists());
     // A changed file is read again.
     std::fs::write(root.join("in.txt"), "changed\n").expect("tests can write here");
     copy(&grid, &address, &file, "Sources", &["data=source://local/in.txt", "to=local"]);

@@ -1,7 +1,7 @@
 //! Attempts of leaves and their calls of shared objects; failed tries and new tries.
 
 use xavantes_model::definition::Program;
-use xavantes_model::shared::Call;
+use xavantes_model::shared::{Call, CallAnswer};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
@@ -9,7 +9,8 @@ use crate::element_id::ElementId;
 use crate::failure::Failure;
 use crate::state::EngineState;
 use crate::state::body::Body;
-use crate::state::instance::{Phase, first_phase};
+use crate::state::instance::{OWN_CALLS, Phase, first_phase};
+use crate::state::size::{INSTANCE_BYTES, answer_bytes, bytes_of};
 use crate::time::Time;
 
 impl EngineState {
@@ -40,13 +41,48 @@ impl EngineState {
         call: &Call,
     ) -> Result<(), ApplyError> {
         let answer = self.objects.call(call);
+        if caller == OWN_CALLS {
+            self.objects.remember_call(id.bits(), sequence, call, &answer);
+        }
+        self.on_call_answered(id, caller, sequence, acknowledged, answer)
+    }
+
+    /// Answers a call that the element made before as it was answered then.
+    pub(super) fn on_call_repeated(
+        &mut self,
+        id: ElementId,
+        caller: u64,
+        sequence: u64,
+        acknowledged: u64,
+        call: &Call,
+    ) -> Result<(), ApplyError> {
+        let answer = self.objects.remembered_answer(id.bits(), sequence, call).cloned();
+        let answer = answer.ok_or_else(|| ApplyError::new("a repeated call that was not made before"))?;
+        self.on_call_answered(id, caller, sequence, acknowledged, answer)
+    }
+
+    /// Stores the answer to a call for the case that the caller repeats the call.
+    pub(super) fn on_call_answered(
+        &mut self,
+        id: ElementId,
+        caller: u64,
+        sequence: u64,
+        acknowledged: u64,
+        answer: CallAnswer,
+    ) -> Result<(), ApplyError> {
         let Phase::Outstanding(attempt) = &mut self.instance(id)?.phase else {
             return Err(ApplyError::new("a call without an outstanding attempt"));
         };
         let window = attempt.calls.entry(caller).or_default();
         window.last = sequence;
-        window.answers.retain(|(number, _)| *number > acknowledged);
+        let (added, mut removed) = (answer_bytes(&answer), 0);
+        window.answers.retain(|(number, answer)| {
+            let stays = *number > acknowledged;
+            removed += if stays { 0 } else { answer_bytes(answer) };
+            stays
+        });
         window.answers.push_back((sequence, answer));
+        self.resize(added, removed);
         Ok(())
     }
 
@@ -78,6 +114,7 @@ impl EngineState {
 
     pub(super) fn on_waiting(&mut self, id: ElementId, until: Time, error: &Failure) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
+        self.objects.forget_calls(id.bits());
         let instance = self.instance(id)?;
         instance.failures += u32::from(!instance.is_restarted());
         instance.phase = Phase::Waiting { until, error: Box::new(error.clone()) };
@@ -87,6 +124,7 @@ impl EngineState {
 
     pub(super) fn on_held(&mut self, id: ElementId, error: &Failure) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
+        self.objects.forget_calls(id.bits());
         let instance = self.instance(id)?;
         instance.failures += 1;
         instance.phase = Phase::Held(Box::new(error.clone()));
@@ -103,6 +141,10 @@ impl EngineState {
         deadline: Option<Time>,
     ) -> Result<(), ApplyError> {
         self.uncount_phase(id)?;
+        self.objects.forget_calls(id.bits());
+        let instance = self.instance(id)?;
+        // The bytes of its phase are subtracted already.
+        let removed = instance.bytes() - instance.phase.bytes();
         let instance = self.instance(id)?;
         if matches!(instance.body, Body::Leaf) {
             instance.phase = Phase::Ready;
@@ -125,6 +167,7 @@ impl EngineState {
             self.history.tally_mut(process, site).retried += 1;
         }
         owned.into_iter().for_each(|object| self.objects.remove(object));
+        self.resize(INSTANCE_BYTES + bytes_of(variables), removed);
         Ok(())
     }
 }

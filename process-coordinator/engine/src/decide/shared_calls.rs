@@ -1,4 +1,5 @@
-//! Calls of shared objects by attempts. A call that changes an object takes effect once, however often it is repeated.
+//! Calls of shared objects by attempts. A call that changes an object takes effect once, however often it is repeated, also
+//! by an attempt that takes the place of a lost one.
 
 use xavantes_model::shared::{Call, Method, methods};
 
@@ -8,7 +9,7 @@ use crate::event::Event;
 use crate::input::SharedCall;
 use crate::output::StepOutput;
 use crate::rejection::Rejection;
-use crate::state::instance::CallWindow;
+use crate::state::instance::{CallWindow, OWN_CALLS};
 
 /// Upper bound on the answers that the engine stores for a caller which has not acknowledged them. It bounds how far a
 /// caller may run ahead.
@@ -55,7 +56,20 @@ impl Engine {
                 "more than {MAX_UNACKNOWLEDGED_ANSWERS} answers are not acknowledged"
             )));
         }
-        self.emit(out, Event::Called { id: element, caller, sequence, acknowledged, call });
+        let known = self.state.objects.remembered_answer(element.bits(), sequence, &call);
+        let event = if caller == OWN_CALLS && known.is_some() {
+            Event::CallRepeated { id: element, caller, sequence, acknowledged, call }
+        } else {
+            match self.check_budget(element, None, call.max_growth()) {
+                Ok(()) => Event::Called { id: element, caller, sequence, acknowledged, call },
+                // The caller numbers its next call after this one, so the journal has it.
+                Err(failure) => {
+                    let message = failure.message;
+                    Event::CallRefused { id: element, caller, sequence, acknowledged, message }
+                }
+            }
+        };
+        self.emit(out, event);
         let (_, running) = self.attempt_of(element, attempt)?;
         if let Some((_, answer)) = running.calls.get(&caller).and_then(|window| window.answers.back()) {
             let result = answer.clone();

@@ -93,6 +93,9 @@ pub(crate) struct OutstandingAttempt {
     pub calls: BTreeMap<u64, CallWindow>,
 }
 
+/// The caller of the calls of an activity that this coordinator dispatched itself. Other callers are in delegated elements.
+pub(crate) const OWN_CALLS: u64 = 0;
+
 /// The calls of one caller that change shared objects. Its answers make repeated calls harmless.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallWindow {

@@ -109,6 +109,39 @@ fn calls_of_late_attempts_are_rejected() {
 }
 
 #[test]
+fn the_calls_of_a_lost_attempt_are_not_made_twice() {
+    let mut run = one();
+    let add = |run: &mut Run, sequence: u64, value: i64| {
+        let answer = run.call("a", sequence, set(), Method::Add, vec![Value::Int(value)]);
+        answer.expect("it is accepted").expect("it is answered")
+    };
+    assert_eq!((add(&mut run, 1, 10), add(&mut run, 2, 20)), (Value::Bool(true), Value::Bool(true)));
+    run.answer("a", Answer::Lost);
+    // The answers are the same as before: the value is new.
+    assert_eq!(add(&mut run, 1, 10), Value::Bool(true));
+    assert_eq!(add(&mut run, 1, 10), Value::Bool(true), "also if the call is sent again");
+    // Lost once more, and this time the second call is another one, and the third a new one.
+    run.answer("a", Answer::Lost);
+    assert_eq!(add(&mut run, 1, 10), Value::Bool(true));
+    assert_eq!(add(&mut run, 2, 10), Value::Bool(false));
+    assert_eq!(add(&mut run, 3, 30), Value::Bool(true));
+    let content = run.call("a", 3, set(), Method::Values, vec![]);
+    assert_eq!(content, Ok(Ok(vec![Value::Int(10), Value::Int(20), Value::Int(30)].into())));
+    run.done("a");
+    assert_eq!(run.engine.state().shared_objects(), 0);
+}
+
+#[test]
+fn a_new_try_makes_its_calls_anew() {
+    let mut run = run(r#"<BLOCK NAME="k"><PRE_CODE>RemoteCounter.new()</PRE_CODE>
+        <ACTIVITY TYPE="Do" NAME="a" RETRIES="1"/></BLOCK>"#);
+    let add = |run: &mut Run| run.call("k/a", 1, object(SharedKind::Counter, 0), Method::Add, vec![]);
+    assert_eq!(add(&mut run), Ok(Ok(Value::Int(1))));
+    run.fail("k/a");
+    assert_eq!(add(&mut run), Ok(Ok(Value::Int(2))));
+}
+
+#[test]
 fn a_wrong_call_is_answered_with_the_problem() {
     let mut run = one();
     for (object, method, arguments, message) in [
@@ -117,6 +150,7 @@ fn a_wrong_call_is_answered_with_the_problem() {
         (set(), Method::Add, vec![], "RemoteSet:add takes 1 arguments, got 0"),
         (set(), Method::Size, vec![1.into()], "RemoteSet:size takes 0 arguments, got 1"),
         (object(SharedKind::Set, 9), Method::Size, vec![], "the shared object no longer exists"),
+        (object(SharedKind::Set, u64::MAX), Method::Size, vec![], "the shared object no longer exists"),
     ] {
         assert_eq!(run.call("a", 1, object, method, arguments), Ok(Err(message.into())));
     }

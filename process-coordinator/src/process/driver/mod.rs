@@ -78,6 +78,8 @@ pub struct Driver<C, A> {
     snapshot_bytes: usize,
     /// Smallest journal that is compacted.
     compaction_threshold: usize,
+    /// Upper bound on the bytes of the engine's state.
+    max_bytes: u64,
     /// Nodes that fetch files for workers that cannot reach the holders, the nearest first.
     relays: Vec<String>,
     /// Workers at which elements failed that are retried. A hint for placement, so the journal does not have it.
@@ -108,6 +110,7 @@ impl<C, A> Driver<C, A> {
             journal_bytes: 0,
             snapshot_bytes: 0,
             compaction_threshold: COMPACTION_THRESHOLD_BYTES,
+            max_bytes: u64::MAX,
             relays: Vec::new(),
             failed_at: BTreeMap::new(),
         }
@@ -163,6 +166,12 @@ impl<C, A> Driver<C, A> {
         self.compaction_threshold = bytes;
     }
 
+    /// Sets the budget of the process: how many bytes the state of its engine may take.
+    pub fn set_max_bytes(&mut self, bytes: u64) {
+        self.max_bytes = bytes;
+        self.engine.set_max_bytes(bytes);
+    }
+
     /// Sets what may be outstanding at once: the process's share of the pool, but at most this many activities.
     pub fn set_share(&mut self, share: Share, max_activities: u64) {
         self.capacity = share.room.min(max_activities);
@@ -185,12 +194,12 @@ impl<C, A> Driver<C, A> {
     pub fn counts(&self) -> v1::Counts {
         let (counts, subtrees) = (self.engine.state().counts(), &self.notes.subtrees);
         v1::Counts {
-            completed: counts.completed + subtrees.completed,
-            failed: counts.failed + subtrees.failed,
+            completed: counts.completed.saturating_add(subtrees.completed),
+            failed: counts.failed.saturating_add(subtrees.failed),
             // The engine counts a reuse as an attempt.
-            attempts: counts.attempts.saturating_sub(self.notes.reused) + subtrees.attempts,
+            attempts: counts.attempts.saturating_sub(self.notes.reused).saturating_add(subtrees.attempts),
             running: counts.outstanding,
-            reused: self.notes.reused + subtrees.reused,
+            reused: self.notes.reused.saturating_add(subtrees.reused),
         }
     }
 
