@@ -157,7 +157,7 @@ mod tests {
         let (memory, file) = (DatabaseBytes::Memory(bytes), DatabaseBytes::File(file));
         let [in_memory, in_file] = [&memory, &file].map(|bytes| {
             let mut found = std::collections::BTreeSet::new();
-            bytes.scan(|offset, frame| drop(found.insert((offset, frame.length(), frame.sequence))));
+            bytes.scan(|offset, frame| found.extend([(offset, frame.length(), frame.sequence)]));
             found
         });
         assert_eq!(in_memory.len(), 40);
