@@ -137,3 +137,33 @@ impl DatabaseBytes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_scanned_like_memory_also_where_its_chunks_meet() {
+        let mut bytes = Vec::new();
+        for number in 0..40u64 {
+            // One of the frames lies on the border of two chunks.
+            bytes.resize(number as usize * CHUNK_BYTES / 20 - if number == 20 { 50 } else { 0 }, 7);
+            bytes.extend(frame::wrap(TreeId::Journal, &number.to_be_bytes(), number, &[3; 100]));
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let (memory, file) = (DatabaseBytes::Memory(bytes), DatabaseBytes::File(file));
+        let [in_memory, in_file] = [&memory, &file].map(|bytes| {
+            let mut found = std::collections::BTreeSet::new();
+            bytes.scan(|offset, frame| found.extend([(offset, frame.length(), frame.sequence)]));
+            found
+        });
+        assert_eq!(in_memory.len(), 40);
+        assert_eq!(in_memory, in_file);
+        for (offset, length, _) in in_memory {
+            assert_eq!(memory.read(offset, length).unwrap(), file.read(offset, length).unwrap());
+        }
+    }
+}

@@ -144,6 +144,42 @@ fn tamper(directory: &Path, changed: &str, change: impl Fn(usize, &mut Vec<u8>))
     fs::remove_dir_all(old_path).unwrap();
 }
 
+/// A record as the first format framed it.
+fn frame_of_first_format(key: &[u8], payload: &[u8]) -> Vec<u8> {
+    let checksum = crc32fast::hash(&[&[1], &(key.len() as u64).to_le_bytes()[..], key, payload].concat());
+    [&[1], &checksum.to_le_bytes()[..], payload].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_of_the_first_format_is_brought_up_to_date() {
+    let directory = TempDir::new().unwrap();
+    let realm = "0123456789abcdef0123456789abcdef";
+    fs::write(directory.path().join("format"), "1\n").unwrap();
+    fs::write(directory.path().join("realm"), format!("{realm}\n")).unwrap();
+    let db = sled::Config::new().path(directory.path().join("db")).segment_size(2 << 20).open().unwrap();
+    let insert = |tree: &str, key: &[u8], payload: &[u8]| {
+        db.open_tree(tree).unwrap().insert(key, frame_of_first_format(key, payload)).unwrap();
+    };
+    // Number 1, owner, head, no summary.
+    insert("processes", b"p", b"\x01\x04node\x00\x04head\x00");
+    let key = [1u64.to_be_bytes(), 0u64.to_be_bytes()].concat();
+    insert("journal", &key, b"\x00\x01\x00\x06record");
+    insert("documents", &[&1u64.to_be_bytes()[..], b"kd"].concat(), b"\x00\x08document");
+    db.flush().unwrap();
+    drop(db);
+    for records in 1..4 {
+        let store = open(directory.path()).await;
+        assert_eq!(store.realm(), realm);
+        assert_eq!(store.claim().await.unwrap().gained, ["p"]);
+        let journal = store.load("p").await.unwrap();
+        assert_eq!((journal.head, journal.records.len()), (text("head"), records));
+        assert_eq!(store.get("k", "d").await.unwrap(), Some(text("document")));
+        store.append("p", text("more")).await.unwrap();
+        store.shut_down().await;
+        assert!(fs::read_to_string(directory.path().join("format")).unwrap().starts_with("2 "));
+    }
+}
+
 /// Changes the last record of the second process, and the last two of the third.
 fn tamper_with_ends(directory: &Path) {
     tamper(directory, "journal", |number, value| match number {
