@@ -450,7 +450,7 @@ impl ActivityHost for AttemptManager {
         let Some(outbox) = outbox else { return };
         let has_space = self.runtime.block_on(async {
             tokio::select! {
-                () = outbox.backlog.wait_for_space() => true,
+                () = outbox.backlog.wait_for_space_to_print() => true,
                 () = job.stop.requested() => false,
             }
         });

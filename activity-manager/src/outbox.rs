@@ -8,8 +8,10 @@ use xavantes_proto::v1;
 
 use crate::report_batch::{OutgoingReport, next_report_message};
 
-/// Backlog above which printing activities and new orders wait.
+/// Backlog above which new orders wait.
 const MAX_BACKLOG: usize = 1024;
+/// Backlog above which printing activities wait. It is lower, so that they do not delay the orders of others.
+const MAX_PRINTING_BACKLOG: usize = 256;
 /// Upper bound on the reports in one message.
 const MAX_BATCH: usize = 256;
 
@@ -22,11 +24,20 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Returns when the backlog is below its bound, or when the stream has ended.
+    /// Returns when the backlog leaves space for the answers to new orders, or when the stream has ended.
     pub async fn wait_for_space(&self) {
+        self.wait_below(MAX_BACKLOG).await;
+    }
+
+    /// Returns when the backlog leaves space for a printed line, or when the stream has ended.
+    pub async fn wait_for_space_to_print(&self) {
+        self.wait_below(MAX_PRINTING_BACKLOG).await;
+    }
+
+    async fn wait_below(&self, bound: usize) {
         loop {
             let shrunk = self.shrunk.notified();
-            if self.waiting.load(Ordering::Acquire) < MAX_BACKLOG || self.closed.load(Ordering::Acquire) {
+            if self.waiting.load(Ordering::Acquire) < bound || self.closed.load(Ordering::Acquire) {
                 return;
             }
             shrunk.await;

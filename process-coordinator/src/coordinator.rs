@@ -15,6 +15,7 @@ use crate::cache::store::ResultCache;
 use crate::data::pinning::Pinning;
 use crate::definitions::Programs;
 use crate::options::Options;
+use crate::process::memory::Memory;
 use crate::process::recovery_marks::RecoveryMarks;
 use crate::process::registry::ProcessRegistry;
 use crate::subtrees::parents::Parents;
@@ -41,6 +42,8 @@ pub(crate) struct Coordinator {
     pub cache: Arc<ResultCache>,
     pub pinning: Arc<Pinning>,
     pub processes: ProcessRegistry,
+    /// Memory of all processes that run here.
+    pub memory: Arc<Memory>,
     /// Marks of processes that were recovered and have made no progress since.
     pub marks: Arc<RecoveryMarks>,
     pub parents: Arc<Parents>,
@@ -85,6 +88,7 @@ impl Coordinator {
             programs: Programs::open(repository.clone()).await?,
             cache: Arc::new(ResultCache::open(repository.clone(), pinning.clone(), &options).await?),
             pinning,
+            memory: Arc::new(Memory::new(options.processes_bytes)),
             options,
             processes,
             marks: Arc::new(RecoveryMarks::new(repository.clone())),

@@ -29,6 +29,8 @@ pub struct Options {
     pub reuse_size: u64,
     /// Upper bound on the bytes of the state of one process.
     pub process_bytes: u64,
+    /// Bytes of all processes together from which on no further process begins.
+    pub processes_bytes: u64,
     /// Other coordinators use the same repository.
     pub shared: bool,
     /// File store of this node: files that users bring for their processes, and results.

@@ -4,6 +4,7 @@
 mod call;
 mod call_memory;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ enum SharedObject {
 pub(crate) struct Undo {
     object: u64,
     before: Before,
+    /// By how many bytes the change made the object larger.
+    growth: i64,
 }
 
 /// The part of an object that a change replaced.
@@ -56,23 +59,50 @@ enum Before {
     Same,
 }
 
+/// Bytes of an object beside its content.
+const OBJECT_BYTES: u64 = 64;
+
 /// The shared objects of one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredObjects")]
 pub struct Objects {
+    home: Arc<str>,
+    next: u64,
+    table: BTreeMap<u64, SharedObject>,
+    /// Bytes of all objects.
+    #[serde(skip)]
+    bytes: u64,
+}
+
+/// What is stored of [`Objects`].
+#[derive(Deserialize)]
+struct StoredObjects {
     home: Arc<str>,
     next: u64,
     table: BTreeMap<u64, SharedObject>,
 }
 
+impl From<StoredObjects> for Objects {
+    fn from(StoredObjects { home, next, table }: StoredObjects) -> Self {
+        let bytes = table.values().map(SharedObject::bytes).sum();
+        Self { home, next, table, bytes }
+    }
+}
+
 impl Objects {
     /// Makes the empty collection of the process with the id `home`.
     pub fn new(home: Arc<str>) -> Self {
-        Self { home, next: 0, table: BTreeMap::new() }
+        Self { home, next: 0, table: BTreeMap::new(), bytes: 0 }
     }
 
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.table.len() - usize::from(self.table.contains_key(&CALLS))
+    }
+
+    /// Returns the bytes that all objects take, approximately.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// True if there are no objects.
@@ -91,19 +121,21 @@ impl Objects {
             SharedKind::Counter => SharedObject::Counter(0),
         };
         self.table.insert(id, object);
+        self.bytes += OBJECT_BYTES;
         SharedRef { kind, home: self.home.clone(), id }
     }
 
     /// Takes the creation of an object back.
     pub(crate) fn undo_create(&mut self, object: &SharedRef) {
-        self.table.remove(&object.id);
+        self.remove(object.id);
         self.next = self.next.min(object.id);
     }
 
     /// Deletes an object.
     pub fn remove(&mut self, id: u64) {
         if id != CALLS {
-            self.table.remove(&id);
+            let removed = self.table.remove(&id).map_or(0, |object| object.bytes());
+            self.bytes = self.bytes.saturating_sub(removed);
         }
     }
 
@@ -141,14 +173,20 @@ impl Objects {
             return Err("a shared object cannot hold another shared object".into());
         }
         let (value, before) = object.call(call.method, &call.arguments)?;
-        Ok((value, Undo { object: call.object, before }))
+        let growth = growth(call, &before);
+        self.bytes = self.bytes.saturating_add_signed(growth);
+        Ok((value, Undo { object: call.object, before, growth }))
     }
 
     /// Remembers that an element made a call, its call with this number, from 1, in the current try.
     pub fn remember_call(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
-        let calls = self.table.entry(CALLS).or_insert_with(|| SharedObject::Calls(CallMemory::default()));
-        if let SharedObject::Calls(calls) = calls {
-            calls.add(element, sequence, call, answer);
+        if let Entry::Vacant(vacant) = self.table.entry(CALLS) {
+            vacant.insert(SharedObject::Calls(CallMemory::default()));
+            self.bytes += OBJECT_BYTES;
+        }
+        if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
+            let growth = calls.add(element, sequence, call, answer);
+            self.bytes = self.bytes.saturating_add_signed(growth);
         }
     }
 
@@ -165,15 +203,18 @@ impl Objects {
     /// Forgets the calls of an element: its try has ended.
     pub fn forget_calls(&mut self, element: u64) {
         if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
-            calls.remove(element);
+            let mut removed = calls.remove(element);
             if calls.is_empty() {
                 self.table.remove(&CALLS);
+                removed += OBJECT_BYTES;
             }
+            self.bytes = self.bytes.saturating_sub(removed);
         }
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
         let Some(object) = self.table.get_mut(&undo.object) else { return };
+        self.bytes = self.bytes.saturating_add_signed(-undo.growth);
         match (object, undo.before) {
             (object, Before::Whole(whole)) => *object = whole,
             (SharedObject::Set(set), Before::Member(value, was_in)) => {
@@ -197,7 +238,54 @@ impl Objects {
     }
 }
 
+impl Call {
+    /// Returns an upper bound on the bytes that the call adds to its object.
+    pub fn max_growth(&self) -> u64 {
+        match self.method {
+            Method::Add | Method::Append | Method::Put | Method::PutIfAbsent | Method::Set => {
+                // A sum is stored even if its amount is not given.
+                self.arguments.iter().map(Value::bytes).sum::<u64>() + Value::Null.bytes()
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// By how many bytes a call made its object larger. `before` is what it replaced.
+fn growth(call: &Call, before: &Before) -> i64 {
+    let argument = |index: usize| call.arguments.get(index).map_or(0, Value::bytes) as i64;
+    let entry = |key: &Value, value: &Value| (key.bytes() + value.bytes()) as i64;
+    match (before, call.method) {
+        (Before::Member(value, false), Method::Add) => value.bytes() as i64,
+        (Before::Member(value, true), Method::Remove) => -(value.bytes() as i64),
+        (Before::Length(_), _) => argument(0),
+        (Before::Item(_, old), _) => argument(1) - old.bytes() as i64,
+        (Before::Popped(old), _) => -(old.bytes() as i64),
+        (Before::Entry(key, old), method) => {
+            let new = match method {
+                Method::Remove => 0,
+                Method::Add => entry(key, &Value::Int(0)),
+                _ => key.bytes() as i64 + argument(1),
+            };
+            new - old.as_ref().map_or(0, |old| entry(key, old))
+        }
+        (Before::Whole(old), Method::Clear) => OBJECT_BYTES as i64 - old.bytes() as i64,
+        _ => 0,
+    }
+}
+
 impl SharedObject {
+    fn bytes(&self) -> u64 {
+        let content: u64 = match self {
+            SharedObject::Calls(calls) => calls.bytes(),
+            SharedObject::Set(set) => set.iter().map(Value::bytes).sum(),
+            SharedObject::List(list) => list.iter().map(Value::bytes).sum(),
+            SharedObject::Map(map) => map.iter().map(|(key, value)| key.bytes() + value.bytes()).sum(),
+            SharedObject::Counter(_) => 0,
+        };
+        OBJECT_BYTES + content
+    }
+
     fn call(&mut self, method: Method, arguments: &[Value]) -> Result<(Value, Before), String> {
         use Before as B;
         let argument = |index: usize| arguments.get(index).cloned().unwrap_or_default();
@@ -343,6 +431,8 @@ mod tests {
                 let before = objects.clone();
                 let arguments = [key.clone(), Value::Int(2)];
                 let (_, undo) = objects.call_undoable(&call(*method, &arguments[..*most])).unwrap();
+                let counted: u64 = objects.table.values().map(SharedObject::bytes).sum();
+                assert_eq!(objects.bytes, counted, "{name} of {kind:?}");
                 assert!(
                     method.changes() || objects == before,
                     "{name} of {kind:?} changes the object, but `changes` denies it"
@@ -359,6 +449,9 @@ mod tests {
         objects.create(SharedKind::Counter);
         let add = call(Method::Add, &[]);
         objects.remember_call(7, 1, &add, &Ok(Value::Int(1)));
+        objects.remember_call(7, 2, &add, &Ok(Value::Int(2)));
+        objects.remember_call(7, 2, &call(Method::Add, &[Value::Int(9)]), &Ok(Value::Int(2)));
+        assert_eq!(objects.bytes, objects.table.values().map(SharedObject::bytes).sum::<u64>());
         assert_eq!((objects.len(), objects.is_empty()), (1, false));
         assert_eq!(objects.remembered_answer(7, 1, &add), Some(&Ok(Value::Int(1))));
         assert_eq!(objects.remembered_answer(7, 1, &call(Method::Add, &[Value::Int(2)])), None);
@@ -371,7 +464,7 @@ mod tests {
         objects.remove(CALLS);
         assert!(objects.remembered_answer(7, 1, &add).is_some());
         objects.forget_calls(7);
-        assert_eq!(objects.table.len(), 1);
+        assert_eq!((objects.table.len(), objects.bytes), (1, OBJECT_BYTES));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl fmt::Display for WaitReason {
             Some(Kind::CoordinatorSilentMs(ms)) => {
                 write!(f, "its coordinator has not been heard of for {} s", ms / 1000)
             }
+            Some(Kind::CoordinatorFull(size)) => write_full(f, size),
             Some(Kind::Impaired(worker)) => {
                 let reason = worker.reason.clone().unwrap_or_default();
                 write!(f, "the workers that could run it take no work: on {}, {reason}", worker.node)
@@ -83,9 +84,15 @@ impl fmt::Display for StallReason {
             Some(Kind::RepositoryUnavailable(error)) => write!(f, "the repository cannot write: {error}"),
             Some(Kind::Unreadable(error)) => write!(f, "the process cannot be read: {error}"),
             Some(Kind::Held(reason)) => write!(f, "held: {reason}"),
+            Some(Kind::CoordinatorFull(size)) => write_full(f, size),
             None => write!(f, "the process stands still for a reason that this version does not know"),
         }
     }
+}
+
+fn write_full(f: &mut fmt::Formatter<'_>, v1::SizeOverLimit { bytes, limit_bytes }: &v1::SizeOverLimit) -> fmt::Result {
+    let (size, limit) = (*bytes as f64 / MIB, *limit_bytes as f64 / MIB);
+    write!(f, "the processes of its coordinator take {size:.1} MiB, and --processes-mib allows {limit:.1} MiB")
 }
 
 impl fmt::Display for ImpairmentReason {

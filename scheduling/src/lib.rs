@@ -27,11 +27,15 @@
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
 //! | [`search`] | planners that search: GRASP-ILS, HEA, GRASP, annealing, genetic, particle swarm |
 //! | [`exact`] | branch and bound: PPSA, and proofs for small problems |
+//! | [`quality_of_service`] | planners that keep a budget or a deadline |
+//! | [`blind`] | how many machines of which kind to rent |
+//! | [`predictor`] | durations and output sizes from past runs |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`random`] | the seeded generator behind everything random |
 //! | [`csr`], [`id`] | compact rows, and indices as types |
 
+pub mod blind;
 pub mod bounds;
 pub mod csr;
 pub mod exact;
@@ -44,7 +48,9 @@ pub mod objective;
 mod order;
 pub mod partial;
 pub mod planner;
+pub mod predictor;
 pub mod problem;
+pub mod quality_of_service;
 pub mod random;
 pub mod rank;
 pub mod schedule;

@@ -133,6 +133,13 @@ pub(crate) enum WaitReason {
         /// Milliseconds
         silent_ms: u64,
     },
+    /// The processes of its coordinator together take too much memory
+    CoordinatorFull {
+        /// Bytes that they take
+        bytes: u64,
+        /// Bytes that they may take
+        limit_bytes: u64,
+    },
     /// All workers that could run it take no work for now
     Impaired {
         /// One of them
@@ -152,6 +159,9 @@ impl From<&v1::WaitReason> for WaitReason {
             Some(Kind::WorkersBusy(_)) => Self::WorkersBusy,
             Some(Kind::Unmet(requirement)) => Self::Unmet(requirement.into()),
             Some(Kind::CoordinatorSilentMs(silent_ms)) => Self::CoordinatorSilent { silent_ms: *silent_ms },
+            Some(Kind::CoordinatorFull(v1::SizeOverLimit { bytes, limit_bytes })) => {
+                Self::CoordinatorFull { bytes: *bytes, limit_bytes: *limit_bytes }
+            }
             Some(Kind::Impaired(worker)) => Self::Impaired {
                 node: worker.node.clone(),
                 reason: worker.reason.as_ref().map_or(ImpairmentReason::Unknown, ImpairmentReason::from),
@@ -200,6 +210,13 @@ pub(crate) enum StallReason {
         /// Why
         reason: HeldReason,
     },
+    /// The process waits for memory: the processes of its coordinator together take too much
+    CoordinatorFull {
+        /// Bytes that they take
+        bytes: u64,
+        /// Bytes that they may take
+        limit_bytes: u64,
+    },
     /// The coordinator cannot read what its repository has of the ended process
     Unreadable {
         /// What went wrong
@@ -215,6 +232,9 @@ impl From<&v1::StallReason> for StallReason {
         match reason.kind.clone() {
             Some(Kind::RepositoryUnavailable(error)) => Self::RepositoryUnavailable { error },
             Some(Kind::Held(reason)) => Self::Held { reason: (&reason).into() },
+            Some(Kind::CoordinatorFull(v1::SizeOverLimit { bytes, limit_bytes })) => {
+                Self::CoordinatorFull { bytes, limit_bytes }
+            }
             Some(Kind::Unreadable(error)) => Self::Unreadable { error },
             None => Self::Unknown,
         }

@@ -32,6 +32,7 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
         retention_size: Some(bytes(settings.retention_mib, MAX_RETENTION_BYTES_IN_MEMORY)),
         reuse_size: bytes(settings.reuse_mib, MAX_CACHE_BYTES_IN_MEMORY),
         process_bytes: settings.process_mib.saturating_mul(MIB),
+        processes_bytes: settings.processes_mib.map_or_else(half_of_memory, |mib| mib.saturating_mul(MIB)),
         shared: settings.repository.is_some(),
         group: settings.group.clone(),
         managers: foundation.managers.clone(),
@@ -41,4 +42,14 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
         printed,
     };
     Ok(Some(Service::open(options, store).await?))
+}
+
+/// Half of the memory that this program may use: that of the machine, or of its control group if that is less.
+fn half_of_memory() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let machine = machine.and_then(|total| total.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|limit| limit.trim().parse::<u64>().ok());
+    machine.map_or(u64::MAX, |kib| kib.saturating_mul(1024)).min(group.unwrap_or(u64::MAX)) / 2
 }

@@ -130,6 +130,9 @@ pub struct Settings {
     /// MiB that the state of one process may take: its variables, collected values and shared objects
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub process_mib: u64,
+    /// MiB that all processes together may take before further ones wait [default: half of the memory of the machine]
+    #[arg(long, value_name = "N", help_heading = PROCESS_COORDINATOR)]
+    pub processes_mib: Option<u64>,
 
     /// Slots: cores that activities may use at once; an activity without CPUS takes one
     /// [default: the number of processors]

@@ -23,6 +23,9 @@ use crate::time::Time;
 /// block the other processes of a coordinator.
 const MAX_EVENTS_PER_STEP: usize = 4096;
 
+/// Upper bound on the bytes of the events of one step, for the same reason. One event may be larger.
+const MAX_BYTES_PER_STEP: u64 = 4 << 20;
+
 /// Resting elements (waiting for their next try, or held) use no capacity up to this number. Those beyond it do: a loop
 /// whose iterations all fail must not create all of them.
 const FREE_RESTING_ELEMENTS: u64 = 1024;
@@ -62,6 +65,8 @@ pub struct Engine {
     capacity: u64,
     pub(crate) max_delegations: u64,
     pub(crate) max_auto_delegations: u64,
+    /// Upper bound on the bytes of the state.
+    pub(crate) max_bytes: u64,
     pub(crate) now: Time,
 }
 
@@ -83,6 +88,7 @@ impl Engine {
             capacity: 0,
             max_delegations: 0,
             max_auto_delegations: 0,
+            max_bytes: u64::MAX,
             now: Time::default(),
         }
     }
@@ -118,6 +124,12 @@ impl Engine {
         self.max_auto_delegations = delegations.min(self.max_delegations);
     }
 
+    /// Sets the budget of the process: how many bytes its state may take. An element that would exceed it fails. The
+    /// journal records the failure, so a replay does not depend on the budget.
+    pub fn set_max_bytes(&mut self, bytes: u64) {
+        self.max_bytes = bytes;
+    }
+
     /// Handles an input, then works through the agenda. A rejected input changes nothing.
     pub fn step(
         &mut self,
@@ -147,7 +159,10 @@ impl Engine {
 
     /// Works through the agenda, then creates elements for free capacity.
     fn work(&mut self, sandbox: &mut Sandbox, out: &mut StepOutput) {
-        let limit = out.events.len() + MAX_EVENTS_PER_STEP;
+        let (max_events, max_bytes) = (out.events.len() + MAX_EVENTS_PER_STEP, out.bytes + MAX_BYTES_PER_STEP);
+        let is_full = |out: &StepOutput, sandbox: &Sandbox| {
+            out.events.len() >= max_events || out.bytes >= max_bytes || sandbox.is_turn_over()
+        };
         loop {
             self.cancel_stopping(out);
             while let Some(item) = self.agenda.pop() {
@@ -156,7 +171,7 @@ impl Engine {
                     AgendaItem::ChildEnded(id) => self.on_child_ended(sandbox, id, out),
                 }
                 self.cancel_stopping(out);
-                if out.events.len() >= limit && !self.agenda.is_empty() {
+                if !self.agenda.is_empty() && is_full(out, sandbox) {
                     out.commands.push(Command::Continue);
                     return;
                 }
@@ -169,7 +184,7 @@ impl Engine {
             }
             let Some(id) = next else { return };
             self.agenda.push(AgendaItem::Advance(id));
-            if out.events.len() >= limit {
+            if is_full(out, sandbox) {
                 out.commands.push(Command::Continue);
                 return;
             }
@@ -230,6 +245,7 @@ impl Engine {
         if let Event::Resumed { id, .. } = &event {
             self.reset_timers(*id);
         }
+        out.bytes += event.bytes();
         out.events.push(event);
     }
 

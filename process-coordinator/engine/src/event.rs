@@ -12,6 +12,7 @@ use crate::element_id::ElementId;
 use crate::failure::Failure;
 use crate::outcome::{Outcome, StopReason};
 use crate::state::body::Range;
+use crate::state::size::bytes_of;
 use crate::time::Time;
 
 /// A fact. The journal stores variants and fields by position, so their order is part of its format.
@@ -201,6 +202,19 @@ pub enum Event {
         /// What the user asked for.
         what: String,
     },
+    /// An attempt called a method of a shared object, and the engine refused the call.
+    CallRefused {
+        /// The element.
+        id: ElementId,
+        /// The caller in the attempt.
+        caller: u64,
+        /// The number of the call.
+        sequence: u64,
+        /// The caller has the answers up to this number.
+        acknowledged: u64,
+        /// Why the engine refused it.
+        message: String,
+    },
     /// An attempt made the same call as the lost attempt before it: it gets the same answer, and nothing changes.
     CallRepeated {
         /// The element.
@@ -217,6 +231,24 @@ pub enum Event {
 }
 
 impl Event {
+    /// The bytes of the values in the event, approximately. Values in failures are short, and do not count.
+    pub fn bytes(&self) -> u64 {
+        let values = match self {
+            Event::Started { variables, captured, .. } => {
+                bytes_of(variables) + bytes_of(captured.iter().map(|(_, value)| value))
+            }
+            Event::Entered { variables, .. } | Event::Restarted { variables, .. } => bytes_of(variables),
+            Event::Prepared { outputs, .. } | Event::Posted { outputs, .. } => outputs.bytes(),
+            Event::Began { bounds, .. } => bounds.range.as_ref().map_or(0, Range::bytes),
+            Event::Called { call, .. } => bytes_of(&call.arguments),
+            Event::Finishing { collected, .. } => bytes_of(collected),
+            Event::Ended { results, collected, .. } => bytes_of(results) + bytes_of(collected),
+            Event::Changed { change: ElementChange::Parameter(_, _, value), .. } => value.bytes(),
+            _ => 0,
+        };
+        size_of::<Event>() as u64 + values
+    }
+
     /// The element that the event is about.
     pub fn element(&self) -> Option<ElementId> {
         match self {
@@ -240,6 +272,7 @@ impl Event {
             | Event::Ended { id, .. }
             | Event::Paused { id, .. }
             | Event::Resumed { id, .. }
+            | Event::CallRefused { id, .. }
             | Event::Changed { id, .. } => Some(*id),
         }
     }
@@ -252,6 +285,14 @@ pub struct ScriptOutputs {
     pub sets: Vec<(AssignmentTarget, Value)>,
     /// Shared objects that the code created and calls that changed them.
     pub effects: Effects,
+}
+
+impl ScriptOutputs {
+    /// The bytes of the values in the outputs.
+    pub(crate) fn bytes(&self) -> u64 {
+        let assigned = self.sets.iter().map(|(_, value)| value);
+        bytes_of(assigned) + bytes_of(self.effects.calls.iter().flat_map(|call| &call.arguments))
+    }
 }
 
 /// Where an assignment stores its value.

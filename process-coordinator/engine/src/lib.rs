@@ -37,6 +37,7 @@ mod view;
 
 pub use apply::ApplyError;
 pub use command::{Command, Delegation};
+pub use decide::budget::HANDLER_RESERVE;
 pub use decide::parameters::MAX_CALL_DEPTH;
 pub use element_id::ElementId;
 pub use engine::Engine;

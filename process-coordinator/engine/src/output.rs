@@ -14,6 +14,8 @@ pub struct StepOutput {
     pub events: Vec<Event>,
     /// Effects to carry out.
     pub commands: Vec<Command>,
+    /// Bytes of the values in `events`, approximately. A driver that takes the events sets it back to 0.
+    pub bytes: u64,
     /// Results of completed elements, if the process is followed ([`Engine::set_followed`](crate::Engine::set_followed)).
     pub products: Vec<Product>,
 }

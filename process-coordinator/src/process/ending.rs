@@ -76,7 +76,7 @@ impl Runner {
                 Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(),
                 Err(error) => {
                     self.on_repository_unavailable(&error);
-                    if self.mail.is_closed() {
+                    if self.mailbox.mail.is_closed() {
                         return;
                     }
                     tokio::time::sleep(REPOSITORY_RETRY_INTERVAL).await;
@@ -103,8 +103,16 @@ impl Runner {
 
     /// Closes the mailbox, and answers the mail that is still in it.
     async fn answer_late_mail(&mut self) {
-        self.mail.close();
-        while let Some(mail) = self.mail.recv().await {
+        self.mailbox.mail.close();
+        self.mailbox.requests.close();
+        loop {
+            let mail = match self.mailbox.requests.recv().await {
+                Some(request) => request,
+                None => match self.mailbox.mail.recv().await {
+                    Some(mail) => mail,
+                    None => return,
+                },
+            };
             match mail {
                 ProcessMail::Show { answer, .. } => drop(answer.send(Err(Rejection::Ended))),
                 ProcessMail::Called(call, orders) => {
@@ -124,7 +132,7 @@ impl Runner {
                         }
                     }
                 }
-                ProcessMail::Printed(..) | ProcessMail::TakenOver => {}
+                ProcessMail::Printed { .. } | ProcessMail::TakenOver => {}
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn cut_status(status: &mut v1::ProcessStatus) {
             Some(Held::Damaged(text) | Held::Unreadable(text) | Held::InternalError(text)) => cut_text(text),
             Some(Held::OverBudget(_) | Held::CrashedOwners(_)) | None => {}
         },
-        None => {}
+        Some(Stall::CoordinatorFull(_)) | None => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! How other tasks talk to the task of one process.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use xavantes_engine::Rejection;
@@ -8,11 +9,14 @@ use xavantes_proto::v1;
 
 use crate::process::input::{ProcessInput, Steering};
 use crate::process::outputs::Outputs;
+use crate::process::printing::{PrintDecision, PrintLimit};
 use crate::workers::handle::Orders;
 use xavantes_proto::AttemptKey;
 
 /// Upper bound on the mail of a process; senders wait beyond it.
 const MAX_MAIL: usize = 1024;
+/// Upper bound on the requests of users to a process; senders wait beyond it.
+const MAX_REQUESTS: usize = 64;
 
 /// Receives the decision about steering.
 pub(crate) type DecisionSender = oneshot::Sender<Result<(), Rejection>>;
@@ -27,8 +31,12 @@ pub(crate) enum ProcessMail {
     Inputs(Vec<LiveInput>),
     /// An attempt calls a shared object of this process, or of one that it is part of.
     Called(v1::SharedCall, Orders),
-    /// An activity, by its element, printed a line.
-    Printed(u64, String),
+    /// An activity, by its element, printed a line, after so many lines that were left out.
+    Printed {
+        element: u64,
+        line: String,
+        left_out: u64,
+    },
     Show {
         path: String,
         depth: u32,
@@ -52,17 +60,31 @@ pub(crate) struct ProcessHandle {
     pub status: watch::Receiver<v1::ProcessStatus>,
     pub outputs: Outputs,
     mail: mpsc::Sender<ProcessMail>,
+    /// Requests of users, which the process handles before its mail.
+    requests: mpsc::Sender<ProcessMail>,
+    /// Bounds the lines that are logged; without it all printed lines are passed on.
+    print_limit: Option<PrintLimit>,
+}
+
+/// The receiving ends of a handle.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    pub mail: mpsc::Receiver<ProcessMail>,
+    pub requests: mpsc::Receiver<ProcessMail>,
 }
 
 impl ProcessHandle {
-    /// The handle, and the mail for the task of the process.
+    /// The handle, and the mail for the task of the process. `logs_printed` says that printed lines go to the log.
     pub fn new(
         path: Arc<str>,
         status: watch::Receiver<v1::ProcessStatus>,
         outputs: Outputs,
-    ) -> (Self, mpsc::Receiver<ProcessMail>) {
-        let (mail, receiver) = mpsc::channel(MAX_MAIL);
-        (Self { path, status, outputs, mail }, receiver)
+        logs_printed: bool,
+    ) -> (Self, Mailbox) {
+        let (mail, mails) = mpsc::channel(MAX_MAIL);
+        let (requests, requested) = mpsc::channel(MAX_REQUESTS);
+        let print_limit = logs_printed.then(PrintLimit::default);
+        (Self { path, status, outputs, mail, requests, print_limit }, Mailbox { mail: mails, requests: requested })
     }
 
     /// Sends an input. A process that has ended ignores it.
@@ -83,14 +105,20 @@ impl ProcessHandle {
         self.mail.send(ProcessMail::Called(call, orders)).await.is_ok()
     }
 
-    /// Passes on a line that an activity printed.
+    /// Passes on a line that an activity printed. A line for the log is left out if there are too many, or if the process
+    /// has much mail: nothing waits for it.
     pub async fn print(&self, element: u64, line: String) {
-        let _ = self.mail.send(ProcessMail::Printed(element, line)).await;
+        let Some(limit) = &self.print_limit else {
+            return drop(self.mail.send(ProcessMail::Printed { element, line, left_out: 0 }).await);
+        };
+        if let PrintDecision::Log { left_out } = limit.on_line(Instant::now()) {
+            let _ = self.mail.try_send(ProcessMail::Printed { element, line, left_out });
+        }
     }
 
     /// Another coordinator runs the process. False if it has ended here.
     pub async fn taken_over(&self) -> bool {
-        self.mail.send(ProcessMail::TakenOver).await.is_ok()
+        self.requests.send(ProcessMail::TakenOver).await.is_ok()
     }
 
     /// The element at a path, with this many levels below it, for a request that this many coordinators passed on.
@@ -101,7 +129,7 @@ impl ProcessHandle {
         forwards: u32,
     ) -> Result<Result<v1::Element, Rejection>, ProcessEnded> {
         let (answer, answered) = oneshot::channel();
-        self.mail.send(ProcessMail::Show { path, depth, forwards, answer }).await.map_err(|_| ProcessEnded)?;
+        self.requests.send(ProcessMail::Show { path, depth, forwards, answer }).await.map_err(|_| ProcessEnded)?;
         answered.await.map_err(|_| ProcessEnded)
     }
 
@@ -109,7 +137,7 @@ impl ProcessHandle {
     pub async fn steer(&self, path: String, steering: Steering) -> Result<Result<(), Rejection>, ProcessEnded> {
         let (asker, decided) = oneshot::channel();
         let input = ProcessInput::Steered { path, steering, asker };
-        self.mail.send(ProcessMail::Inputs(vec![input])).await.map_err(|_| ProcessEnded)?;
+        self.requests.send(ProcessMail::Inputs(vec![input])).await.map_err(|_| ProcessEnded)?;
         decided.await.map_err(|_| ProcessEnded)
     }
 

@@ -8,6 +8,7 @@
 //! | `journal`, `summary` | what the repository has of a process |
 //! | `history`, `ended_view` | what became of the elements of a process |
 //! | `runner` | the task of a process |
+//! | `stepping`, `memory` | what a process may take of its coordinator: time and memory |
 //! | `handle`, `registry` | how other tasks reach the task of a process |
 //! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
 //! | `owner` | where other coordinators of the same repository are |
@@ -26,15 +27,18 @@ mod held;
 pub mod history;
 pub mod input;
 pub mod journal;
+pub(crate) mod memory;
 pub mod notes;
 pub(crate) mod outputs;
 pub(crate) mod owner;
+pub(crate) mod printing;
 pub(crate) mod recovery_marks;
 pub(crate) mod registry;
 mod retention;
 pub(crate) mod runner;
 pub(crate) mod start;
 pub(crate) mod status;
+mod stepping;
 pub mod summary;
 mod takeover;
 pub mod usage;

@@ -1,13 +1,12 @@
 //! The task of one process: feeds mail and time to the driver, writes the journal, and carries out effects.
 
-use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::{info, warn};
 use xavantes_engine::{Outcome, Time};
-use xavantes_model::script::{Limits, Sandbox};
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
@@ -18,22 +17,19 @@ use crate::data::pinning::Pinning;
 use crate::options::Printed;
 use crate::process::driver::Driver;
 use crate::process::effect::{Batch, JournalWrite, ProcessEffect};
-use crate::process::handle::{DecisionSender, LiveInput, ProcessMail};
+use crate::process::handle::{DecisionSender, LiveInput, Mailbox, ProcessMail};
 use crate::process::input::ProcessInput;
+use crate::process::memory::ProcessMemory;
 use crate::process::outputs::Outputs;
 use crate::process::recovery_marks::RecoveryMarks;
 use crate::process::registry::ProcessRegistry;
+use crate::process::stepping::{MAX_TURN, Stepping};
 use crate::repository_calls::{RepositoryCall, join_in_order};
 use crate::subtrees::parents::Parent;
 use crate::task::Task;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, Share};
 use xavantes_proto::AttemptKey;
-
-thread_local! {
-    /// Scripts of all processes run in the sandbox of the thread that steps them.
-    static SANDBOX: RefCell<Option<Sandbox>> = const { RefCell::new(None) };
-}
 
 /// While many activities are outstanding, events wait for a common record as long as the last write took, within these
 /// limits: no user waits for a single one of them.
@@ -45,6 +41,12 @@ const GATHERED_ENOUGH: usize = 8192;
 const MIN_OUTSTANDING_TO_GATHER: u64 = 64;
 /// Upper bound on the backlog that waits to be recorded; mail waits beyond it.
 const MAX_BACKLOG: usize = 64 << 10;
+/// Upper bound on the bytes of events that wait to be recorded; mail waits beyond it.
+const MAX_BACKLOG_BYTES: u64 = 16 << 20;
+/// A record with this many bytes of values is written at once.
+const GATHERED_ENOUGH_BYTES: u64 = 2 << 20;
+/// A process that waits for memory looks for it at this interval.
+const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Number of messages that are read from the mailbox at once.
 const MAIL_AT_ONCE: usize = 256;
 /// Sleep of a process without deadline.
@@ -86,7 +88,9 @@ pub(crate) struct Runner {
     pub parent: Option<Parent>,
     /// Upper bound on outstanding activities, whatever the share of the process.
     pub max_activities: u64,
-    pub mail: mpsc::Receiver<ProcessMail>,
+    pub mailbox: Mailbox,
+    pub stepping: Stepping,
+    pub memory: ProcessMemory,
     pub status: watch::Sender<v1::ProcessStatus>,
     pub printed: Option<Printed>,
     pub marks: Arc<RecoveryMarks>,
@@ -102,20 +106,23 @@ impl Runner {
 
     fn handle(&mut self, input: LiveInput) {
         let now = self.now();
-        SANDBOX.with_borrow_mut(|slot| {
-            let sandbox = match slot.take() {
-                Some(sandbox) => Ok(sandbox),
-                None => Sandbox::new(Limits::CONTROL, false),
-            };
-            match sandbox {
-                Ok(mut sandbox) => {
-                    self.driver.handle(&mut sandbox, input, now);
-                    *slot = Some(sandbox);
-                }
-                // Without memory for a sandbox nothing can run at all.
-                Err(error) => warn!(process = %self.id, %error, "no sandbox"),
-            }
-        });
+        let stepped = self.stepping.step(|sandbox| self.driver.handle(sandbox, input, now));
+        if let Err(error) = stepped {
+            // Without memory for a sandbox nothing can run at all.
+            warn!(process = %self.id, %error, "no sandbox");
+        }
+        self.memory.set(self.driver.bytes());
+    }
+
+    /// Why the process waits for memory; nothing if it may go on. A process that is being cancelled makes room.
+    fn must_wait(&mut self) -> Option<v1::StallReason> {
+        let full = self.memory.must_wait().filter(|_| !self.driver.engine().is_cancelled())?;
+        Some(v1::stall_reason::Kind::CoordinatorFull(full).into())
+    }
+
+    /// Can the process take more work before it records what it has?
+    fn has_space(&self) -> bool {
+        self.driver.backlog() < MAX_BACKLOG && self.driver.backlog_bytes() < MAX_BACKLOG_BYTES
     }
 
     fn update_share(&mut self) {
@@ -138,18 +145,28 @@ impl Runner {
 
     async fn work(&mut self) -> Stopped {
         self.update_share();
-        self.handle(ProcessInput::Continued);
         let mut mails: Vec<ProcessMail> = Vec::new();
+        // Mail that was received and waits for its turn.
+        let mut queue: VecDeque<ProcessMail> = VecDeque::new();
         let mut pending: Option<PendingWrite> = None;
         // When the pending write began, or when the last one ended.
         let mut since = Instant::now();
         let mut last_write = Duration::ZERO;
+        let mut waits = None;
         loop {
+            let must_wait = self.must_wait();
+            if must_wait.is_some() || waits.is_some() {
+                self.update_status(must_wait.clone());
+            }
+            waits = must_wait;
+            let goes_on = waits.is_none();
             let gathering =
                 if self.writes_at_once() { Duration::ZERO } else { last_write.saturating_sub(since.elapsed()) };
             if pending.is_none() && gathering.is_zero() {
                 since = Instant::now();
-                if let Some(batch) = self.driver.next_batch() {
+                let bytes = self.driver.next_batch_bytes();
+                if let Some(batch) = self.stepping.work(bytes, || self.driver.next_batch()) {
+                    self.memory.set(self.driver.bytes() + bytes);
                     if batch.journal.is_none() && batch.cache.is_empty() {
                         self.carry_out(batch.effects);
                         continue;
@@ -164,7 +181,8 @@ impl Runner {
                 .engine()
                 .next_deadline()
                 .map_or(NO_DEADLINE, |deadline| Duration::from_millis(deadline.0.saturating_sub(self.now().0)));
-            let continues = self.driver.has_more_to_do() && self.driver.backlog() < MAX_BACKLOG;
+            let takes_mail = goes_on && self.has_space();
+            let continues = takes_mail && self.driver.has_more_to_do();
             tokio::select! {
                 biased;
                 written = async { match &mut pending { Some(pending) => (&mut pending.call).await, None => Ok(()) } },
@@ -175,12 +193,13 @@ impl Runner {
                             last_write = since.elapsed().clamp(MIN_GATHERING, MAX_GATHERING);
                             since = Instant::now();
                             self.carry_out(done.batch.effects);
-                            self.update_status(None);
+                            self.memory.set(self.driver.bytes());
+                            self.update_status(waits.clone());
                         }
                         (Err(Error::NotOwned(_) | Error::Unknown(_)), _) => return Stopped::TakenOver,
                         (Err(error), Some(PendingWrite { batch, .. })) => {
                             self.on_repository_unavailable(&error);
-                            if self.mail.is_closed() {
+                            if self.mailbox.mail.is_closed() {
                                 return Stopped::ShutDown;
                             }
                             let write = self.write(&batch);
@@ -193,27 +212,42 @@ impl Runner {
                         (_, None) => {}
                     }
                 }
-                count = self.mail.recv_many(&mut mails, MAIL_AT_ONCE), if self.driver.backlog() < MAX_BACKLOG => {
+                // Whatever else the process does or waits for, users get an answer.
+                Some(request) = self.mailbox.requests.recv() => {
+                    if matches!(request, ProcessMail::TakenOver) {
+                        return Stopped::TakenOver;
+                    }
+                    self.on_mail(request);
+                    // Many requests do not keep the process from its work.
+                    if takes_mail {
+                        queue.extend(std::iter::from_fn(|| self.mailbox.mail.try_recv().ok()).take(MAIL_AT_ONCE));
+                        self.on_queue(&mut queue);
+                    }
+                    if continues {
+                        self.handle(ProcessInput::Continued);
+                    }
+                }
+                () = std::future::ready(()), if takes_mail && !queue.is_empty() => self.on_queue(&mut queue),
+                count = self.mailbox.mail.recv_many(&mut mails, MAIL_AT_ONCE), if takes_mail => {
                     if count == 0 {
                         return Stopped::ShutDown;
                     }
-                    for mail in mails.drain(..) {
-                        if matches!(mail, ProcessMail::TakenOver) {
-                            return Stopped::TakenOver;
-                        }
-                        self.on_mail(mail);
-                    }
+                    queue.extend(mails.drain(..));
+                    self.on_queue(&mut queue);
                 }
                 changed = self.share.changed() => {
                     if changed.is_err() {
                         return Stopped::ShutDown;
                     }
                     self.update_share();
-                    self.handle(ProcessInput::Continued);
+                    if goes_on {
+                        self.handle(ProcessInput::Continued);
+                    }
                 }
                 // Other tasks get their turn first.
                 () = tokio::task::yield_now(), if continues => self.handle(ProcessInput::Continued),
-                () = tokio::time::sleep(deadline) => self.handle(ProcessInput::TimePassed),
+                () = tokio::time::sleep(deadline), if goes_on => self.handle(ProcessInput::TimePassed),
+                () = tokio::time::sleep(MEMORY_POLL_INTERVAL), if !goes_on => {}
                 () = tokio::time::sleep(gathering), if pending.is_none() && !gathering.is_zero() => {}
             }
         }
@@ -224,6 +258,7 @@ impl Runner {
         let backlog = self.driver.backlog();
         backlog == 0
             || backlog >= GATHERED_ENOUGH
+            || self.driver.backlog_bytes() >= GATHERED_ENOUGH_BYTES
             || self.driver.engine().state().counts().outstanding < MIN_OUTSTANDING_TO_GATHER
     }
 
@@ -298,6 +333,27 @@ impl Runner {
         }
     }
 
+    /// Handles mail for the time of one turn, then leaves the rest.
+    fn on_queue(&mut self, queue: &mut VecDeque<ProcessMail>) {
+        let began = Instant::now();
+        while let Some(mail) = queue.pop_front() {
+            let ProcessMail::Inputs(inputs) = mail else {
+                self.on_mail(mail);
+                continue;
+            };
+            let mut inputs = inputs.into_iter();
+            while let Some(input) = inputs.next() {
+                self.handle(input);
+                if began.elapsed() >= MAX_TURN || !self.has_space() {
+                    if inputs.len() > 0 {
+                        queue.push_front(ProcessMail::Inputs(inputs.collect()));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
     fn on_mail(&mut self, mail: ProcessMail) {
         match mail {
             ProcessMail::Inputs(inputs) => inputs.into_iter().for_each(|input| self.handle(input)),
@@ -307,8 +363,11 @@ impl Runner {
                     None => self.handle(ProcessInput::Called(call, orders)),
                 }
             }
-            ProcessMail::Printed(element, line) => {
+            ProcessMail::Printed { element, line, left_out } => {
                 let path = self.driver.engine().path(element_from(element));
+                if left_out > 0 {
+                    info!(process = %self.id, lines = left_out, "printed lines left out; the logs of activities have them");
+                }
                 match &self.printed {
                     Some(printed) => drop(printed.send((path, line))),
                     None => info!(element = path, line, "printed"),

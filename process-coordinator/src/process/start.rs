@@ -18,10 +18,14 @@ use crate::process::driver::Driver;
 use crate::process::handle::{DecisionSender, ProcessHandle};
 use crate::process::held::panic_message;
 use crate::process::journal::{Head, Origin};
+use crate::process::memory::ProcessMemory;
 use crate::process::outputs::Outputs;
 use crate::process::runner::Runner;
+use crate::process::stepping::Stepping;
 use crate::subtrees::parents::Parent;
 use crate::workers::handle::Orders;
+
+const MIB: f64 = (1 << 20) as f64;
 
 /// How a process is to be started.
 #[derive(Default)]
@@ -61,6 +65,14 @@ impl Coordinator {
         let mut output = StepOutput::default();
         let engine = Engine::start(program, start, Time(0), &mut output)
             .map_err(|problems| StartError::InvalidParameters(problems.join("\n")))?;
+        let (bytes, limit) = (engine.state().bytes(), self.options.process_bytes);
+        if bytes > limit {
+            return Err(StartError::InvalidParameters(format!(
+                "the parameters take {:.1} MiB; the coordinator allows {:.1} MiB for a process (--process-mib)",
+                bytes as f64 / MIB,
+                limit as f64 / MIB
+            )));
+        }
         self.programs.store(&wire).await.map_err(StartError::NotStored)?;
         let mut driver = Driver::new(id.clone(), engine, root, wire.clone(), output);
         driver.inherit(options.recipes);
@@ -84,7 +96,7 @@ impl Coordinator {
         self.pinning.pin_parameters(&id, &parameters);
         info!(process = %id, "process started");
         self.pool.process_began(id.clone(), epoch);
-        self.run(&id, driver, &head, Time(0), parent);
+        self.run(&id, driver, &head, Time(0), parent, false);
         Ok(epoch)
     }
 
@@ -96,6 +108,7 @@ impl Coordinator {
         head: &Head,
         min_time: Time,
         parent: Option<Parent>,
+        is_recovered: bool,
     ) {
         let (status, watcher) = watch::channel(v1::ProcessStatus {
             counts: Some(driver.counts()),
@@ -108,7 +121,9 @@ impl Coordinator {
             driver.disable_reuse();
         }
         driver.set_relays([&self.options.address].into_iter().chain(&head.relays).cloned().collect());
-        let (handle, mail) = ProcessHandle::new(path, watcher, outputs.clone());
+        driver.set_max_bytes(self.options.process_bytes);
+        let logs_printed = self.options.printed.is_none();
+        let (handle, mailbox) = ProcessHandle::new(path, watcher, outputs.clone(), logs_printed);
         self.processes.add(id.clone(), handle);
         // The engine's clock goes on while no coordinator runs the process.
         let passed = Duration::from_millis(unix_ms().saturating_sub(head.submitted_ms));
@@ -127,7 +142,9 @@ impl Coordinator {
             share: self.share.clone(),
             max_activities: if parent.is_some() { self.options.foreign_slots.into() } else { u64::MAX },
             parent,
-            mail,
+            mailbox,
+            stepping: Stepping::new(),
+            memory: ProcessMemory::new(self.memory.clone(), is_recovered),
             status,
             printed: self.options.printed.clone(),
             on_probation: self.marks.is_pending(id),

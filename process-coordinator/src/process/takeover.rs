@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{info, warn};
-use xavantes_engine::Time;
+use xavantes_engine::{HANDLER_RESERVE, Time};
 use xavantes_proto::v1;
 use xavantes_proto::v1::held_reason::Kind as HeldKind;
 use xavantes_repository::{Claimed, Entry, Error, Journal};
@@ -31,6 +31,8 @@ const MAX_STORED_PER_BUDGET: u64 = 3;
 enum RecoveryError {
     /// It is held for this reason.
     Hold(HeldKind),
+    /// Another coordinator has it, or it has ended.
+    Gone,
     /// The repository does not answer now.
     Unavailable(Error),
 }
@@ -39,6 +41,7 @@ impl From<Error> for RecoveryError {
     fn from(error: Error) -> Self {
         match error {
             Error::Unavailable(_) => Self::Unavailable(error),
+            Error::NotOwned(_) | Error::Unknown(_) => Self::Gone,
             Error::Damaged { .. } => Self::Hold(HeldKind::Damaged(error.to_string())),
             _ => Self::Hold(HeldKind::Unreadable(error.to_string())),
         }
@@ -137,6 +140,10 @@ impl Coordinator {
                 self.hold(id.clone(), reason).await;
                 Ok(())
             }
+            Err(RecoveryError::Gone) => {
+                self.set_foreign(id.clone());
+                Ok(())
+            }
             Err(RecoveryError::Unavailable(problem)) => {
                 warn!(process = %id, %problem, "could not load the process; trying again");
                 Err(problem)
@@ -219,6 +226,12 @@ impl Coordinator {
         let replayed =
             replay.await.map_err(|error| RecoveryError::Hold(HeldKind::InternalError(panic_message(error))))?;
         let (driver, attempts, min_time) = replayed?;
+        let (bytes, limit) = (driver.engine().state().bytes(), self.options.process_bytes);
+        // Handlers of failures may use a part of the budget in addition.
+        if bytes > limit.saturating_add(limit / HANDLER_RESERVE) {
+            let size = v1::SizeOverLimit { bytes, limit_bytes: limit };
+            return Err(RecoveryError::Hold(HeldKind::OverBudget(size)));
+        }
         if let Some(mark) = mark {
             let counts = driver.engine().state().counts();
             let quick_end = min_time.0 < PROBATION.as_millis() as u64 && counts.completed + counts.failed == 0;
@@ -231,7 +244,7 @@ impl Coordinator {
         }
         info!(process = %id, outstanding = attempts.len(), "process recovered");
         self.pool.process_recovered(id.clone(), epoch, attempts);
-        self.run(id, driver, &head, min_time, parent);
+        self.run(id, driver, &head, min_time, parent, true);
         Ok(())
     }
 

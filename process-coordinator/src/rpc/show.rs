@@ -30,6 +30,9 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
         FoundProcess::Running(id, process) => {
             match process.show(request.path.clone(), depth, request.forwards).await.map_err(ended_status)? {
                 Ok(mut element) => {
+                    if element.path == *process.path {
+                        element.wait_reason = wait_reason(&process.status.borrow());
+                    }
                     if depth == 0 && element.tag == "ACTIVITY" {
                         element.records = attempt_records(coordinator, &request.path).await;
                     }
@@ -94,6 +97,16 @@ fn held_element(path: String, status: &v1::ProcessStatus) -> v1::Element {
         condition: v1::Condition::Held.into(),
         held_reason: status.stalled.as_ref().and_then(|reason| reason.held()).cloned(),
         ..v1::Element::default()
+    }
+}
+
+/// Why a process waits that has no other reason.
+fn wait_reason(status: &v1::ProcessStatus) -> Option<v1::WaitReason> {
+    match status.stalled.as_ref()?.kind {
+        Some(v1::stall_reason::Kind::CoordinatorFull(size)) => {
+            Some(v1::wait_reason::Kind::CoordinatorFull(size).into())
+        }
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `Steer`: cancel, pause, resume, retry or set an element, here or at the coordinator that runs it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tonic::Status;
 use xavantes_engine::Action;
@@ -8,12 +9,17 @@ use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
-use crate::process::handle::ProcessEnded;
+use crate::process::handle::{ProcessEnded, ProcessHandle};
 use crate::process::input::Steering;
 use crate::process::registry::HeldProcess;
 use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, too_many_forwards};
+
+/// A command that the process has not recorded after this time is looked after.
+const DECISION_POLL_INTERVAL: Duration = Duration::from_millis(800);
+/// A command gets an answer after this time.
+const MAX_DECISION_TIME: Duration = Duration::from_secs(4);
 
 pub(super) async fn steer(
     coordinator: &Arc<Coordinator>,
@@ -33,7 +39,8 @@ pub(super) async fn steer(
             return owner.ask(|mut client| async move { client.steer(forwarded).await }).await;
         }
     };
-    match process.steer(request.path.clone(), steering(action)).await.map_err(ended_status)? {
+    let decided = decision(&id, &process, process.steer(request.path.clone(), steering(action))).await?;
+    match decided.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
             Some(address) => match too_many_forwards(&request.path, request.forwards) {
@@ -42,6 +49,26 @@ pub(super) async fn steer(
             },
             None => Err(rejection_status(&rejection)),
         },
+    }
+}
+
+/// Waits for the decision of a process, but not if the process stands still, and not for long.
+async fn decision<T>(id: &str, process: &ProcessHandle, decided: impl Future<Output = T>) -> Result<T, Status> {
+    let began = Instant::now();
+    tokio::pin!(decided);
+    loop {
+        if let Ok(decision) = tokio::time::timeout(DECISION_POLL_INTERVAL, &mut decided).await {
+            return Ok(decision);
+        }
+        let reason = process.status.borrow().stalled.as_ref().map(ToString::to_string);
+        let reason = match reason {
+            Some(reason) => reason,
+            None if began.elapsed() > MAX_DECISION_TIME => "it is busy".to_owned(),
+            None => continue,
+        };
+        return Err(Status::unavailable(format!(
+            "process {id:?} has the command, and carries it out as soon as it can: {reason}"
+        )));
     }
 }
 

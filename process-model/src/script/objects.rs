@@ -41,8 +41,9 @@ pub trait RemoteObjects {
 pub(super) enum Backend {
     /// No script runs.
     Idle,
-    /// Code of a controller works on the objects of its process. `undo` takes its changes back in the end.
-    Local { objects: Objects, effects: Effects, undo: Vec<Undo> },
+    /// Code of a controller works on the objects of its process. `undo` takes its changes back in the end. Its calls may
+    /// add `room` more bytes to the objects, which are not in the memory of the sandbox.
+    Local { objects: Objects, effects: Effects, undo: Vec<Undo>, room: u64 },
     /// Code of an activity calls the coordinator.
     Remote(Box<dyn RemoteObjects>),
 }
@@ -123,11 +124,17 @@ fn call_shared(
     }
     let arguments = arguments.iter().map(|value| from_lua(lua, value)).collect::<mlua::Result<Vec<_>>>()?;
     let answer = match &mut *backend.borrow_mut() {
-        Backend::Local { objects, effects, undo } => {
+        Backend::Local { objects, effects, undo, room } => {
             if !objects.is_home_of(object) {
                 return Err(mlua::Error::runtime(format!("this {kind} belongs to another process")));
             }
             let call = Call { object: object.id, method: *method, arguments };
+            let growth = call.max_growth();
+            *room = room.checked_sub(growth).ok_or_else(|| {
+                mlua::Error::runtime(format!(
+                    "{kind}:{name}: the code adds more to shared objects than its limit of memory"
+                ))
+            })?;
             objects.call_undoable(&call).map(|(value, reverse)| {
                 if method.changes() {
                     undo.push(reverse);

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, VmState};
 
@@ -29,6 +30,13 @@ pub struct Sandbox {
     backend: Rc<RefCell<Backend>>,
     meter: Rc<Meter>,
     arguments: ArgumentCache,
+    turn: Turn,
+}
+
+/// The time that scripts of controllers have taken since the caller began a turn.
+struct Turn {
+    spent: Duration,
+    limit: Duration,
 }
 
 impl Sandbox {
@@ -61,7 +69,24 @@ impl Sandbox {
         lua.sandbox(true)?;
         lua.globals().set_readonly(true);
         set_interrupt(&lua, &meter, &backend);
-        Ok(Self { lua, functions: HashMap::new(), backend, meter, arguments: ArgumentCache::default() })
+        Ok(Self {
+            lua,
+            functions: HashMap::new(),
+            backend,
+            meter,
+            arguments: ArgumentCache::default(),
+            turn: Turn { spent: Duration::ZERO, limit: Duration::MAX },
+        })
+    }
+
+    /// Begins a turn of scripts that together should take no longer than this.
+    pub fn begin_turn(&mut self, limit: Duration) {
+        self.turn = Turn { spent: Duration::ZERO, limit };
+    }
+
+    /// The scripts of this turn have taken their time: others should run next. Always false before the first turn.
+    pub fn is_turn_over(&self) -> bool {
+        self.turn.spent >= self.turn.limit
     }
 
     /// Runs the code of a controller. Returns its results and its effects on `objects`. `objects` itself is unchanged:
@@ -72,18 +97,24 @@ impl Sandbox {
         arguments: impl IntoIterator<Item = Argument<'a>>,
         objects: &mut Objects,
     ) -> Result<(Vec<Value>, Effects), Error> {
+        let began = Instant::now();
         let converted = self.arguments.convert(&self.lua, arguments);
         let arguments = converted.map_err(|error| self.explain(code, &error))?;
-        *self.backend.borrow_mut() =
-            Backend::Local { objects: std::mem::take(objects), effects: Effects::default(), undo: Vec::new() };
+        *self.backend.borrow_mut() = Backend::Local {
+            objects: std::mem::take(objects),
+            effects: Effects::default(),
+            undo: Vec::new(),
+            room: self.meter.limits.memory as u64,
+        };
         let outcome = self.call(code, arguments);
         let mut effects = Effects::default();
-        if let Backend::Local { objects: mut borrowed, effects: made, undo } = self.backend.replace(Backend::Idle) {
+        if let Backend::Local { objects: mut borrowed, effects: made, undo, .. } = self.backend.replace(Backend::Idle) {
             undo.into_iter().rev().for_each(|undo| borrowed.undo(undo));
             made.created.iter().rev().for_each(|created| borrowed.undo_create(created));
             *objects = borrowed;
             effects = made;
         }
+        self.turn.spent += began.elapsed();
         Ok((outcome?, effects))
     }
 

@@ -10,10 +10,8 @@ use crate::value::Value;
 
 /// Upper bound on the calls that are remembered of one element.
 const MAX_CALLS: usize = 1024;
-/// Upper bound on their arguments and answers together, in bytes.
-const MAX_BYTES: usize = 64 << 10;
-/// Bytes that a value takes at least.
-const VALUE_BYTES: usize = 16;
+/// Upper bound on the bytes of these calls, their arguments and answers.
+const MAX_BYTES: u64 = 256 << 10;
 
 /// The answer to a call.
 pub type CallAnswer = Result<Value, String>;
@@ -22,7 +20,7 @@ pub type CallAnswer = Result<Value, String>;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct ElementCalls {
     calls: Vec<(Call, CallAnswer)>,
-    bytes: usize,
+    bytes: u64,
     /// A call was left out, so no later one may follow.
     full: bool,
 }
@@ -43,49 +41,45 @@ impl CallMemory {
     }
 
     /// Adds the call of an element with this number, from 1. Calls with this number or a later one are forgotten: the element
-    /// does something else this time.
-    pub fn add(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
+    /// does something else this time. Returns by how many bytes the memory grew.
+    pub fn add(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) -> i64 {
         let element = self.0.entry(element).or_default();
-        let before = usize::try_from(sequence).unwrap_or(usize::MAX).saturating_sub(1);
-        if element.calls.len() > before {
-            element.calls.truncate(before);
-            element.bytes = element.calls.iter().map(|(call, answer)| bytes_of_call(call, answer)).sum();
+        let before = element.bytes;
+        let earlier = usize::try_from(sequence).unwrap_or(usize::MAX).saturating_sub(1);
+        if element.calls.len() > earlier {
+            element.calls.truncate(earlier);
+            element.bytes = element.calls.iter().map(|(call, answer)| bytes_of(call, answer)).sum();
             element.full = false;
         }
-        let bytes = bytes_of_call(call, answer);
-        let fits = element.calls.len() < MAX_CALLS && element.bytes.saturating_add(bytes) <= MAX_BYTES;
-        if element.full || element.calls.len() != before || !fits {
+        let bytes = bytes_of(call, answer);
+        let fits = element.calls.len() < MAX_CALLS && element.bytes + bytes <= MAX_BYTES;
+        if element.full || element.calls.len() != earlier || !fits {
             element.full = true;
-            return;
+        } else {
+            element.bytes += bytes;
+            element.calls.push((call.clone(), answer.clone()));
         }
-        element.bytes += bytes;
-        element.calls.push((call.clone(), answer.clone()));
+        element.bytes as i64 - before as i64
     }
 
-    pub fn remove(&mut self, element: u64) {
-        self.0.remove(&element);
+    /// Forgets the calls of an element. Returns their bytes.
+    pub fn remove(&mut self, element: u64) -> u64 {
+        self.0.remove(&element).map_or(0, |calls| calls.bytes)
+    }
+
+    /// The bytes of all calls.
+    pub fn bytes(&self) -> u64 {
+        self.0.values().map(|calls| calls.bytes).sum()
     }
 }
 
-fn bytes_of_call(call: &Call, answer: &CallAnswer) -> usize {
+/// The bytes of a call and its answer, approximately.
+fn bytes_of(call: &Call, answer: &CallAnswer) -> u64 {
     let answer = match answer {
-        Ok(value) => bytes_of(value),
-        Err(message) => message.len(),
+        Ok(value) => value.bytes(),
+        Err(message) => message.len() as u64,
     };
-    call.arguments.iter().map(bytes_of).fold(answer, usize::saturating_add).saturating_add(VALUE_BYTES)
-}
-
-/// About the bytes that a value takes.
-fn bytes_of(value: &Value) -> usize {
-    let content = match value {
-        Value::Str(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        Value::List(items) => items.iter().map(bytes_of).fold(0, usize::saturating_add),
-        Value::Map(map) => map.iter().map(|(key, value)| key.len() + bytes_of(value)).fold(0, usize::saturating_add),
-        Value::File(file) => file.uri.len(),
-        _ => 0,
-    };
-    content.saturating_add(VALUE_BYTES)
+    size_of::<(Call, CallAnswer)>() as u64 + answer + call.arguments.iter().map(Value::bytes).sum::<u64>()
 }
 
 #[cfg(test)]
@@ -104,7 +98,9 @@ mod tests {
     #[test]
     fn calls_are_remembered_in_order_until_the_element_does_something_else() {
         let mut memory = CallMemory::default();
-        (1..=3).for_each(|number| memory.add(7, number as u64, &call(number), &answer(number)));
+        for number in 1..=3 {
+            memory.add(7, number as u64, &call(number), &answer(number));
+        }
         assert_eq!(memory.get(7, 2), Some(&(call(2), answer(2))));
         assert_eq!((memory.get(7, 0), memory.get(7, 4), memory.get(8, 1)), (None, None, None));
         memory.add(7, 2, &call(20), &answer(20));
@@ -116,9 +112,11 @@ mod tests {
     #[test]
     fn what_is_remembered_of_an_element_is_bounded() {
         let mut memory = CallMemory::default();
-        (1..=2000).for_each(|number| memory.add(1, number as u64, &call(number), &answer(number)));
+        for number in 1..=2000 {
+            memory.add(1, number as u64, &call(number), &answer(number));
+        }
         assert!(memory.get(1, MAX_CALLS as u64).is_some() && memory.get(1, MAX_CALLS as u64 + 1).is_none());
-        let large = Call { arguments: vec![Value::Str("x".repeat(MAX_BYTES).into())], ..call(1) };
+        let large = Call { arguments: vec![Value::Str("x".repeat(MAX_BYTES as usize).into())], ..call(1) };
         memory.add(2, 1, &call(1), &answer(1));
         memory.add(2, 2, &large, &answer(2));
         memory.add(2, 3, &call(3), &answer(3));

@@ -24,6 +24,9 @@ pub fn is_exact(i: i64) -> bool {
 /// A map from text to values, sorted by key.
 pub type Map = BTreeMap<Arc<str>, Value>;
 
+/// Bytes of a value beside its content.
+const VALUE_BYTES: u64 = size_of::<Value>() as u64;
+
 /// One value of a parameter.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Value {
@@ -68,6 +71,20 @@ impl Value {
             Value::File(f) => format!("{} {}", if f.directory { "directory" } else { "file" }, f.uri),
             Value::Shared(object) => object.kind.type_name().into(),
         }
+    }
+
+    /// Bytes that the value takes, approximately. Parts that it shares with other values count in each of them, as they do
+    /// where values are stored.
+    pub fn bytes(&self) -> u64 {
+        let content = match self {
+            Value::Str(text) => text.len() as u64,
+            Value::Bytes(bytes) => bytes.len() as u64,
+            Value::List(items) => items.iter().map(Value::bytes).sum(),
+            Value::Map(map) => map.iter().map(|(key, item)| VALUE_BYTES + key.len() as u64 + item.bytes()).sum(),
+            Value::File(file) => VALUE_BYTES + file.uri.len() as u64,
+            _ => 0,
+        };
+        VALUE_BYTES + content
     }
 
     /// True for `Null`.

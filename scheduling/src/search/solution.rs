@@ -103,7 +103,7 @@ pub(crate) fn release(problem: &Problem, task: TaskId, machine: MachineId) -> f6
 }
 
 /// Seconds that the task occupies the machine when files are stored on `homes`.
-pub(super) fn duration(problem: &Problem, task: TaskId, machine: MachineId, homes: &[MachineId]) -> f64 {
+pub(crate) fn duration(problem: &Problem, task: TaskId, machine: MachineId, homes: &[MachineId]) -> f64 {
     let compute = problem.compute_seconds(task, machine);
     if !problem.places_files() {
         return compute;

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{OWN_CALLS, Phase, first_phase};
+use crate::state::size::{INSTANCE_BYTES, answer_bytes, bytes_of};
 use crate::time::Time;
 
 impl EngineState {
@@ -43,9 +44,10 @@ impl EngineState {
         if caller == OWN_CALLS {
             self.objects.remember_call(id.bits(), sequence, call, &answer);
         }
-        self.answer_call(id, caller, sequence, acknowledged, answer)
+        self.on_call_answered(id, caller, sequence, acknowledged, answer)
     }
 
+    /// An attempt made a call that the lost attempt before it made.
     pub(super) fn on_call_repeated(
         &mut self,
         id: ElementId,
@@ -56,10 +58,11 @@ impl EngineState {
     ) -> Result<(), ApplyError> {
         let answer = self.objects.remembered_answer(id.bits(), sequence, call).cloned();
         let answer = answer.ok_or_else(|| ApplyError::new("a repeated call that was not made before"))?;
-        self.answer_call(id, caller, sequence, acknowledged, answer)
+        self.on_call_answered(id, caller, sequence, acknowledged, answer)
     }
 
-    fn answer_call(
+    /// Stores the answer to a call for the case that the caller repeats the call.
+    pub(super) fn on_call_answered(
         &mut self,
         id: ElementId,
         caller: u64,
@@ -72,8 +75,14 @@ impl EngineState {
         };
         let window = attempt.calls.entry(caller).or_default();
         window.last = sequence;
-        window.answers.retain(|(number, _)| *number > acknowledged);
+        let (added, mut removed) = (answer_bytes(&answer), 0);
+        window.answers.retain(|(number, answer)| {
+            let stays = *number > acknowledged;
+            removed += if stays { 0 } else { answer_bytes(answer) };
+            stays
+        });
         window.answers.push_back((sequence, answer));
+        self.resize(added, removed);
         Ok(())
     }
 
@@ -134,6 +143,9 @@ impl EngineState {
         self.uncount_phase(id)?;
         self.objects.forget_calls(id.bits());
         let instance = self.instance(id)?;
+        // The bytes of its phase are subtracted already.
+        let removed = instance.bytes() - instance.phase.bytes();
+        let instance = self.instance(id)?;
         if matches!(instance.body, Body::Leaf) {
             instance.phase = Phase::Ready;
         } else {
@@ -155,6 +167,7 @@ impl EngineState {
             self.history.tally_mut(process, site).retried += 1;
         }
         owned.into_iter().for_each(|object| self.objects.remove(object));
+        self.resize(INSTANCE_BYTES + bytes_of(variables), removed);
         Ok(())
     }
 }

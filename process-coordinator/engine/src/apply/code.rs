@@ -6,6 +6,7 @@ use crate::apply::ApplyError;
 use crate::element_id::ElementId;
 use crate::event::{AssignmentTarget, ScriptOutputs};
 use crate::state::EngineState;
+use crate::state::size::bytes_of;
 
 impl EngineState {
     /// Applies the effects of code that ran in `id`. A shared object belongs to the scope that created it, until an
@@ -23,22 +24,26 @@ impl EngineState {
         }
         self.instance(id)?.owned.extend(outputs.effects.created.iter().map(|created| created.id));
         for (target, value) in &outputs.sets {
-            match target {
+            let old = match target {
                 AssignmentTarget::Variable { owner, slot } => {
                     if *owner != id {
                         self.move_objects(id, *owner, value)?;
                     }
                     let variables = &mut self.instance(*owner)?.variables;
-                    let slot = *slot as usize;
-                    if slot >= variables.len() {
+                    let (slot, before) = (*slot as usize, variables.len());
+                    if slot >= before {
                         variables.resize(slot + 1, Value::Null);
                     }
-                    variables[slot] = value.clone();
+                    let new = (variables.len() - before) as u64 * Value::Null.bytes();
+                    let old = std::mem::replace(&mut variables[slot], value.clone());
+                    self.resize(new, 0);
+                    Some(old)
                 }
                 AssignmentTarget::Parameter { owner, element, slot } => {
-                    self.instance(*owner)?.inputs.insert((*element, *slot), value.clone());
+                    self.instance(*owner)?.inputs.insert((*element, *slot), value.clone())
                 }
-            }
+            };
+            self.resize(value.bytes(), bytes_of(&old));
         }
         Ok(())
     }

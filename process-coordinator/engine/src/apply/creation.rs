@@ -12,6 +12,7 @@ use crate::event::Bounds;
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Instance, NodeAddress, Phase, first_phase};
+use crate::state::size::{INSTANCE_BYTES, bytes_of};
 use crate::time::Time;
 
 impl EngineState {
@@ -41,6 +42,7 @@ impl EngineState {
             ..Instance::new(site, site, first_phase(node), Body::new(node))
         };
         self.root = Some(self.instances.insert(instance));
+        self.bytes = self.count_bytes();
         Ok(())
     }
 
@@ -91,11 +93,17 @@ impl EngineState {
             deadline,
             ..Instance::new(at, runs, phase, body)
         });
+        self.resize(INSTANCE_BYTES + bytes_of(variables), 0);
         self.history.on_entered(site_process, site);
         Ok(())
     }
 
     pub(super) fn on_began(&mut self, id: ElementId, bounds: &Bounds) -> Result<(), ApplyError> {
+        let (added, removed) = match (&bounds.range, &self.instance(id)?.body) {
+            (Some(range), Body::Loop(body)) => (range.bytes(), body.range.bytes()),
+            _ => (0, 0),
+        };
+        self.resize(added, removed);
         let instance = self.instance(id)?;
         instance.phase = Phase::Running;
         match &mut instance.body {

@@ -14,6 +14,7 @@ use crate::outcome::Outcome;
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::Instance;
+use crate::state::size::bytes_of;
 
 impl EngineState {
     #[inline]
@@ -33,6 +34,8 @@ impl EngineState {
         if ended.has_children() {
             return Err(ApplyError::new("it ended before the elements in it"));
         }
+        // The bytes of its phase are subtracted already.
+        self.resize(0, ended.bytes() - ended.phase.bytes());
         let site = program.node(ended.site_process as usize, ended.site);
         self.count_end(site, &ended, outcome);
         let completed = *outcome == Outcome::Completed;
@@ -50,6 +53,7 @@ impl EngineState {
         let unreachable = self.hand_over_objects(program, &mut ended, completed, collected)?;
         let Some(parent) = ended.parent else {
             let results = if completed { self.process_results(program, &ended) } else { BTreeMap::new() };
+            self.resize(bytes_of(results.values()), 0);
             self.ended = Some((outcome.clone(), results));
             unreachable.into_iter().for_each(|object| self.objects.remove(object));
             return Ok(());
@@ -67,12 +71,15 @@ impl EngineState {
             around.handled = Some(outcome.clone());
             return Ok(());
         }
-        forget_inputs(around, site.id);
+        let (mut added, mut removed) = (0, forget_inputs(around, site.id));
         if site.kept {
-            around.kept.insert(site.id, std::mem::take(&mut ended.variables));
+            added += bytes_of(&ended.variables);
+            let old = around.kept.insert(site.id, std::mem::take(&mut ended.variables));
+            removed += bytes_of(old.iter().flatten());
         }
         pass_failure_on(program, around, site, outcome, path);
-        remove_from_body(program, around, &ended, site, outcome, collected);
+        added += remove_from_body(program, around, &ended, site, outcome, collected);
+        self.resize(added, removed);
         Ok(())
     }
 
@@ -157,15 +164,13 @@ impl EngineState {
     }
 }
 
-/// Drops the parameters that code set for an element which has ended.
-fn forget_inputs(around: &mut Instance, element: NodeId) {
+/// Drops the parameters that code set for an element which has ended. Returns their bytes.
+fn forget_inputs(around: &mut Instance, element: NodeId) -> u64 {
     if around.inputs.is_empty() {
-        return;
+        return 0;
     }
     let slots: Vec<_> = around.inputs.range((element, 0)..=(element, u32::MAX)).map(|(key, _)| *key).collect();
-    slots.into_iter().for_each(|key| {
-        around.inputs.remove(&key);
-    });
+    slots.into_iter().filter_map(|key| around.inputs.remove(&key)).map(|value| value.bytes()).sum()
 }
 
 /// Makes the element around fail later, if the ended element failed, or was cancelled in a sequence.
@@ -186,7 +191,7 @@ fn pass_failure_on(program: &Program, around: &mut Instance, site: &Node, outcom
     }
 }
 
-/// Updates the progress of the body around an ended element.
+/// Updates the progress of the body around an ended element. Returns the bytes of the value that it collected.
 fn remove_from_body(
     program: &Program,
     around: &mut Instance,
@@ -194,7 +199,8 @@ fn remove_from_body(
     site: &Node,
     outcome: &Outcome,
     collected: &Option<Value>,
-) {
+) -> u64 {
+    let mut added = 0;
     match &mut around.body {
         Body::Sequence { next, current } => {
             *current = None;
@@ -206,6 +212,7 @@ fn remove_from_body(
             if let Some(value) = collected
                 && *outcome == Outcome::Completed
             {
+                added = value.bytes();
                 body.join.results.push(value.clone());
                 body.join.result_ordinals.push(ended.ordinal);
             }
@@ -226,6 +233,7 @@ fn remove_from_body(
             _ => join.cancelled += 1,
         }
     }
+    added
 }
 
 /// Stores the results of an attempt in the `OUT` and `INOUT` parameters.

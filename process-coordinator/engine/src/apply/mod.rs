@@ -23,6 +23,7 @@ use crate::outcome::{Outcome, StopReason};
 use crate::state::EngineState;
 use crate::state::body::Body;
 use crate::state::instance::{Instance, Phase, has_bounds};
+use crate::state::size::bytes_of;
 
 /// An event does not fit the state: the journal belongs to another process, or is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +82,8 @@ impl EngineState {
                 instance.handled = None;
             }
             Event::Finishing { id, outcome, collected } => {
+                let removed = self.instance(*id)?.phase.bytes();
+                self.resize(bytes_of(collected), removed);
                 let instance = self.instance(*id)?;
                 instance.handled = None;
                 instance.phase = Phase::Finishing { outcome: outcome.clone(), collected: collected.clone() };
@@ -99,6 +102,9 @@ impl EngineState {
             Event::Changed { id, change } => self.on_changed(*id, change)?,
             Event::Clock { at } => self.history.set_clock(*at),
             Event::Steered { path, what } => self.history.on_steered(path, what),
+            Event::CallRefused { id, caller, sequence, acknowledged, message } => {
+                self.on_call_answered(*id, *caller, *sequence, *acknowledged, Err(message.clone()))?;
+            }
         }
         Ok(())
     }
@@ -123,9 +129,12 @@ impl EngineState {
         Ok(())
     }
 
-    /// Removes an element from the count that its phase belongs to, because it leaves that phase.
+    /// Removes an element from the count that its phase belongs to, and the values of the phase from the size of the
+    /// state, because it leaves that phase.
     #[inline]
     fn uncount_phase(&mut self, id: ElementId) -> Result<(), ApplyError> {
+        let removed = self.instance(id)?.phase.bytes();
+        self.resize(0, removed);
         let instance = self.instance(id)?;
         match instance.phase {
             Phase::Outstanding(_) if instance.delegated => self.counts.delegated -= 1,

@@ -5,6 +5,7 @@ use crate::element_id::ElementId;
 use crate::event::ElementChange;
 use crate::state::EngineState;
 use crate::state::body::{Body, Range};
+use crate::state::size::bytes_of;
 use crate::time::Time;
 
 impl EngineState {
@@ -35,12 +36,15 @@ impl EngineState {
     }
 
     pub(super) fn on_changed(&mut self, id: ElementId, change: &ElementChange) -> Result<(), ApplyError> {
+        if let ElementChange::Parameter(element, slot, value) = change {
+            let old = self.instance(id)?.inputs.insert((*element, *slot), value.clone());
+            self.resize(value.bytes(), bytes_of(&old));
+            return Ok(());
+        }
         let instance = self.instance(id)?;
         let no_controller = || ApplyError::new("a change of an element that is no loop or parallel controller");
         match change {
-            ElementChange::Parameter(element, slot, value) => {
-                instance.inputs.insert((*element, *slot), value.clone());
-            }
+            ElementChange::Parameter(..) => {}
             ElementChange::Total(total) => {
                 if let Body::Loop(body) = &mut instance.body
                     && let Range::Count { total: old, .. } = &mut body.range

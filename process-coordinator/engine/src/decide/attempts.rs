@@ -13,6 +13,7 @@ use crate::outcome::{Outcome, StopReason};
 use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::instance::{Instance, OutstandingAttempt, Phase};
+use crate::state::size::bytes_of;
 
 impl Engine {
     /// Hands out an attempt of a leaf; an activity waits until there is capacity.
@@ -170,6 +171,9 @@ impl Engine {
                 }
             }
         }
+        // Results that no code can read leave the state with their element.
+        let added = if site.kept { bytes_of(&values) } else { 0 };
+        self.check_budget(id, None, added)?;
         Ok(values)
     }
 }

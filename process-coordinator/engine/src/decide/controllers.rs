@@ -11,8 +11,9 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::outcome::{Outcome, StopReason};
 use crate::output::StepOutput;
-use crate::state::body::Body;
+use crate::state::body::{Body, Range};
 use crate::state::instance::Phase;
+use crate::state::size::{INSTANCE_BYTES, bytes_of};
 
 /// What a controller does next.
 enum Next {
@@ -70,7 +71,11 @@ impl Engine {
         let program = self.program.clone();
         let Some(instance) = self.state.instances.get(id) else { return };
         let node = self.state.node(&program, instance);
-        match self.evaluate_bounds(sandbox, id, node) {
+        let bounds = self.evaluate_bounds(sandbox, id, node).and_then(|bounds| {
+            let added = bounds.range.as_ref().map_or(0, Range::bytes);
+            self.check_budget(id, None, added).map(|()| bounds)
+        });
+        match bounds {
             Ok(bounds) => {
                 self.emit(out, Event::Began { id, bounds: Box::new(bounds) });
                 self.agenda.push(AgendaItem::Advance(id));
@@ -213,7 +218,10 @@ impl Engine {
         let program = self.program.clone();
         let Some(around) = self.state.instances.get(parent) else { return };
         let node = program.node(around.process as usize, site);
-        let bound = self.bind(sandbox, parent, site, ordinal);
+        let bound = self.bind(sandbox, parent, site, ordinal).and_then(|variables| {
+            let added = INSTANCE_BYTES + bytes_of(&variables);
+            self.check_budget(parent, Some(site), added).map(|()| variables)
+        });
         let max_delegations = match node.delegate {
             Delegate::Always => self.max_delegations,
             Delegate::Auto => self.max_auto_delegations,

@@ -21,6 +21,7 @@ use crate::outcome::Outcome;
 use crate::output::{Product, StepOutput};
 use crate::state::body::Body;
 use crate::state::instance::{Instance, Phase};
+use crate::state::size::bytes_of;
 
 impl Engine {
     /// The body is done: runs `POST_CODE`, then completes the element.
@@ -58,7 +59,11 @@ impl Engine {
             // The CATCH or FINALLY of a loop is not an iteration.
             if around.elements.first() == Some(&instance.site) { around.kind.collect() } else { None }
         });
-        let collected = match collect.map(|script| self.compute(sandbox, id, script)).transpose() {
+        let collected = collect.map(|script| self.compute(sandbox, id, script)).transpose().and_then(|collected| {
+            let added = collected.as_ref().map_or(0, Value::bytes);
+            self.check_budget(id, None, added).map(|()| collected)
+        });
+        let collected = match collected {
             Ok(collected) => collected,
             Err(failure) => {
                 let failure = self.with_path(id, failure);
@@ -218,6 +223,10 @@ impl Engine {
             Some(parent) => self.bind(sandbox, parent, site, ordinal),
             None => Ok(self.state.initial.clone()),
         };
+        let bound = bound.and_then(|variables| {
+            let before = self.state.instances.get(id).map_or(0, |instance| bytes_of(&instance.variables));
+            self.check_budget(id, None, bytes_of(&variables).saturating_sub(before)).map(|()| variables)
+        });
         match bound {
             Ok(variables) => {
                 let deadline = policy.timeout.filter(|_| !leaf).map(|timeout| self.now.after(timeout));

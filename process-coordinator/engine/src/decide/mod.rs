@@ -7,6 +7,7 @@
 //! | `bounds` | the bounds of a controller: iterations, cases, `JOIN`, `MAX_PARALLEL` |
 //! | `parameters` | the values with which an element begins |
 //! | `scripts` | the variables that code reads, and the effects of code |
+//! | `budget` | the size that the state may have |
 //! | `attempts` | activities and delegated subtrees: attempts and their answers |
 //! | `shared_calls` | calls of shared objects by attempts |
 //! | `ending` | `POST_CODE`, failure, `CATCH`, `FINALLY`, retries, the end |
@@ -17,6 +18,7 @@
 
 mod attempts;
 mod bounds;
+pub(crate) mod budget;
 mod controllers;
 mod ending;
 pub(crate) mod parameters;

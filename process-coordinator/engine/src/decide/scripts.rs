@@ -35,7 +35,9 @@ impl Engine {
                 sets.push((assigned, value));
             }
         }
-        Ok(ScriptOutputs { sets, effects })
+        let outputs = ScriptOutputs { sets, effects };
+        self.check_outputs(id, &outputs).map_err(|failure| Box::new(failure.at_line(script.line)))?;
+        Ok(outputs)
     }
 
     /// Where an assignment in `id` stores its value, and the variable's definition.
@@ -72,7 +74,7 @@ impl Engine {
     }
 
     /// The current value at the target of an assignment.
-    fn assigned_value(&self, target: AssignmentTarget) -> Option<&Value> {
+    pub(crate) fn assigned_value(&self, target: AssignmentTarget) -> Option<&Value> {
         match target {
             AssignmentTarget::Variable { owner, slot } => self.state.instances.get(owner)?.variables.get(slot as usize),
             AssignmentTarget::Parameter { owner, element, slot } => {

@@ -54,6 +54,7 @@ impl Engine {
             Some(ty) => ty.parse(text).map_err(|problem| Rejection::not_possible(format!("{key}: {problem}")))?,
             None => Value::from(text),
         };
+        self.check_budget(scope, None, value.bytes()).map_err(|failure| Rejection::not_possible(failure.message))?;
         self.emit(out, Event::Changed { id: scope, change: ElementChange::Parameter(element, slot as u32, value) });
         Ok(())
     }

@@ -58,13 +58,16 @@ impl Engine {
         }
         let known = self.state.objects.remembered_answer(element.bits(), sequence, &call);
         let repeated = caller == OWN_CALLS && known.is_some();
-        self.emit(
-            out,
-            match repeated {
-                true => Event::CallRepeated { id: element, caller, sequence, acknowledged, call },
-                false => Event::Called { id: element, caller, sequence, acknowledged, call },
-            },
-        );
+        let event = match self.check_budget(element, None, call.max_growth()) {
+            _ if repeated => Event::CallRepeated { id: element, caller, sequence, acknowledged, call },
+            Ok(()) => Event::Called { id: element, caller, sequence, acknowledged, call },
+            // The caller numbers its next call after this one, so the journal has it.
+            Err(failure) => {
+                let message = failure.message;
+                Event::CallRefused { id: element, caller, sequence, acknowledged, message }
+            }
+        };
+        self.emit(out, event);
         let (_, running) = self.attempt_of(element, attempt)?;
         if let Some((_, answer)) = running.calls.get(&caller).and_then(|window| window.answers.back()) {
             let result = answer.clone();

@@ -21,6 +21,7 @@ impl Engine {
     pub(crate) fn on_time_passed(&mut self, sandbox: &mut Sandbox, out: &mut StepOutput) {
         while let Some((time, id)) = self.timers.first().copied()
             && time <= self.now
+            && !sandbox.is_turn_over()
         {
             // The timer of a paused element has no effect now; its resume sets the timer again.
             self.timers.pop_first();

@@ -12,11 +12,13 @@
 //! | `body` | the progress of a sequence, switch, loop or `PAR` |
 //! | `instances` | the table of live elements |
 //! | `path` | the paths of elements, and the element at a path |
+//! | `size` | the bytes of a state |
 
 pub(crate) mod body;
 pub(crate) mod instance;
 mod instances;
 pub(crate) mod path;
+pub(crate) mod size;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use crate::state::instances::Instances;
 
 /// The whole state of a process. A snapshot is its serialised form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredState")]
 pub struct EngineState {
     /// The id of the process.
     pub(crate) process: Arc<str>,
@@ -48,6 +51,32 @@ pub struct EngineState {
     pub(crate) ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
     pub(crate) counts: Counts,
     pub(crate) history: History,
+    /// The bytes of all values outside of shared objects.
+    #[serde(skip)]
+    pub(crate) bytes: u64,
+}
+
+/// What a snapshot has of an [`EngineState`]: everything that cannot be computed.
+#[derive(Deserialize)]
+struct StoredState {
+    process: Arc<str>,
+    instances: Instances,
+    root: Option<ElementId>,
+    initial: Vec<Value>,
+    captured: BTreeMap<ScriptInput, Value>,
+    objects: Objects,
+    ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
+    counts: Counts,
+    history: History,
+}
+
+impl From<StoredState> for EngineState {
+    fn from(stored: StoredState) -> Self {
+        let StoredState { process, instances, root, initial, captured, objects, ended, counts, history } = stored;
+        let mut state = Self { process, instances, root, initial, captured, objects, ended, counts, history, bytes: 0 };
+        state.bytes = state.count_bytes();
+        state
+    }
 }
 
 /// How many elements and attempts of a process are in each condition.

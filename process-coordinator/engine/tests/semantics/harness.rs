@@ -97,6 +97,11 @@ impl Setup {
     }
 
     pub fn run(self) -> Run {
+        self.run_within(u64::MAX)
+    }
+
+    /// Runs a process whose state may take this many bytes.
+    pub fn run_within(self, max_bytes: u64) -> Run {
         let mut out = StepOutput::default();
         let engine =
             Engine::start(self.program.clone(), self.start, Time(0), &mut out).expect("the parameters are right");
@@ -112,6 +117,7 @@ impl Setup {
             delegations: self.delegations,
         };
         run.engine.set_followed(true);
+        run.engine.set_max_bytes(max_bytes);
         run.engine.set_capacity(run.capacity);
         run.engine.set_max_delegations(run.delegations);
         run.step(Input::Continued).unwrap();

@@ -1,5 +1,6 @@
 //! The semantics of the process language, rule by rule. Each module covers one subject; `harness` is what they share.
 
+mod budget;
 mod cancel;
 mod choice;
 mod delegation;

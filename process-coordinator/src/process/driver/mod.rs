@@ -78,6 +78,8 @@ pub struct Driver<C, A> {
     snapshot_bytes: usize,
     /// Smallest journal that is compacted.
     compaction_threshold: usize,
+    /// Upper bound on the bytes of the engine's state.
+    max_bytes: u64,
     /// Nodes that fetch files for workers that cannot reach the holders, the nearest first.
     relays: Vec<String>,
     /// Workers at which elements failed that are retried. A hint for placement, so the journal does not have it.
@@ -108,6 +110,7 @@ impl<C, A> Driver<C, A> {
             journal_bytes: 0,
             snapshot_bytes: 0,
             compaction_threshold: COMPACTION_THRESHOLD_BYTES,
+            max_bytes: u64::MAX,
             relays: Vec::new(),
             failed_at: BTreeMap::new(),
         }
@@ -161,6 +164,12 @@ impl<C, A> Driver<C, A> {
     /// Sets the size from which on a journal is compacted.
     pub fn set_compaction_threshold(&mut self, bytes: usize) {
         self.compaction_threshold = bytes;
+    }
+
+    /// Sets the budget of the process: how many bytes the state of its engine may take.
+    pub fn set_max_bytes(&mut self, bytes: u64) {
+        self.max_bytes = bytes;
+        self.engine.set_max_bytes(bytes);
     }
 
     /// Sets what may be outstanding at once: the process's share of the pool, but at most this many activities.

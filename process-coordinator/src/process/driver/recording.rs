@@ -14,7 +14,31 @@ const COMPACTION_FACTOR: usize = 4;
 impl<C, A> Driver<C, A> {
     /// The record of the start, for the head of the journal.
     pub fn first_record(&mut self) -> Bytes {
+        self.output.bytes = 0;
         journal::record(self.now.0, &mut self.output.events, &mut self.unrecorded_notes)
+    }
+
+    /// Bytes of the values in the events that wait for [`Self::next_batch`].
+    pub fn backlog_bytes(&self) -> u64 {
+        self.output.bytes
+    }
+
+    /// Bytes that the process takes in memory, approximately.
+    pub fn bytes(&self) -> u64 {
+        self.engine.state().bytes() + self.output.bytes
+    }
+
+    /// Bytes that [`Self::next_batch`] encodes, approximately.
+    pub fn next_batch_bytes(&self) -> u64 {
+        if self.is_compaction_due() { self.bytes() } else { self.output.bytes }
+    }
+
+    /// Is a snapshot better than one more record? It bounds what the repository has of a process by the size of the
+    /// process, or by its budget if the process is large.
+    fn is_compaction_due(&self) -> bool {
+        self.journal_bytes > self.compaction_threshold
+            && (self.journal_bytes > COMPACTION_FACTOR * self.snapshot_bytes
+                || self.journal_bytes as u64 > self.max_bytes)
     }
 
     /// Number of events, effects and cache writes that wait for [`Self::next_batch`].
@@ -32,9 +56,8 @@ impl<C, A> Driver<C, A> {
         for (activity, usage) in std::mem::take(&mut self.unrecorded_usage) {
             self.note(Note::Used(activity, usage));
         }
-        let is_large = self.journal_bytes > self.compaction_threshold
-            && self.journal_bytes > COMPACTION_FACTOR * self.snapshot_bytes;
-        let write = if is_large {
+        self.output.bytes = 0;
+        let write = if self.is_compaction_due() {
             self.output.events.clear();
             self.unrecorded_notes.clear();
             let snapshot = self.snapshot();
