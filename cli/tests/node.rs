@@ -289,3 +289,19 @@ fn every_setting_of_a_node_has_a_flag_a_variable_and_a_line_in_the_documentation
     }
     assert!(!help.contains("XAVANTES_PRINT_CONFIG") && !help.contains("XAVANTES_HELP"), "{help}");
 }
+
+#[test]
+fn the_password_of_a_database_is_not_printed() {
+    let url = "postgres://me:secret@127.0.0.1:1/db";
+    for arguments in [&["--print-config"][..], &["--print-config", "--output", "json"]] {
+        let ended = run(command(&[&["node"], arguments].concat()).env("XAVANTES_REPOSITORY", url), "");
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(ended.stdout.contains("me:***@") && !ended.stdout.contains("secret"), "{ended:?}");
+    }
+    let migrate = ["repository", "migrate", "--repository", url];
+    let ended = run(&mut command(&migrate), "");
+    assert!(ended.code == 3 && ended.stderr.contains("--repository-password-file"), "{ended:?}");
+    assert!(!ended.stderr.contains("secret"), "{ended:?}");
+    let ended = run(command(&migrate[..2]).env("XAVANTES_REPOSITORY", url), "");
+    assert!(ended.code == 3 && !ended.stderr.contains("command line"), "{ended:?}");
+}

@@ -6,14 +6,17 @@ use xavantes_repository::{Error, Store};
 /// Kind of the document. Its key is the name of the group.
 const KIND: &str = "group";
 
-/// Loads the state of a group. A new group has an empty state.
+/// Loads the state of a group. A new group has an empty state. So has one whose state cannot be read: its nodes join again,
+/// and the settings of the node name the adjacent groups and the data sources.
 pub(crate) async fn load(repository: &Store, group: &str) -> Result<v1::GroupState, Error> {
     let documents = repository.documents(KIND).await?;
     let Some((_, document)) = documents.into_iter().find(|(key, _)| key == group) else {
         return Ok(v1::GroupState::default());
     };
-    v1::GroupState::decode(document)
-        .map_err(|error| Error::Broken(format!("the stored state of group {group:?} cannot be read: {error}")))
+    Ok(v1::GroupState::decode(document).unwrap_or_else(|error| {
+        tracing::error!(group, %error, "the stored state of the group cannot be read; starting with an empty one");
+        v1::GroupState::default()
+    }))
 }
 
 /// Stores the state of a group.
@@ -51,6 +54,13 @@ pub(crate) fn durable_part(state: &v1::GroupState) -> v1::GroupState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_state_that_cannot_be_read_is_empty() {
+        let repository = xavantes_repository::in_memory();
+        repository.put(KIND, "g", vec![0xff; 9].into()).await.unwrap();
+        assert_eq!(load(&repository, "g").await.unwrap(), v1::GroupState::default());
+    }
 
     #[test]
     fn changes_of_load_and_age_are_not_durable() {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::settings::InvalidSetting;
+use crate::settings::{InvalidSetting, PasswordFileError};
 
 /// A node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,9 @@ pub enum Error {
     /// A setting is not valid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
+    /// The password of the database cannot be read.
+    #[error(transparent)]
+    PasswordFile(#[from] PasswordFileError),
     /// A group manager that is missing from its own list of managers.
     #[error("{address} is not among the managers of the group ({managers}): say --advertise, or correct --join")]
     NotAmongManagers {
@@ -58,4 +61,16 @@ pub enum Error {
     /// The description of the services cannot be built.
     #[error("cannot offer reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
+}
+
+impl Error {
+    /// Whether the same start may succeed later: the disk is full, or the database does not answer.
+    pub(crate) fn may_pass(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::Repository(xavantes_repository::Error::Unavailable(_)) => true,
+            Self::DataDir { cause, .. } => matches!(cause.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
 }

@@ -4,16 +4,21 @@
 //! |---|---|
 //! | `settings` | what can be set, where it comes from, and which values are valid |
 //! | `node` | a node from its start to its end |
+//! | `waiting` | a node that cannot open its data yet |
+//! | `listener` | the address that it listens on |
 //! | `roles` | one builder for each role |
 //! | `foundation` | what the roles have in common |
 //! | `services` | the gRPC server of a node |
+//! | `connections` | its connections, and what they may take |
 //! | `membership` | heartbeats to the group manager, and the roster in return |
 //! | `data_dir`, `node_files`, `repositories` | what a node keeps on disk |
 //! | `error` | why a node does not start |
 
+mod connections;
 mod data_dir;
 mod error;
 mod foundation;
+mod listener;
 mod membership;
 mod node;
 mod node_files;
@@ -21,13 +26,14 @@ mod repositories;
 mod roles;
 mod services;
 mod settings;
+mod waiting;
 
 pub use error::Error;
 pub use node::Node;
 pub use repositories::unfinished_processes;
 pub use settings::{
-    CgroupsSetting, ContainersSetting, InvalidSetting, LoadError, Role, SettingOverrides, Settings, check_address,
-    is_database_url,
+    CgroupsSetting, ContainersSetting, InvalidSetting, LoadError, PasswordFileError, Role, SettingOverrides, Settings,
+    check_address, has_password, hide_password, is_database_url,
 };
 pub use xavantes_activity_manager::run_watchdog;
 pub use xavantes_process_coordinator::Printed;

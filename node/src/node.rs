@@ -3,19 +3,21 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use xavantes_process_coordinator::Printed;
 use xavantes_proto::v1;
 
+use crate::connections::descriptors::connection_limit;
 use crate::error::Error;
 use crate::foundation::Foundation;
+use crate::listener::Listener;
 use crate::membership;
 use crate::roles::{activity_manager, group_manager, process_coordinator};
 use crate::services::Services;
 use crate::settings::{Role, Settings};
+use crate::waiting;
 
 /// Time that streams of other nodes get to close when the server stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,12 +42,23 @@ impl Node {
     /// Starts a node; it serves when this returns. `printed` receives what activities of its processes print.
     pub async fn start(settings: Settings, printed: Option<Printed>) -> Result<Self, Error> {
         settings.check()?;
-        let (listener, address) = listen(settings.listen).await?;
-        let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
-        let foundation = Foundation::open(settings, advertised).await?;
+        let listener = Listener::bind(settings.listen).await?;
+        let opened = Opened::new(&settings, &listener, printed).await?;
+        Self::serve(opened, &listener).await
+    }
 
-        let manager = group_manager::open(&foundation).await?;
-        let coordinator = process_coordinator::open(&foundation, printed).await?;
+    /// Starts a node. While its disk is full or its database does not answer, waits, and tells clients why.
+    pub async fn start_patiently(settings: Settings) -> Result<Self, Error> {
+        settings.check()?;
+        let listener = Listener::bind(settings.listen).await?;
+        let opened =
+            waiting::until_open(&settings.roles, &listener, || Opened::new(&settings, &listener, None)).await?;
+        Self::serve(opened, &listener).await
+    }
+
+    async fn serve(opened: Opened, listener: &Listener) -> Result<Self, Error> {
+        let Opened { foundation, manager, coordinator } = opened;
+        let (address, listener) = (listener.address(), listener.share()?);
         let worker = activity_manager::open(&foundation)?;
         let files = foundation
             .files
@@ -53,7 +66,8 @@ impl Node {
             .map(|files| xavantes_files::Service::new(files.fetcher.clone(), foundation.address.as_str()));
         let stop = CancellationToken::new();
         let services = Services { manager, coordinator: coordinator.clone(), worker: worker.clone(), files };
-        let server = services.serve(listener, stop.clone()).await?;
+        let connections = connection_limit(foundation.settings.max_connections);
+        let server = services.serve(listener, connections, stop.clone()).await?;
 
         let (draining, drain_requested) = (CancellationToken::new(), CancellationToken::new());
         let heartbeat = heartbeats(&foundation, coordinator.clone(), worker.clone(), draining.clone());
@@ -118,14 +132,31 @@ impl Node {
     }
 }
 
-async fn listen(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
-    let failed = |cause: std::io::Error| match cause.kind() {
-        std::io::ErrorKind::AddrInUse => Error::AddressInUse(wanted),
-        _ => Error::Listen { address: wanted, cause },
-    };
-    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
+/// What a node has opened before it serves.
+struct Opened {
+    foundation: Foundation,
+    manager: Option<xavantes_group_manager::Service>,
+    coordinator: Option<xavantes_process_coordinator::Service>,
+}
+
+impl Opened {
+    async fn new(settings: &Settings, listener: &Listener, printed: Option<Printed>) -> Result<Self, Error> {
+        let advertised = settings.advertise.clone().unwrap_or_else(|| listener.address().to_string());
+        let foundation = Foundation::open(settings.clone(), advertised).await?;
+        let services = async {
+            let manager = group_manager::open(&foundation).await?;
+            let coordinator = process_coordinator::open(&foundation, printed).await?;
+            Ok((manager, coordinator))
+        };
+        match services.await {
+            Ok((manager, coordinator)) => Ok(Self { foundation, manager, coordinator }),
+            Err(error) => {
+                // The next attempt opens them again.
+                foundation.repositories.shut_down().await;
+                Err(error)
+            }
+        }
+    }
 }
 
 /// What the node reports to its group manager, again and again.

@@ -24,9 +24,9 @@ impl Repositories {
             Some(data_dir) => xavantes_repository::open_sled(&data_dir.repository(), &settings.name).await,
             None => Ok(xavantes_repository::in_memory()),
         };
-        let coordinator = match &settings.repository {
+        let coordinator = match settings.database_url()? {
             _ if !has(Role::ProcessCoordinator) => None,
-            Some(url) => Some(xavantes_repository::open_postgres(url, &settings.name).await?),
+            Some(url) => Some(xavantes_repository::open_postgres(&url, &settings.name).await?),
             None => Some(local().await?),
         };
         let manager = match &coordinator {

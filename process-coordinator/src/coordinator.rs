@@ -137,10 +137,11 @@ async fn take_over_regularly(coordinator: Weak<Coordinator>) {
 
 /// Removes expired processes, until the coordinator is dropped.
 async fn sweep_regularly(coordinator: Weak<Coordinator>) {
+    let mut clock = None;
     loop {
         {
             let Some(coordinator) = coordinator.upgrade() else { return };
-            if let Err(error) = coordinator.sweep().await {
+            if let Err(error) = coordinator.sweep(&mut clock).await {
                 warn!(%error, "retention sweep failed");
             }
         }

@@ -33,6 +33,12 @@ pub enum Error {
     /// call later.
     #[error("the repository is not available: {0}")]
     Unavailable(String),
+    /// The content of the store as a whole cannot be read. The next opening saves what can be read.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The store has no backups of its own.
+    #[error("this repository has no backups of its own: use the tools of its database, for example pg_dump")]
+    NoBackup,
     /// The store cannot be opened, or failed permanently.
     #[error("{0}")]
     Broken(String),

@@ -2,6 +2,8 @@
 //!
 //! The committer is the thread or task of a store that carries out all changes, in the order of the requests.
 
+use std::fs::File;
+
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -39,6 +41,10 @@ pub(crate) enum StoreRequest {
     Documents {
         kind: String,
         answer: CommitReply<Vec<(String, Bytes)>>,
+    },
+    /// The answer is a file with a backup, which has no name.
+    Backup {
+        answer: CommitReply<File>,
     },
     ShutDown {
         answer: oneshot::Sender<()>,
@@ -125,6 +131,10 @@ impl CommitterHandle {
 
     pub(crate) async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
         self.change(CommitChange::Remove { kind: kind.into(), key: key.into() }).await
+    }
+
+    pub(crate) async fn backup(&self) -> Result<File, Error> {
+        self.request(|answer| StoreRequest::Backup { answer }).await
     }
 
     /// Ends the committer and waits for its end.

@@ -3,6 +3,7 @@
 //! | module | is about |
 //! |---|---|
 //! | `repository` | the trait [`Repository`] that all stores implement, and its types |
+//! | `entries` | all processes of a store, a few at a time |
 //! | `error` | [`Error`], the same for all stores |
 //! | `names` | valid ids, kinds and keys; random names |
 //! | `handle` | requests to the committer of a store |
@@ -11,6 +12,7 @@
 //! | `memory` | the store that ends with the program |
 //! | `testing` | a PostgreSQL server for tests (feature `testing`) |
 
+mod entries;
 mod error;
 mod handle;
 mod memory;
@@ -24,9 +26,11 @@ pub mod testing;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use entries::Entries;
 pub use error::Error;
 pub use names::MAX_NAME;
 pub use repository::{Claimed, Entry, Journal, Lease, Repository, Store};
+pub use sled_store::{BackupContent, Inspection};
 
 /// Opens a store that ends with the program.
 pub fn in_memory() -> Store {
@@ -37,6 +41,21 @@ pub fn in_memory() -> Store {
 /// have it open.
 pub async fn open_sled(directory: &Path, node: &str) -> Result<Store, Error> {
     Ok(Arc::new(sled_store::SledStore::open(directory, node).await?))
+}
+
+/// Finds out what is damaged in the store of a directory that no node uses. Changes nothing.
+pub async fn check_sled(directory: &Path) -> Result<Inspection, Error> {
+    sled_store::check(directory).await
+}
+
+/// Saves what can be read of the store in a directory that no node uses, as opening it does.
+pub async fn repair_sled(directory: &Path) -> Result<Inspection, Error> {
+    sled_store::repair(directory).await
+}
+
+/// Makes a store of a backup in a directory that does not exist yet.
+pub async fn restore_sled(backup: &Path, directory: &Path) -> Result<BackupContent, Error> {
+    sled_store::restore(backup, directory).await
 }
 
 /// Opens the store in a PostgreSQL database that several nodes share. [`migrate`] creates its tables.

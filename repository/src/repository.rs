@@ -11,6 +11,7 @@
 //!
 //! Process ids, kinds and keys are texts of at most [`MAX_NAME`](crate::MAX_NAME) bytes without the character NUL.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,12 @@ pub trait Repository: Send + Sync + 'static {
     /// has an empty head here.
     async fn list(&self) -> Result<Vec<Entry>, Error>;
 
+    /// Lists processes like [`list`](Self::list), from the first one after the id `after`, until their heads and summaries
+    /// have `max_bytes` bytes together; at least one.
+    async fn list_after(&self, after: &str, _max_bytes: usize) -> Result<Vec<Entry>, Error> {
+        Ok(self.list().await?.into_iter().filter(|entry| *entry.process > *after).collect())
+    }
+
     /// Finds one process of [`list`](Self::list). [`Error::Damaged`] if it cannot be read.
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error>;
 
@@ -76,6 +83,12 @@ pub trait Repository: Send + Sync + 'static {
 
     /// Removes a document if it exists.
     async fn remove(&self, kind: &str, key: &str) -> Result<(), Error>;
+
+    /// Writes a backup of one moment to a file without a name, from its beginning on. [`Error::NoBackup`] if the store has
+    /// no backups of its own.
+    async fn backup(&self) -> Result<File, Error> {
+        Err(Error::NoBackup)
+    }
 
     /// Ends all leases of this node and closes all files. Every later call fails.
     async fn shut_down(&self);

@@ -8,7 +8,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use xavantes_scheduling::planner::Run;
-use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, ParticleSwarm};
+use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, ParticleSwarm, Relay};
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{LowerBounds, Objective, Planner, Problem};
 
@@ -28,6 +28,7 @@ const CPU: [(&str, [f64; 4], f64); 9] = [
 fn planner(name: &str) -> Option<Box<dyn Planner>> {
     Some(match name {
         "grasp-ils" => Box::new(GraspIls { constructions: u64::MAX, ..GraspIls::default() }),
+        "relay" => Box::new(Relay { doublings: u32::MAX, ..Relay::default() }),
         "hea" => Box::new(Hea { patience: u64::MAX, ..Hea::default() }),
         "grasp" => Box::new(Grasp { rounds: u64::MAX, ..Grasp::default() }),
         "annealing" => Box::new(Annealing { steps: 2_000_000, descents: u64::MAX, ..Annealing::default() }),

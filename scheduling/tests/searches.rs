@@ -8,7 +8,7 @@ use xavantes_scheduling::just_in_time::MinMin;
 use xavantes_scheduling::list::Heft;
 use xavantes_scheduling::planner::{Run, plan};
 use xavantes_scheduling::problem::CostModel;
-use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, Parallel, ParticleSwarm};
+use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, Parallel, ParticleSwarm, Relay};
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{LowerBounds, Objective, Planner, Problem, Schedule, Value};
 
@@ -21,6 +21,7 @@ fn searches() -> Vec<Box<dyn Planner>> {
         Box::new(Genetic { population: 10, generations: 5, ..Genetic::default() }),
         Box::new(ParticleSwarm { particles: 8, steps: 5, ..ParticleSwarm::default() }),
         Box::new(Hea { population: 10, patience: 2, ..Hea::default() }),
+        Box::new(Relay { constructions: 3, rounds: 1, steps: 200, doublings: 2, ..Relay::default() }),
         Box::new(Parallel { planner: Annealing { steps: 200, ..Annealing::default() }, threads: 2 }),
     ]
 }
@@ -54,12 +55,12 @@ fn check(problem: &Problem, objective: Objective, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
     fn every_search_is_valid_repeatable_and_no_worse_than_its_start(
         seed in any::<u64>(),
-        tasks in 1usize..25,
+        tasks in 1usize..16,
         machines in 1usize..6,
         varied in any::<bool>(),
         model in 0usize..3,
@@ -112,7 +113,7 @@ fn grasp_ils_is_optimal_on_all_stored_toys_with_gpus() {
         };
         let problem = common::gpu_instance(&corpus, &row[0]);
         let objective = Objective::balanced(row[1].parse().unwrap(), row[2].parse().unwrap());
-        let planner = GraspIls { constructions: 20, rounds: 20, ..GraspIls::default() };
+        let planner = GraspIls { constructions: 12, rounds: 12, ..GraspIls::default() };
         for seed in 1..=3 {
             let schedule = seeded(&planner, &problem, objective, seed);
             validate(&problem, &schedule).unwrap();
@@ -132,7 +133,7 @@ fn grasp_ils_reaches_the_optimum_of_all_stored_toys_without_gpus() {
     for row in common::expected(&corpus, "teylo2016_table6.2_toys.csv") {
         let text = std::fs::read_to_string(corpus.join("teylo/toy-wds").join(&row[0])).unwrap();
         let problem = xavantes_scheduling::formats::wds::read(&text).unwrap();
-        let planner = GraspIls { constructions: 20, rounds: 20, ..GraspIls::default() };
+        let planner = GraspIls { constructions: 12, rounds: 12, ..GraspIls::default() };
         let found = seeded(&planner, &problem, Objective::Makespan, 1).makespan();
         assert_eq!(found, row[3].parse::<f64>().unwrap(), "{}", row[0]);
     }

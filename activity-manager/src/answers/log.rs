@@ -87,7 +87,7 @@ impl AnswerLog {
         }
         numbers.sort_unstable();
         for number in numbers {
-            answers.read(number)?;
+            answers.read(number);
         }
         if answers.needed.is_empty() {
             answers.delete_older();
@@ -108,9 +108,17 @@ impl AnswerLog {
         self.folder.join(format!("answers-{number}"))
     }
 
-    fn read(&mut self, number: u64) -> io::Result<()> {
+    fn read(&mut self, number: u64) {
         let path = self.path(number);
-        let bytes = fs::read(&path)?;
+        self.last_number = number;
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            // The coordinators of lost answers have the attempts run again.
+            Err(error) => {
+                warn!(path = %path.display(), %error, "cannot read an answer log; its answers are lost");
+                return;
+            }
+        };
         let mut damaged = Vec::new();
         let end = scan(
             &bytes,
@@ -133,10 +141,8 @@ impl AnswerLog {
                 }
             }
         }
-        self.last_number = number;
         self.older.push(path);
         self.older_bytes += end as u64;
-        Ok(())
     }
 
     /// A record of that size is on disk.

@@ -7,7 +7,7 @@
 //! | `list`, `show`, `logs`, `explain` | `list`, `show` and `tree`, `logs`, `explain` |
 //! | `steer`, `forget` | `cancel`, `pause`, `resume`, `retry`, `set`; `forget` |
 //! | `grid`, `types`, `sources` | `nodes`, `groups`, `drain`, `health`; `types`; `sources` |
-//! | `node`, `repository` | `node`; `repository migrate` |
+//! | `node`, `repository` | `node`; `repository migrate`, `check`, `repair`, `backup`, `restore` |
 //! | `validate`, `schema` | `validate`; `schema` and `completions` |
 //! | `ending`, `stream`, `watch` | parts of several commands: the end of a process, `--stream`, `--watch` |
 

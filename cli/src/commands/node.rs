@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
-use xavantes_node::{Node, SettingOverrides, Settings};
+use xavantes_node::{Node, SettingOverrides, Settings, has_password};
 
 use crate::exit::Exit;
 use crate::output::printer::{Output, Report};
@@ -49,14 +49,19 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
     let mut settings = loaded.map_err(|error| terminal::error(&error.to_string()))?;
     if arguments.print_config {
         settings.data_dir = settings.data_dir_path().ok().flatten();
-        return Ok(output.report(&ResultingSettings(settings)));
+        return Ok(output.report(&ResultingSettings(settings.without_password())));
     }
+    warn_of_password();
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         terminal::error("cannot listen for signals");
         return Err(Exit::Failed);
     };
-    let node = Node::start(settings, None).await.map_err(|error| not_started(&error))?;
+    let node = tokio::select! {
+        node = Node::start_patiently(settings) => node.map_err(|error| not_started(&error))?,
+        _ = terminate.recv() => return Ok(Exit::Success),
+        _ = interrupt.recv() => return Ok(Exit::Success),
+    };
     tokio::select! {
         _ = terminate.recv() => info!("stopping on SIGTERM"),
         _ = interrupt.recv() => info!("stopping on SIGINT"),
@@ -70,6 +75,17 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
         _ = interrupt.recv() => emergency_stop(),
     }
     Ok(Exit::Success)
+}
+
+/// Warns if the command line contains the password of a database: every user of the machine can read it there.
+pub(crate) fn warn_of_password() {
+    let is_url = |argument: &String| argument.contains("postgres://") || argument.contains("postgresql://");
+    if std::env::args().filter(is_url).any(|argument| has_password(&argument)) {
+        terminal::note(
+            "warning: the command line contains the password of the database, and every user of this machine can read it: \
+             say --repository-password-file FILE, or set PGPASSFILE, PGPASSWORD or XAVANTES_REPOSITORY\n",
+        );
+    }
 }
 
 /// Prints why a node did not start. Returns the exit code.

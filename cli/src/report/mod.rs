@@ -9,6 +9,7 @@
 //! | `reason` | failures, and why something waits or stands still |
 //! | `grid` | nodes, groups, types, sources |
 //! | `action` | commands that change something |
+//! | `repository` | the repository of a node |
 //! | `log` | the output of an activity |
 //! | `validation` | problems of definitions |
 //! | `schema` | the JSON Schema of all of them |
@@ -19,6 +20,7 @@ pub(crate) mod grid;
 pub(crate) mod log;
 pub(crate) mod process;
 pub(crate) mod reason;
+pub(crate) mod repository;
 pub(crate) mod reuse;
 #[cfg(test)]
 mod schema;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
-use super::{action, element, grid, log, process, validation};
+use super::{action, element, grid, log, process, repository, validation};
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.schema.json");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
@@ -34,7 +34,10 @@ fn schema() -> Json {
         action::Forgotten,
         action::Drained,
         action::SourceChange,
-        action::Migrated
+        action::Migrated,
+        repository::RepositoryState,
+        repository::BackedUp,
+        repository::Restored
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lru::LruCache;
 use parking_lot::Mutex;
-use tracing::info;
+use tracing::{info, warn};
 use xavantes_model::digest::Digest;
 
 use crate::counters::Counters;
@@ -39,8 +39,11 @@ impl FileStore {
         }
         let mut index = ObjectIndex::new(limit);
         for entry in fs::read_dir(folder.join("pins"))? {
-            if let Some((owner, digests)) = read_pins(&fs::read(entry?.path())?) {
-                index.pin(&owner, &digests);
+            let path = entry?.path();
+            match fs::read(&path).map(|bytes| read_pins(&bytes)) {
+                Ok(Some((owner, digests))) => drop(index.pin(&owner, &digests)),
+                Ok(None) => warn!(path = %path.display(), "ignored a damaged list of needed files"),
+                Err(error) => warn!(path = %path.display(), %error, "cannot read a list of needed files"),
             }
         }
         let unchecked = index_objects(&folder.join("objects"), &mut index)?;
@@ -69,11 +72,18 @@ fn index_objects(folder: &Path, index: &mut ObjectIndex) -> io::Result<HashSet<D
     let mut unchecked = HashSet::new();
     for prefix in fs::read_dir(folder)? {
         let prefix = prefix?;
-        for entry in fs::read_dir(prefix.path())? {
-            let entry = entry?;
+        // An object that cannot be listed counts as absent. Nodes that need it fetch it again.
+        let entries = match fs::read_dir(prefix.path()) {
+            Ok(entries) => entries,
+            Err(error) => {
+                warn!(path = %prefix.path().display(), %error, "cannot read a directory of the file store");
+                continue;
+            }
+        };
+        for entry in entries.flatten() {
             let name = format!("{}{}", prefix.file_name().display(), entry.file_name().display());
             let Ok(digest) = name.parse::<Digest>() else { continue };
-            let metadata = entry.metadata()?;
+            let Ok(metadata) = entry.metadata() else { continue };
             let changed = Duration::from_secs(metadata.ctime().try_into().unwrap_or(0));
             if changed < booted || metadata.nlink() > 1 {
                 unchecked.insert(digest);

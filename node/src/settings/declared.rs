@@ -93,6 +93,10 @@ pub struct Settings {
     /// MiB that files of processes may take on the node
     #[arg(long, value_name = "N", default_value_t = 20_480)]
     pub files_mib: u64,
+    /// Connections of other nodes and of clients that the node accepts at once; one address may have half of them
+    /// [default: half of the files that the node may open, at most 10000]
+    #[arg(long, value_name = "N")]
+    pub max_connections: Option<u32>,
     /// Other groups from which a group manager or coordinator accepts work [default: all]
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     pub foreign_groups: Vec<String>,
@@ -112,6 +116,10 @@ pub struct Settings {
     /// [default: the data directory]
     #[arg(long, value_name = "URL", hide_env_values = true, help_heading = PROCESS_COORDINATOR)]
     pub repository: Option<String>,
+    /// File with the password of the database, so that no command line and no settings file contains it
+    /// [default: none; `PGPASSFILE` and `PGPASSWORD` count, too]
+    #[arg(long, value_name = "FILE", help_heading = PROCESS_COORDINATOR)]
+    pub repository_password_file: Option<PathBuf>,
     /// Days after which the coordinator removes ended processes
     #[arg(long, value_name = "N", default_value_t = 30, help_heading = PROCESS_COORDINATOR)]
     pub retention_days: u32,

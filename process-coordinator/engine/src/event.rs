@@ -208,7 +208,7 @@ pub enum Event {
         id: ElementId,
         /// The caller in the attempt.
         caller: u64,
-        /// The number of the call.
+        /// The number of the call, from 1 for each caller.
         sequence: u64,
         /// The caller has the answers up to this number.
         acknowledged: u64,
@@ -221,7 +221,7 @@ pub enum Event {
         id: ElementId,
         /// The caller in the attempt.
         caller: u64,
-        /// The number of the call.
+        /// The number of the call, from 1 for each caller.
         sequence: u64,
         /// The caller has the answers up to this number.
         acknowledged: u64,

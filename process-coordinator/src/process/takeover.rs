@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use xavantes_engine::{HANDLER_RESERVE, Time};
 use xavantes_proto::v1;
 use xavantes_proto::v1::held_reason::Kind as HeldKind;
-use xavantes_repository::{Claimed, Entry, Error, Journal};
+use xavantes_repository::{Claimed, Entries, Entry, Error, Journal};
 
 use crate::codec;
 use crate::coordinator::Coordinator;
@@ -75,13 +75,10 @@ impl Coordinator {
             warn!(%error, "could not read the marks of recovered processes");
             BTreeMap::new()
         });
-        let sizes: HashMap<String, u64> = match self.repository.list().await {
-            Ok(entries) => entries.into_iter().map(|entry| (entry.process, entry.size)).collect(),
-            Err(error) => {
-                warn!(%error, "could not read the sizes of processes");
-                HashMap::new()
-            }
-        };
+        let sizes = self.stored_sizes().await.unwrap_or_else(|error| {
+            warn!(%error, "could not read the sizes of processes");
+            HashMap::new()
+        });
         let size = |process: &str| sizes.get(process).copied().unwrap_or_default();
         let plan = RecoveryPlan::new(&gained, &marks, size);
         self.marks.store(&plan.together()).await;
@@ -100,6 +97,14 @@ impl Coordinator {
             tokio::time::sleep(PROBATION).await;
             gained.into_iter().for_each(|process| marks.on_progress(&process.into()));
         });
+    }
+
+    async fn stored_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+        let (mut sizes, mut entries) = (HashMap::new(), Entries::of(&self.repository));
+        while let Some(entry) = entries.next().await? {
+            sizes.insert(entry.process, entry.size);
+        }
+        Ok(sizes)
     }
 
     /// Continues a process that takes this many bytes in the repository, or holds it.
@@ -153,7 +158,8 @@ impl Coordinator {
 
     /// Leaves all processes that other coordinators run: their answers are for those coordinators.
     pub(crate) async fn leave_foreign(self: &Arc<Self>) -> Result<(), Error> {
-        for entry in self.repository.list().await? {
+        let mut entries = Entries::of(&self.repository);
+        while let Some(entry) = entries.next().await? {
             let id = &entry.process;
             let is_here = self.processes.find(id).is_some() || self.processes.find_held(id).is_some();
             if entry.summary.is_none() && !is_here {

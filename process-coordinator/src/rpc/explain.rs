@@ -4,6 +4,7 @@
 use tonic::Status;
 use xavantes_engine::Root;
 use xavantes_model::definition::{self, ActivityType, Program};
+use xavantes_proto::limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::reuse_reason::Kind;
 use xavantes_proto::{call_with_timeout, connect, v1};
@@ -15,7 +16,7 @@ use crate::definitions::LoadedProgram;
 use crate::process::journal::Head;
 use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Owner;
-use crate::rpc::logs::MAX_HOPS;
+use crate::rpc::logs::{MAX_HOPS, owned_elsewhere};
 use crate::subtrees::hosted;
 
 /// Explains whether the activity at a path reused results.
@@ -51,8 +52,7 @@ pub(super) async fn explain(
     }
     // The coordinator that runs or ran the process knows where its subtrees went.
     let process = path.split('/').next().unwrap_or_default();
-    let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
-    if let Some(entry) = entry.filter(|entry| hops == 0 && entry.owner != coordinator.options.node) {
+    if let Some(entry) = owned_elsewhere(coordinator, process).await?.filter(|_| hops == 0) {
         let request = v1::ExplainRequest { path: path.clone(), hops, forwards: forwards.saturating_add(1) };
         let asked = match Owner::of(coordinator, &entry, forwards).await {
             Ok(owner) => owner.ask(|mut client| async move { client.explain(request).await }).await,
@@ -90,6 +90,7 @@ enum Definition {
 
 /// What the definition has at a path, and the time when the process began.
 async fn definition(coordinator: &Coordinator, path: &str) -> Result<(Definition, u64), Status> {
+    check_path("the path", path)?;
     let mut begin = path;
     loop {
         // The paths of a subtree begin with its path in the parent process, not with its id.

@@ -2,8 +2,9 @@
 
 use std::error::Error as _;
 
+use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
-use tonic::{Code, Response, Status};
+use tonic::{Code, Response, Status, Streaming};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect};
 use xavantes_repository::{Entry, Lease};
@@ -11,6 +12,9 @@ use xavantes_repository::{Entry, Lease};
 use crate::coordinator::Coordinator;
 use crate::process::owner::MAX_FORWARDS;
 use crate::rpc::errors::repository_status;
+
+/// What happens at the end of a lease.
+const TAKEOVER: &str = "Another coordinator takes the process over then: ask again in some seconds";
 
 /// A client of another coordinator.
 pub(super) type Client = ProcessCoordinatorClient<Channel>;
@@ -71,6 +75,20 @@ impl<'a> Owner<'a> {
         }
     }
 
+    /// The rest of an answer of the owner. If the connection breaks, the user learns which one.
+    pub fn pass_on<T: Send + 'static>(&self, answer: Streaming<T>) -> impl Stream<Item = Result<T, Status>> + use<T> {
+        let broken = format!(
+            "the connection to coordinator {:?} at {}, which runs process {:?}, broke; repeat the command",
+            self.node, self.address, self.process
+        );
+        answer.map(move |item| {
+            item.map_err(|status| match status.source().is_some() {
+                true => Status::unavailable(broken.clone()),
+                false => Status::new(status.code(), status.message()),
+            })
+        })
+    }
+
     /// The error of a request to the owner, as the user gets it: that of the owner, unless the connection failed.
     pub async fn explain(&self, status: Status) -> Status {
         match status.source().is_some() || status.code() == Code::DeadlineExceeded {
@@ -82,23 +100,12 @@ impl<'a> Owner<'a> {
     /// The owner does not answer: who it is, since when, and what happens next.
     async fn unreachable(&self) -> Status {
         let Self { process, node, address, .. } = self;
-        let lease = self.coordinator.repository.lease(process).await;
-        let next = match lease {
-            Ok(Some(Lease { renewed, expired: false })) => format!(
-                "It renewed its lease in the repository {} s ago. If it is gone, another coordinator takes the process \
-                 over when the lease ends: ask again in some seconds",
-                renewed.as_secs()
-            ),
-            Ok(Some(Lease { renewed, expired: true })) => format!(
-                "It renewed its lease in the repository {} s ago, and the lease has ended: another coordinator is about \
-                 to take the process over; ask again in some seconds",
-                renewed.as_secs()
-            ),
-            Ok(None) => {
-                "It has given up its lease in the repository: another coordinator is about to take the process \
-                         over; ask again in some seconds"
-                    .into()
-            }
+        let renewed =
+            |lease: Lease| format!("It renewed its lease in the repository {} s ago", lease.renewed.as_secs());
+        let next = match self.coordinator.repository.lease(process).await {
+            Ok(Some(lease)) if lease.expired => format!("{}, and the lease has ended. {TAKEOVER}", renewed(lease)),
+            Ok(Some(lease)) => format!("{}. If it is gone, the lease ends soon. {TAKEOVER}", renewed(lease)),
+            Ok(None) => format!("It has given up its lease in the repository. {TAKEOVER}"),
             Err(error) => format!("Its lease is not known, because the repository does not answer either: {error}"),
         };
         Status::unavailable(format!(

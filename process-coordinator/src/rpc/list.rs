@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, Message, Page, connect, v1};
-use xavantes_repository::Entry;
+use xavantes_repository::{Entries, Entry, Error};
 
 use crate::codec;
 use crate::coordinator::Coordinator;
@@ -20,29 +20,42 @@ const OWNER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A page of all processes of the repository, in the order of their submission.
 pub(super) async fn list(coordinator: &Coordinator, request: v1::ListRequest) -> Result<v1::ListResponse, Status> {
-    let entries = coordinator.repository.list().await.map_err(|error| repository_status(&error))?;
-    let mut entries: Vec<(String, Entry)> = entries.into_iter().map(|entry| (place_of(&entry), entry)).collect();
+    let mut processes = read_all(coordinator).await.map_err(|error| repository_status(&error))?;
     let in_order = |a: &str, b: &str| if request.newest_first { b.cmp(a) } else { a.cmp(b) };
-    entries.sort_by(|(a, _), (b, _)| in_order(a, b));
+    processes.sort_by(|(a, _), (b, _)| in_order(a, b));
     let max_items = match request.limit as usize {
         0 => MAX_PAGE_ITEMS,
         limit => limit,
     };
     let is_before = |place: &str| !request.page.is_empty() && in_order(place, &request.page).is_le();
-    let first = entries.partition_point(|(place, _)| is_before(place));
+    let first = processes.partition_point(|(place, _)| is_before(place));
     let mut page = Page::new(max_items);
-    for (place, entry) in entries.drain(first..) {
-        let status = coordinator.status_of(&entry);
-        let elsewhere = entry.summary.is_none() && entry.owner != coordinator.options.node;
-        let owner = Some(entry.owner).filter(|_| elsewhere);
-        let bytes = status.encoded_len();
-        if !page.add(place, bytes, (status, owner)) {
+    for (place, process) in processes.drain(first..) {
+        if !page.add(place, process.status.encoded_len(), process) {
             break;
         }
     }
     let (mut listed, next_page) = page.finish();
     ask_owners(coordinator, &mut listed).await;
-    Ok(v1::ListResponse { processes: listed.into_iter().map(|(status, _)| status).collect(), next_page })
+    Ok(v1::ListResponse { processes: listed.into_iter().map(|process| process.status).collect(), next_page })
+}
+
+/// A process in the list.
+struct Listed {
+    status: v1::ProcessStatus,
+    /// The coordinator that runs it, if it is another one.
+    owner: Option<String>,
+}
+
+/// All processes with their places. Of each one only the status stays in memory.
+async fn read_all(coordinator: &Coordinator) -> Result<Vec<(String, Listed)>, Error> {
+    let (mut all, mut entries) = (Vec::new(), Entries::of(&coordinator.repository));
+    while let Some(entry) = entries.next().await? {
+        let (place, status) = (place_of(&entry), coordinator.status_of(&entry));
+        let elsewhere = entry.summary.is_none() && entry.owner != coordinator.options.node;
+        all.push((place, Listed { status, owner: Some(entry.owner).filter(|_| elsewhere) }));
+    }
+    Ok(all)
 }
 
 /// The place of a process in the list: it begins with the time of the submission, which the head has.
@@ -51,10 +64,10 @@ fn place_of(entry: &Entry) -> String {
     format!("{submitted_ms:020}/{}", entry.process)
 }
 
-/// Asks the owners of processes that run elsewhere. The listed ones have the name of their owner beside them.
-async fn ask_owners(coordinator: &Coordinator, listed: &mut [(v1::ProcessStatus, Option<String>)]) {
+/// Asks the owners of processes that run elsewhere.
+async fn ask_owners(coordinator: &Coordinator, listed: &mut [Listed]) {
     let mut wanted: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (status, owner) in &*listed {
+    for Listed { status, owner } in &*listed {
         if let Some(owner) = owner {
             wanted.entry(owner).or_default().push(status.process.clone());
         }
@@ -70,7 +83,7 @@ async fn ask_owners(coordinator: &Coordinator, listed: &mut [(v1::ProcessStatus,
         let answer = answer.ok().and_then(Result::ok).flatten().unwrap_or_default();
         known.extend(answer.into_iter().map(|status| (status.process.clone(), status)));
     }
-    for (status, _) in listed.iter_mut().filter(|(_, owner)| owner.is_some()) {
+    for Listed { status, .. } in listed.iter_mut().filter(|process| process.owner.is_some()) {
         match known.remove(&status.process) {
             Some(now) => *status = now,
             None => status.owner_silent = true,

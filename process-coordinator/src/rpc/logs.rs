@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tonic::Status;
+use xavantes_proto::limits::check_path;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
@@ -27,6 +28,7 @@ type PieceStream = Pin<Box<dyn Stream<Item = Result<v1::LogPiece, Status>> + Sen
 
 /// What an attempt of an element wrote, or writes.
 pub(super) async fn logs(coordinator: &Arc<Coordinator>, request: v1::LogsRequest) -> Result<PieceStream, Status> {
+    check_path("the path", &request.path)?;
     let process = request.path.split('/').next().unwrap_or_default();
     loop {
         // Before the search, so that it finds what the process writes just before its end.
@@ -63,23 +65,23 @@ fn nothing_known(request: &v1::LogsRequest) -> String {
 }
 
 /// The process, if another coordinator of the repository runs or ran it.
-async fn owned_elsewhere(coordinator: &Coordinator, process: &str) -> Result<Option<Entry>, Status> {
+pub(super) async fn owned_elsewhere(coordinator: &Coordinator, process: &str) -> Result<Option<Entry>, Status> {
+    if !coordinator.options.shared {
+        return Ok(None);
+    }
     let entry = coordinator.repository.find(process).await.map_err(|error| repository_status(&error))?;
     Ok(entry.filter(|entry| entry.owner != coordinator.options.node))
 }
 
 async fn ask_owner(coordinator: &Coordinator, entry: &Entry, request: &v1::LogsRequest) -> Result<PieceStream, Status> {
-    let owner = Owner::of(coordinator, entry, request.forwards).await;
+    let owner = Owner::of(coordinator, entry, request.forwards).await?;
     let request = v1::LogsRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
-    let asked = match owner {
-        Ok(owner) => match request.follow {
-            // An activity that has not begun sends no piece for a while.
-            true => owner.follow(|mut client| async move { client.logs(request).await }).await,
-            false => owner.ask(|mut client| async move { client.logs(request).await }).await,
-        },
-        Err(unknown) => Err(unknown),
+    let pieces = match request.follow {
+        // An activity that has not begun sends no piece for a while.
+        true => owner.follow(|mut client| async move { client.logs(request).await }).await?,
+        false => owner.ask(|mut client| async move { client.logs(request).await }).await?,
     };
-    Ok(Box::pin(asked?))
+    Ok(Box::pin(owner.pass_on(pieces)))
 }
 
 /// Records of an element's attempts, as far as connected workers have them, in the order of the attempts.

@@ -5,12 +5,14 @@
 //! | `service` | the gRPC service, which forwards to the other files |
 //! | `submit`, `steer`, `forget` | starting, steering and removing processes |
 //! | `list`, `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
+//! | `backup` | the repository of this node |
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
 //! | `find` | the process that a path is in |
 //! | `forward` | requests about processes that other coordinators run |
 //! | `errors` | errors as gRPC statuses |
 
+mod backup;
 mod delegate;
 mod errors;
 mod explain;

@@ -19,7 +19,8 @@ pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsReque
         FoundProcess::Elsewhere(entry) => {
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
             let request = v1::ResultsRequest { forwards: request.forwards.saturating_add(1), ..request };
-            return Ok(Box::pin(owner.ask(|mut client| async move { client.results(request).await }).await?));
+            let answer = owner.ask(|mut client| async move { client.results(request).await }).await?;
+            return Ok(Box::pin(owner.pass_on(answer)));
         }
         FoundProcess::Ended(entry) => {
             let unreadable = |error| unreadable_status(&error);

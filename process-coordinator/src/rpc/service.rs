@@ -12,7 +12,7 @@ use xavantes_repository::{Error, Store};
 use crate::coordinator::Coordinator;
 use crate::options::Options;
 use crate::rpc::errors::bounded_status;
-use crate::rpc::{delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch};
+use crate::rpc::{backup, delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch};
 
 /// The process coordinator; cheap to clone.
 #[derive(Clone)]
@@ -46,6 +46,7 @@ type ResponseStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl ProcessCoordinator for Service {
+    type BackupStream = backup::BackupStream;
     type LogsStream = ResponseStream<v1::LogPiece>;
     type WatchStream = ResponseStream<v1::ProcessStatus>;
     type OutputsStream = ResponseStream<v1::Part>;
@@ -94,6 +95,10 @@ impl ProcessCoordinator for Service {
         forget::forget(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
 
+    async fn backup(&self, _: Request<v1::BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
+        backup::backup(&self.coordinator).await.map(Response::new).map_err(bounded_status)
+    }
+
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::SteerResponse>, Status> {
         steer::steer(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
     }
@@ -116,7 +121,7 @@ impl ProcessCoordinator for Service {
         &self,
         request: Request<Streaming<v1::WorkOrder>>,
     ) -> Result<Response<Self::DelegateStream>, Status> {
-        delegate::delegate(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        delegate::delegate(&self.coordinator, request).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {

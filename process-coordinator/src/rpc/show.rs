@@ -55,7 +55,8 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
         }
         FoundProcess::Elsewhere(entry) => {
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
-            return Ok(Box::pin(owner.ask(|mut client| async move { client.show(forwarded).await }).await?));
+            let answer = owner.ask(|mut client| async move { client.show(forwarded).await }).await?;
+            return Ok(Box::pin(owner.pass_on(answer)));
         }
         FoundProcess::Held(id, held) if request.path == *id || request.path == held.status.path => {
             held_element(request.path, &held.status)
@@ -72,7 +73,7 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
                 Err(status) if entry.owner != coordinator.options.node => {
                     let Ok(owner) = Owner::of(coordinator, &entry, request.forwards).await else { return Err(status) };
                     let asked = owner.ask(|mut client| async move { client.show(forwarded).await }).await;
-                    return Ok(Box::pin(asked.map_err(|_| status)?));
+                    return Ok(Box::pin(owner.pass_on(asked.map_err(|_| status)?)));
                 }
                 Err(status) => return Err(status),
             }

@@ -9,12 +9,14 @@
 //! | `dispatcher` | the task that owns the pool: its mail, its clock, its connections |
 //! | `handle` | the pool, as other tasks use it |
 //! | `connection` | the stream to one peer |
+//! | `link_state` | what the reader and the writer of a stream share |
 //! | `order_batch` | the messages that carry orders; pure |
 //! | `peer_report` | reports of peers, sorted by who gets what; pure |
 
 pub(crate) mod connection;
 pub(crate) mod dispatcher;
 pub(crate) mod handle;
+mod link_state;
 pub mod messages;
 pub mod order_batch;
 pub mod peer_report;

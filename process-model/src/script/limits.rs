@@ -78,7 +78,7 @@ impl Meter {
         self.steps.set(steps);
         if steps > self.limits.steps {
             self.exceeded.set(Some(ErrorKind::Steps));
-        } else if steps % STEPS_PER_CLOCK_READ == 0 {
+        } else if steps.is_multiple_of(STEPS_PER_CLOCK_READ) {
             if self.started.get().elapsed() > self.limits.time {
                 self.exceeded.set(Some(ErrorKind::Time));
             } else if stopped() {

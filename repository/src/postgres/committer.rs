@@ -128,6 +128,7 @@ impl PostgresCommitter {
                     let pool = self.pool.clone();
                     tokio::spawn(async move { reply(answer, queries::documents(&pool, &kind).await) });
                 }
+                StoreRequest::Backup { answer } => reply(answer, Err(Error::NoBackup)),
                 StoreRequest::ShutDown { answer } => return Some(answer),
             }
         }

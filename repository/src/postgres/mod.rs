@@ -109,6 +109,10 @@ impl Repository for PostgresStore {
         queries::list(&self.pool).await
     }
 
+    async fn list_after(&self, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
+        queries::list_after(&self.pool, after, max_bytes).await
+    }
+
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
         if check_name(process).is_err() {
             return Ok(None);

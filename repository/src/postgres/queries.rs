@@ -36,6 +36,24 @@ pub(super) async fn list(pool: &PgPool) -> Result<Vec<Entry>, Error> {
     .await
 }
 
+/// Lists processes after an id until they have this many bytes together.
+pub(super) async fn list_after(pool: &PgPool, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
+    let max_bytes = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    retry(|| async {
+        // `before` is the size of the processes between the id and this one.
+        let rows = sqlx::query(select_processes!(
+            "process IN (
+                 SELECT process FROM (
+                     SELECT process, coalesce(sum(octet_length(head) + coalesce(octet_length(summary), 0)) OVER (
+                         ORDER BY process ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+                     FROM xavantes.processes WHERE process > $1) q
+                 WHERE before < $2)"
+        ));
+        rows.bind(after).bind(max_bytes).fetch_all(pool).await?.iter().map(entry).collect()
+    })
+    .await
+}
+
 /// Finds one process.
 pub(super) async fn find(pool: &PgPool, process: &str) -> Result<Option<Entry>, Error> {
     retry(|| async {

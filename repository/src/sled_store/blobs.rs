@@ -109,6 +109,11 @@ pub(super) fn read(directory: &Path, payload: Payload) -> Result<Bytes, BlobErro
     }
 }
 
+/// Writes a blob of a backup. The caller syncs the directory.
+pub(super) fn write_content(directory: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(&path(directory, blake3::hash(bytes).as_bytes()), bytes)
+}
+
 fn path(directory: &Path, digest: &BlobDigest) -> PathBuf {
     directory.join(blake3::Hash::from_bytes(*digest).to_hex().as_str())
 }

@@ -59,7 +59,7 @@ impl SledCommitter {
         requests: &mut mpsc::Receiver<StoreRequest>,
     ) -> Result<Option<oneshot::Sender<()>>, Error> {
         self.writer.begin();
-        let mut changes = Vec::new();
+        let (mut changes, mut backups) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut ended = None;
         let mut broken = None;
@@ -82,6 +82,7 @@ impl SledCommitter {
                 }
                 StoreRequest::Get { kind, key, answer } => reply(answer, self.writer.database.document(&kind, &key)),
                 StoreRequest::Documents { kind, answer } => reply(answer, self.writer.database.documents_of(&kind)),
+                StoreRequest::Backup { answer } => backups.push(answer),
                 StoreRequest::ShutDown { answer } => ended = Some(answer),
             }
             let full = bytes > MAX_BATCH_BYTES || ended.is_some() || broken.is_some();
@@ -92,9 +93,13 @@ impl SledCommitter {
             reply(answer, result.and_then(|()| committed.clone()).map(|()| FIXED_EPOCH));
         }
         committed?;
+        for answer in backups {
+            reply(answer, self.writer.backup());
+        }
         self.writer.collect_garbage()?;
         if ended.is_some() {
             self.writer.commit()?;
+            self.writer.close_witness();
         }
         Ok(ended)
     }
@@ -102,7 +107,7 @@ impl SledCommitter {
 
 /// The error after which the store cannot continue.
 fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
-    result.as_ref().err().filter(|error| matches!(error, Error::Broken(_))).cloned()
+    result.as_ref().err().filter(|error| matches!(error, Error::Broken(_) | Error::Corrupt(_))).cloned()
 }
 
 /// Answers every request with an error until a request to shut down arrives. Returns the channel for its answer.
@@ -114,6 +119,7 @@ fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<StoreRequest>) -> Opt
             StoreRequest::Load { answer, .. } => reply(answer, Err(error.clone())),
             StoreRequest::Get { answer, .. } => reply(answer, Err(error.clone())),
             StoreRequest::Documents { answer, .. } => reply(answer, Err(error.clone())),
+            StoreRequest::Backup { answer } => reply(answer, Err(error.clone())),
             StoreRequest::ShutDown { answer } => return Some(answer),
         }
     }

@@ -1,14 +1,17 @@
-//! The data directory of the sled store: its lock, its format and its free space.
+//! The data directory of the sled store: its lock, its format, its realm and its free space.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use super::failure::classify;
 use crate::error::Error;
 use crate::names::random_name;
 
 /// Format of the directory as a whole.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Format without a witness, and without checksums in the files `format` and `realm`.
+const FIRST_FORMAT: u32 = 1;
 
 /// Bytes that stay free on the disk.
 const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
@@ -16,40 +19,74 @@ const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
 /// A data directory that no other store uses while this value exists.
 pub(super) struct DataDirectory {
     path: PathBuf,
+    /// Valid after [`settle_realm`](Self::settle_realm).
     pub(super) realm: String,
+    /// `None` if the directory is new.
+    format: Option<u32>,
     /// Locked file. The system releases the lock when the program ends in any way.
     _lock: File,
 }
 
 impl DataDirectory {
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let failed = |error: io::Error| Error::Broken(format!("the data directory {}: {error}", path.display()));
+        let failed = |error: io::Error| classify(&error, format!("the data directory {}: {error}", path.display()));
         fs::create_dir_all(path).map_err(failed)?;
         let path = &path.canonicalize().map_err(failed)?;
         // Refuse a newer format before the lock file changes the directory.
         let format = read_format(path)?;
         let lock = lock(path)?;
-        let realm = match format {
-            Some(()) => fs::read_to_string(path.join("realm"))
-                .ok()
-                .filter(|realm| !realm.is_empty())
-                .ok_or_else(|| {
-                    let path = path.display();
-                    Error::Broken(format!("{path}/realm cannot be read: restore the data directory from a backup"))
-                })?
-                .trim()
-                .to_owned(),
-            None => {
-                // Opening the parent may be forbidden; then this program did not create the directory in it either.
-                let _ = path.parent().map(sync_directory);
-                let realm = random_name();
-                write_durably(path, "realm", &format!("{realm}\n")).map_err(failed)?;
-                // The format comes last, so that a directory with a format has a realm.
-                write_durably(path, "format", &format!("{FORMAT}\n")).map_err(failed)?;
-                realm
-            }
+        Ok(Self { path: path.clone(), realm: String::new(), format, _lock: lock })
+    }
+
+    /// Finds the realm, which the witness may know, too. A directory without one gets a new one.
+    pub(super) fn settle_realm(&mut self, witnessed: Option<&str>) -> Result<(), Error> {
+        let file = self.path.join("realm");
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let old_realm = || {
+            let realm = text.trim();
+            (realm.len() == 32 && realm.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| realm.to_owned())
         };
-        Ok(Self { path: path.clone(), realm, _lock: lock })
+        let stored = checked(&text).map(str::to_owned);
+        if stored.is_none() && self.format == Some(FORMAT) {
+            tracing::error!(path = %file.display(), known = witnessed.is_some(), "the realm is damaged or missing");
+        }
+        self.realm = stored.or(witnessed.map(str::to_owned)).or_else(old_realm).unwrap_or_else(random_name);
+        if checked(&text) != Some(&self.realm) {
+            if self.format.is_none() {
+                // Opening the parent may be forbidden; then this program did not create the directory in it either.
+                let _ = self.path.parent().map(sync_directory);
+            }
+            self.write("realm", &self.realm)?;
+        }
+        Ok(())
+    }
+
+    /// Records that the directory has the present format. This comes last, so that a directory with a format is complete.
+    pub(super) fn finish(&mut self) -> Result<(), Error> {
+        if self.format != Some(FORMAT) {
+            self.write("format", &FORMAT.to_string())?;
+            self.format = Some(FORMAT);
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, value: &str) -> Result<(), Error> {
+        let text = format!("{value} {:08x}\n", crc32fast::hash(value.as_bytes()));
+        write_durably(&self.path, name, &text)
+            .map_err(|error| classify(&error, format!("{}/{name}: {error}", self.path.display())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether an earlier store in this directory must have left a witness.
+    pub(super) fn had_witness(&self) -> bool {
+        self.format == Some(FORMAT)
+    }
+
+    pub(super) fn witness(&self) -> PathBuf {
+        self.path.join("witness")
     }
 
     pub(super) fn database(&self) -> PathBuf {
@@ -73,30 +110,40 @@ impl DataDirectory {
     }
 }
 
-/// Checks the format. `None` if the directory is new.
-fn read_format(path: &Path) -> Result<Option<()>, Error> {
+/// Reads the format. `None` if the directory is new. A format that cannot be read is taken for the present one.
+fn read_format(path: &Path) -> Result<Option<u32>, Error> {
     let file = path.join("format");
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::Broken(format!("{}: {error}", file.display()))),
+    let text = match fs::read(&file) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let is_new = !path.join("realm").exists() && !path.join("db").exists();
+            return Ok((!is_new).then_some(FORMAT));
+        }
+        Err(error) => return Err(classify(&error, format!("{}: {error}", file.display()))),
     };
-    match text.trim().parse::<u32>() {
-        Ok(FORMAT) => Ok(Some(())),
-        Ok(newer) if newer > FORMAT => Err(Error::Broken(format!(
+    match checked(&text).and_then(|format| format.parse::<u32>().ok()) {
+        Some(newer) if newer > FORMAT => Err(Error::Broken(format!(
             "the data directory {} has format {newer}; this version of Xavantes knows formats up to {FORMAT}: use a newer one",
             path.display()
         ))),
-        _ => Err(Error::Broken(format!(
-            "{} is not a format number: {text:?}; restore the data directory from a backup",
-            file.display()
-        ))),
+        Some(format) => Ok(Some(format)),
+        None if text.trim() == FIRST_FORMAT.to_string() => Ok(Some(FIRST_FORMAT)),
+        None => {
+            tracing::error!(path = %file.display(), "the format of the data directory is damaged; assuming {FORMAT}");
+            Ok(Some(FORMAT))
+        }
     }
+}
+
+/// The value in the text of a file, if its checksum is right.
+fn checked(text: &str) -> Option<&str> {
+    let (value, checksum) = text.trim_end().split_once(' ')?;
+    (u32::from_str_radix(checksum, 16).ok()? == crc32fast::hash(value.as_bytes())).then_some(value)
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
     let name = path.join("lock");
-    let failed = |error: io::Error| Error::Broken(format!("{}: {error}", name.display()));
+    let failed = |error: io::Error| classify(&error, format!("{}: {error}", name.display()));
     let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&name).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}

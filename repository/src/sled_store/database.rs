@@ -10,9 +10,12 @@ use bytes::{Bytes, BytesMut};
 
 use super::blobs;
 use super::data_directory::{DataDirectory, sync_directory};
+use super::failure::{classify, failure};
+use super::frame::TreeId;
 use super::index::Damage;
 use super::record::{
-    BlobDigest, DecodeError, JournalEntry, Payload, ProcessRecord, decode, document_key, journal_key, journal_numbers,
+    BlobDigest, DecodeError, JournalEntry, Numbered, Payload, ProcessRecord, decode, document_key, journal_key,
+    journal_numbers,
 };
 use crate::error::Error;
 use crate::repository::{Entry, FIXED_EPOCH, Journal};
@@ -20,6 +23,9 @@ use crate::repository::{Entry, FIXED_EPOCH, Journal};
 /// sled keeps the lock of a dropped database until its background threads have ended, at most for about this time.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Key of the commit marker in the tree `meta`.
+const COMMIT_KEY: &[u8] = b"commit";
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
@@ -33,40 +39,78 @@ pub(super) struct Database {
     directory: PathBuf,
     blobs: PathBuf,
     db: sled::Db,
-    pub(super) processes: sled::Tree,
-    pub(super) journal: sled::Tree,
-    pub(super) documents: sled::Tree,
+    processes: sled::Tree,
+    journal: sled::Tree,
+    documents: sled::Tree,
+    meta: sled::Tree,
 }
 
 impl Database {
     pub(super) fn open(data: &DataDirectory) -> Result<Self, Error> {
         let directory = data.database();
-        let failed = |error: &dyn Display| {
-            Error::Broken(format!(
-                "the database {} cannot be opened: {error}; if this stays, restore the data directory from a backup",
-                directory.display()
-            ))
-        };
+        let opened = |what: &io::Error| classify(what, format!("the database {}: {what}", directory.display()));
         // sled does not open a database that has such a file, which a kill leaves behind.
         for file in fs::read_dir(&directory).into_iter().flatten().flatten() {
             if file.path().extension().is_some_and(|extension| extension == "generating") {
-                fs::remove_file(file.path()).map_err(|error| failed(&error))?;
+                fs::remove_file(file.path()).map_err(|error| opened(&error))?;
             }
         }
-        wait_until_unlocked(&directory.join("db")).map_err(|error| failed(&error))?;
+        wait_until_unlocked(&directory.join("db")).map_err(|error| opened(&error))?;
         let config = sled::Config::new()
             .path(&directory)
             .use_compression(false)
             .cache_capacity(CACHE_BYTES)
             .segment_size(SEGMENT_BYTES)
             .flush_every_ms(None);
-        let db = config.open().map_err(|error| failed(&error))?;
-        let tree = |name| db.open_tree(name).map_err(|error| failed(&error));
+        let failed = |error: sled::Error| failure(&directory, &error);
+        let db = config.open().map_err(failed)?;
+        let tree = |name| db.open_tree(name).map_err(failed);
         let (processes, journal, documents) = (tree("processes")?, tree("journal")?, tree("documents")?);
+        let meta = tree("meta")?;
         for created in [Some(&*directory), directory.parent()].into_iter().flatten() {
-            sync_directory(created).map_err(|error| failed(&error))?;
+            sync_directory(created).map_err(|error| opened(&error))?;
         }
-        Ok(Self { blobs: data.blobs(), directory, db, processes, journal, documents })
+        Ok(Self { blobs: data.blobs(), directory, db, processes, journal, documents, meta })
+    }
+
+    /// A tree of the database.
+    pub(super) fn tree(&self, tree: TreeId) -> &sled::Tree {
+        match tree {
+            TreeId::Processes => &self.processes,
+            TreeId::Journal => &self.journal,
+            TreeId::Documents => &self.documents,
+        }
+    }
+
+    /// Calls `on_record` with the key and the value of each record of a tree, in the order of keys.
+    pub(super) fn for_each(
+        &self,
+        tree: TreeId,
+        mut on_record: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for item in self.tree(tree) {
+            let (key, value) = item.map_err(|error| self.failed(&error))?;
+            on_record(&key, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a record that is framed already.
+    pub(super) fn insert(&self, tree: TreeId, key: &[u8], framed: &[u8]) -> Result<(), Error> {
+        self.tree(tree).insert(key, framed).map(drop).map_err(|error| self.failed(&error))
+    }
+
+    /// Sequence number of the last commit in the database, 0 if it has none. sled keeps a prefix of its log: the
+    /// database has every record up to that number that no later one replaced.
+    pub(super) fn last_commit(&self) -> Result<u64, Error> {
+        let marker = self.meta.get(COMMIT_KEY).map_err(|error| self.failed(&error))?;
+        Ok(marker.and_then(|marker| Some(u64::from_le_bytes((*marker).try_into().ok()?))).unwrap_or_default())
+    }
+
+    /// Marks everything that was written before as one commit.
+    pub(super) fn set_last_commit(&self, sequence: u64) -> Result<(), Error> {
+        let inserted = self.meta.insert(COMMIT_KEY, &sequence.to_le_bytes());
+        inserted.map(drop).map_err(|error| self.failed(&error))
     }
 
     /// File with all trees.
@@ -76,7 +120,12 @@ impl Database {
 
     /// Writes all changes to the file. The caller syncs the file.
     pub(super) fn flush(&self) -> Result<(), Error> {
-        self.db.flush().map(drop).map_err(|error| self.broken(&error))
+        self.db.flush().map(drop).map_err(|error| self.failed(&error))
+    }
+
+    /// The error that an error of sled causes.
+    pub(super) fn failed(&self, error: &sled::Error) -> Error {
+        failure(&self.directory, error)
     }
 
     /// The error of a database that failed permanently.
@@ -97,19 +146,21 @@ impl Database {
     /// Removes an entry of a journal. Returns the blobs that the entry referred to.
     pub(super) fn remove_entry(&self, process: u64, record: u64) -> Result<Vec<BlobDigest>, Error> {
         let key = journal_key(process, record);
-        let Some(value) = self.journal.remove(key).map_err(|error| self.broken(&error))? else { return Ok(Vec::new()) };
-        let entry = decode::<JournalEntry>(&key, &value);
-        Ok(entry.iter().flat_map(JournalEntry::payloads).filter_map(Payload::digest).collect())
+        let Some(value) = self.journal.remove(key).map_err(|error| self.failed(&error))? else { return Ok(Vec::new()) };
+        let entry = decode::<JournalEntry>(TreeId::Journal, &key, &value);
+        let payloads = entry.iter().flat_map(|entry| entry.record.payloads());
+        Ok(payloads.filter_map(Payload::digest).collect())
     }
 
     /// Reads the record of a process. `None` if it does not exist.
     pub(super) fn process(&self, id: &str) -> Result<Option<Result<ProcessRecord, Damage>>, Error> {
-        let value = self.processes.get(id).map_err(|error| self.broken(&error))?;
+        let value = self.processes.get(id).map_err(|error| self.failed(&error))?;
         Ok(value.map(|value| self.decode_process(id.as_bytes(), &value)))
     }
 
     fn decode_process(&self, key: &[u8], value: &[u8]) -> Result<ProcessRecord, Damage> {
-        decode(key, value).map_err(|error| self.head_damage(&error))
+        let decoded = decode(TreeId::Processes, key, value).map(|Numbered { record, .. }| record);
+        decoded.map_err(|error| self.head_damage(&error))
     }
 
     fn payload(&self, record: u64, payload: Payload) -> Result<Bytes, Damage> {
@@ -134,10 +185,10 @@ impl Database {
     fn last_entries(&self, process: u64, next: u64) -> ReadResult<Vec<(u64, JournalEntry)>> {
         let mut entries = Vec::new();
         for item in self.journal.range(journal_key(process, 0)..journal_key(process, next)).rev() {
-            let (key, value) = item.map_err(|error| self.broken(&error))?;
+            let (key, value) = item.map_err(|error| self.failed(&error))?;
             let number = journal_numbers(&key).map_or(0, |(_, number)| number);
-            match decode::<JournalEntry>(&key, &value) {
-                Ok(entry) => {
+            match decode::<JournalEntry>(TreeId::Journal, &key, &value) {
+                Ok(Numbered { record: entry, .. }) => {
                     let is_snapshot = matches!(entry, JournalEntry::Snapshot(_));
                     entries.push((number, entry));
                     if is_snapshot {
@@ -181,16 +232,10 @@ impl Database {
     pub(super) fn list(&self) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();
         for item in &self.processes {
-            let (key, value) = item.map_err(|error| self.broken(&error))?;
+            let (key, value) = item.map_err(|error| self.failed(&error))?;
             let id = String::from_utf8_lossy(&key).into_owned();
             let entry = self.decode_process(&key, &value).and_then(|record| self.entry(&id, record));
-            entries.push(entry.unwrap_or_else(|_| Entry {
-                process: id,
-                head: Bytes::new(),
-                summary: None,
-                owner: String::new(),
-                size: 0,
-            }));
+            entries.push(entry.unwrap_or_else(|_| unreadable_entry(&id)));
         }
         Ok(entries)
     }
@@ -215,7 +260,7 @@ impl Database {
         let prefix = document_key(kind, "");
         let mut documents = Vec::new();
         for item in self.documents.scan_prefix(&prefix) {
-            let (key, value) = item.map_err(|error| self.broken(&error))?;
+            let (key, value) = item.map_err(|error| self.failed(&error))?;
             let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
             if let Some(document) = self.decode_document(&name, &key, &value) {
                 documents.push((name, document));
@@ -227,13 +272,13 @@ impl Database {
     /// Reads a document. `None` if it does not exist or cannot be read.
     pub(super) fn document(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
         let full_key = document_key(kind, key);
-        let value = self.documents.get(&full_key).map_err(|error| self.broken(&error))?;
+        let value = self.documents.get(&full_key).map_err(|error| self.failed(&error))?;
         Ok(value.and_then(|value| self.decode_document(key, &full_key, &value)))
     }
 
     fn decode_document(&self, name: &str, key: &[u8], value: &[u8]) -> Option<Bytes> {
-        let payload = decode(key, value).map_err(|problem| self.damage(0, problem));
-        match payload.and_then(|payload| self.payload(0, payload)) {
+        let payload = decode(TreeId::Documents, key, value).map_err(|problem| self.damage(0, problem));
+        match payload.and_then(|payload| self.payload(0, payload.record)) {
             Ok(document) => Some(document),
             Err(Damage { file, problem, .. }) => {
                 tracing::error!(document = name, file, problem, "document damaged");
@@ -241,6 +286,11 @@ impl Database {
             }
         }
     }
+}
+
+/// A process of which nothing can be read.
+pub(super) fn unreadable_entry(id: &str) -> Entry {
+    Entry { process: id.into(), head: Bytes::new(), summary: None, owner: String::new(), size: 0 }
 }
 
 /// Waits until a database that this program dropped a moment ago releases its lock on the file. The lock of the data

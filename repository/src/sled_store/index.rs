@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::witness::ProcessMark;
 use crate::error::Error;
 
 /// All processes by id.
@@ -10,19 +11,23 @@ pub(super) type RecordIndex = HashMap<String, IndexEntry>;
 /// A process in the index.
 #[derive(Debug, Default)]
 pub(super) struct IndexEntry {
-    /// Number of the process in the keys of its journal. No process has number 0.
-    pub(super) number: u64,
+    /// What the store has of the process. If the process is damaged: what the store should have.
+    pub(super) mark: ProcessMark,
     pub(super) owner: String,
-    pub(super) running: bool,
     /// This store created or claimed the process since it was opened.
     pub(super) claimed: bool,
-    /// Number of the next record in the journal.
-    pub(super) next_record: u64,
     pub(super) damage: Option<Damage>,
     /// Bytes of the process record and its blobs.
     pub(super) record_size: u64,
     /// Bytes of the journal and its blobs.
     pub(super) journal_size: u64,
+}
+
+impl IndexEntry {
+    /// A process that has not ended, or whose end cannot be read.
+    pub(super) fn is_unfinished(&self) -> bool {
+        !self.mark.ended || self.damage.is_some()
+    }
 }
 
 /// Finds a process that this store may continue.
@@ -36,7 +41,7 @@ pub(super) fn running<'a>(index: &'a mut RecordIndex, id: &str) -> Result<&'a mu
 
 /// Finds a process that this store may end.
 pub(super) fn running_or_damaged<'a>(index: &'a mut RecordIndex, id: &str) -> Result<&'a mut IndexEntry, Error> {
-    let entry = index.get_mut(id).filter(|entry| entry.running).ok_or_else(|| Error::Unknown(id.into()))?;
+    let entry = index.get_mut(id).filter(|entry| entry.is_unfinished()).ok_or_else(|| Error::Unknown(id.into()))?;
     if entry.claimed { Ok(entry) } else { Err(Error::NotOwned(id.into())) }
 }
 

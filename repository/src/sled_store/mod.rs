@@ -1,8 +1,9 @@
 //! The store in a directory of this machine, with the embedded database sled.
 //!
-//! The directory contains `format`, `realm`, `lock`, the database in `db`, and large payloads in `blobs`. The database has
-//! three trees: `processes` (one record for each process, under its id), `journal` (under the numbers of the process and
-//! the record) and `documents`. Every atomic change is one record, because a batch of several records is not atomic.
+//! The directory contains `format`, `realm`, `lock`, the database in `db`, large payloads in `blobs`, and in `witness` what
+//! the store has acknowledged. The database has the trees `processes` (one record for each process, under its id), `journal`
+//! (under the numbers of the process and the record), `documents`, and `meta` (the number of the last commit). Every atomic
+//! change is one record, because a batch of several records is not atomic.
 //!
 //! | module | is about |
 //! |---|---|
@@ -10,40 +11,74 @@
 //! | `writer` | how it makes them |
 //! | `open_database` | the database as readers and committer share it |
 //! | `database` | opening sled and reading from it |
+//! | `opening` | opening the store, whatever is damaged |
 //! | `recovery` | building the index when the store opens |
+//! | `witness` | the file that says what the store has acknowledged |
+//! | `evidence` | what the witness proves about the records of the database |
+//! | `inspection` | check and repair of a store that no node uses |
+//! | `backup` | backups: one file with all records and blobs |
+//! | `salvage` | finding records in a damaged database file |
+//! | `failure` | errors of sled and of the system |
 //! | `index` | the facts about processes in memory |
 //! | `blobs` | files for large payloads |
 //! | `record` | records and keys in sled |
 //! | `frame` | the checksum around every record |
 //! | `data_directory` | lock, format and free space of the directory |
 
+mod backup;
 mod blobs;
 mod committer;
 mod data_directory;
 mod database;
+mod evidence;
+mod failure;
 mod frame;
 mod index;
+mod inspection;
 mod open_database;
+mod opening;
 mod record;
 mod recovery;
+mod salvage;
+mod witness;
 mod writer;
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use self::blobs::Blobs;
 use self::data_directory::DataDirectory;
-use self::database::Database;
 use self::index::RecordIndex;
 use self::open_database::{OpenDatabase, blocking};
-use self::recovery::{Recovered, recover};
 use self::writer::Writer;
 use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
 
 use crate::repository::{Claimed, Entry, Journal, Repository};
+
+pub use self::backup::BackupContent;
+pub use self::inspection::Inspection;
+
+/// Finds out what is damaged in a store, and changes nothing.
+pub(crate) async fn check(directory: &Path) -> Result<Inspection, Error> {
+    let directory = directory.to_owned();
+    blocking(move || inspection::check(&directory)).await
+}
+
+/// Saves what can be read of a store, and says what is damaged.
+pub(crate) async fn repair(directory: &Path) -> Result<Inspection, Error> {
+    let directory = directory.to_owned();
+    blocking(move || inspection::repair(&directory)).await
+}
+
+/// Makes a store of a backup.
+pub(crate) async fn restore(backup: &Path, directory: &Path) -> Result<BackupContent, Error> {
+    let (backup, directory) = (backup.to_owned(), directory.to_owned());
+    blocking(move || backup::restore(&backup, &directory)).await
+}
 
 /// The store in sled. The committer makes its changes.
 pub(crate) struct SledStore {
@@ -59,13 +94,12 @@ impl SledStore {
     }
 
     fn open_blocking(directory: &Path, node: String) -> Result<Self, Error> {
-        let directory = DataDirectory::open(directory)?;
-        let database = Database::open(&directory)?;
-        let mut blobs = Blobs::open(directory.blobs()).map_err(|error| database.broken(&error))?;
-        let Recovered { index, next_number } = recover(&database, &mut blobs)?;
+        let mut directory = DataDirectory::open(directory)?;
+        let opened = opening::open(&mut directory)?;
         let realm = directory.realm.clone();
-        let opened = OpenDatabase::new(database.clone(), index);
-        let writer = Writer::new(directory, database, blobs, next_number, node, opened.index.clone())?;
+        let database = opened.database.clone();
+        let writer = Writer::new(directory, opened, node)?;
+        let opened = OpenDatabase::new(database, writer.index());
         let (committer, requests) = CommitterHandle::new();
         committer::start(writer, opened.clone(), requests)?;
         Ok(Self { realm, committer, opened })
@@ -77,6 +111,10 @@ fn complete(index: &RecordIndex, mut entry: Entry) -> Option<Entry> {
     let indexed = index.get(&entry.process)?;
     entry.owner.clone_from(&indexed.owner);
     entry.size = indexed.record_size + indexed.journal_size;
+    if indexed.damage.is_some() {
+        // A summary, if there is one, may not be the last word.
+        entry.summary = None;
+    }
     Some(entry)
 }
 
@@ -116,7 +154,39 @@ impl Repository for SledStore {
             .read(|database, index| {
                 let entries = database.list()?;
                 let index = index.lock();
-                Ok(entries.into_iter().filter_map(|entry| complete(&index, entry)).collect())
+                let mut listed: BTreeMap<_, _> =
+                    entries.into_iter().map(|entry| (entry.process.clone(), entry)).collect();
+                for (process, _) in index.iter().filter(|(_, indexed)| indexed.damage.is_some()) {
+                    // The record of a damaged process may be missing.
+                    listed.entry(process.clone()).or_insert_with(|| database::unreadable_entry(process));
+                }
+                Ok(listed.into_values().filter_map(|entry| complete(&index, entry)).collect())
+            })
+            .await
+    }
+
+    async fn list_after(&self, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
+        let after = after.to_owned();
+        self.opened
+            .read(move |database, index| {
+                let mut ids: Vec<String> = index.lock().keys().filter(|id| **id > after).cloned().collect();
+                ids.sort();
+                let (mut entries, mut bytes) = (Vec::new(), 0);
+                for process in ids {
+                    let is_damaged = || index.lock().get(&process).is_some_and(|indexed| indexed.damage.is_some());
+                    let entry = match database.find(&process)? {
+                        Some(Ok(entry)) => entry,
+                        Some(Err(_)) => database::unreadable_entry(&process),
+                        None if is_damaged() => database::unreadable_entry(&process),
+                        None => continue,
+                    };
+                    bytes += entry.head.len() + entry.summary.as_ref().map_or(0, Bytes::len);
+                    entries.extend(complete(&index.lock(), entry));
+                    if bytes >= max_bytes && !entries.is_empty() {
+                        break;
+                    }
+                }
+                Ok(entries)
             })
             .await
     }
@@ -125,12 +195,16 @@ impl Repository for SledStore {
         let process = process.to_owned();
         self.opened
             .read(move |database, index| {
-                let Some(entry) = database.find(&process)? else { return Ok(None) };
+                let entry = database.find(&process)?;
                 let index = index.lock();
-                match entry {
-                    Ok(entry) => Ok(complete(&index, entry)),
-                    Err(damage) if index.contains_key(&process) => Err(damage.error(&process)),
-                    Err(_) => Ok(None),
+                let Some(indexed) = index.get(&process) else { return Ok(None) };
+                match (&indexed.damage, entry) {
+                    (Some(damage), _) => Err(damage.error(&process)),
+                    (None, Some(entry)) => match entry {
+                        Ok(entry) => Ok(complete(&index, entry)),
+                        Err(damage) => Err(damage.error(&process)),
+                    },
+                    (None, None) => Ok(None),
                 }
             })
             .await
@@ -157,6 +231,10 @@ impl Repository for SledStore {
 
     async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
         self.committer.remove(kind, key).await
+    }
+
+    async fn backup(&self) -> Result<File, Error> {
+        self.committer.backup().await
     }
 
     async fn shut_down(&self) {

@@ -17,8 +17,8 @@ pub(super) struct OpenDatabase {
 }
 
 impl OpenDatabase {
-    pub(super) fn new(database: Database, index: RecordIndex) -> Self {
-        Self { database: Arc::new(RwLock::new(Some(database))), index: Arc::new(Mutex::new(index)) }
+    pub(super) fn new(database: Database, index: Arc<Mutex<RecordIndex>>) -> Self {
+        Self { database: Arc::new(RwLock::new(Some(database))), index }
     }
 
     /// Runs a read on a thread that may block.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, FrameError};
+use super::frame::{self, FrameError, TreeId};
 
 /// Name of a blob: the digest of its content.
 pub(super) type BlobDigest = [u8; 32];
@@ -97,16 +97,22 @@ pub(super) enum DecodeError {
 }
 
 /// Encodes a record and frames it for its key.
-pub(super) fn encode(key: &[u8], record: &impl Serialize) -> Vec<u8> {
+pub(super) fn encode(tree: TreeId, key: &[u8], sequence: u64, record: &impl Serialize) -> Vec<u8> {
     // Postcard fails on a growing vector only for types of unknown shape. These types have a fixed shape.
     let payload = postcard::to_stdvec(record).expect("records can be encoded");
-    frame::wrap(key, &payload)
+    frame::wrap(tree, key, sequence, &payload)
+}
+
+/// A record with its sequence number.
+pub(super) struct Numbered<T> {
+    pub(super) sequence: u64,
+    pub(super) record: T,
 }
 
 /// Decodes a record that [`encode`] made for the same key.
-pub(super) fn decode<T: DeserializeOwned>(key: &[u8], framed: &[u8]) -> Result<T, DecodeError> {
-    let payload = frame::unwrap(key, framed)?;
-    Ok(postcard::from_bytes(payload)?)
+pub(super) fn decode<T: DeserializeOwned>(tree: TreeId, key: &[u8], framed: &[u8]) -> Result<Numbered<T>, DecodeError> {
+    let frame = frame::unwrap(tree, key, framed)?;
+    Ok(Numbered { sequence: frame.sequence, record: postcard::from_bytes(frame.payload)? })
 }
 
 /// Key of a journal entry: the number of the process and the number of the first record in the entry.
@@ -126,6 +132,15 @@ pub(super) fn journal_numbers(key: &[u8]) -> Option<(u64, u64)> {
 /// Key of a document. The length of the kind separates it from kinds with the same prefix.
 pub(super) fn document_key(kind: &str, key: &str) -> Vec<u8> {
     [&(kind.len() as u64).to_be_bytes(), kind.as_bytes(), key.as_bytes()].concat()
+}
+
+/// Splits a [`document_key`] into kind and key, for people.
+pub(super) fn document_name(key: &[u8]) -> String {
+    let split = key
+        .split_first_chunk()
+        .and_then(|(length, rest)| rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?));
+    let (kind, key) = split.unwrap_or((b"?", key));
+    format!("{}/{}", String::from_utf8_lossy(kind), String::from_utf8_lossy(key))
 }
 
 /// Encodes `Bytes` as one byte string instead of a sequence of numbers.

@@ -3,19 +3,25 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::backup;
 use super::blobs::{Blobs, MAX_INLINE_BYTES};
 use super::data_directory::DataDirectory;
 use super::database::Database;
+use super::failure::classify;
+use super::frame::TreeId;
 use super::index::{IndexEntry, RecordIndex, running, running_or_damaged};
+use super::opening::{OpenedStore, boot_id, notes};
 use super::record::{
     BlobDigest, JournalEntry, Payload, ProcessRecord, decode, document_key, encode, journal_key, journal_numbers,
 };
+use super::recovery::Recovered;
+use super::witness::{Note, ProcessMark, WitnessFile};
 use crate::error::Error;
 use crate::handle::CommitChange;
 use crate::repository::Journal;
@@ -32,8 +38,13 @@ pub(super) struct Writer {
     file: File,
     pub(super) database: Database,
     blobs: Blobs,
+    witness: WitnessFile,
     /// Number of the next process.
     next_number: u64,
+    /// Sequence number of the last record.
+    sequence: u64,
+    /// Sequence numbers of all documents by key.
+    documents: HashMap<Vec<u8>, u64>,
     node: String,
     index: Arc<Mutex<RecordIndex>>,
     /// Declared after the database, so that the directory stays locked until the database is closed.
@@ -60,28 +71,32 @@ enum Garbage {
 }
 
 impl Writer {
-    pub(super) fn new(
-        directory: DataDirectory,
-        database: Database,
-        blobs: Blobs,
-        next_number: u64,
-        node: String,
-        index: Arc<Mutex<RecordIndex>>,
-    ) -> Result<Self, Error> {
+    /// Makes the writer of an opened store. Takes the index for itself and for readers.
+    pub(super) fn new(directory: DataDirectory, opened: OpenedStore, node: String) -> Result<Self, Error> {
+        let OpenedStore { database, blobs, recovered, witness, .. } = opened;
+        let Recovered { index, documents, next_number, sequence, .. } = recovered;
         let file = File::open(database.file()).map_err(|error| database.broken(&error))?;
         Ok(Self {
             directory,
             file,
             database,
             blobs,
+            witness,
             next_number,
+            sequence,
+            documents,
             node,
-            index,
+            index: Arc::new(Mutex::new(index)),
             free_bytes: 0,
             appended: HashMap::new(),
             garbage: Vec::new(),
             dirty: false,
         })
+    }
+
+    /// The facts about all processes, for readers.
+    pub(super) fn index(&self) -> Arc<Mutex<RecordIndex>> {
+        self.index.clone()
     }
 
     /// Starts a batch of changes.
@@ -111,22 +126,35 @@ impl Writer {
                 let entry = running(index, &process)?;
                 let snapshot = self.store(snapshot)?;
                 self.drop_appended(&process);
-                self.garbage.push(Garbage::Entries { process: entry.number, before: entry.next_record });
+                let first_record = entry.mark.next_record;
+                self.garbage.push(Garbage::Entries { process: entry.mark.number, before: first_record });
                 entry.journal_size = 0;
-                self.write_entry(entry, &JournalEntry::Snapshot(snapshot))
+                entry.mark.first_record = first_record;
+                self.write_entry(entry, &JournalEntry::Snapshot(snapshot))?;
+                self.witness.note(&Note::Process { id: &process, mark: entry.mark });
+                Ok(())
             }
             CommitChange::Close { process, summary } => self.close(index, process, summary),
             CommitChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
             CommitChange::Put { kind, key, document } => {
                 let key = document_key(&kind, &key);
-                let value = encode(&key, &self.store(document)?);
-                let old = self.database.documents.insert(&key, value);
-                self.on_document_replaced(&key, old)
+                let document = self.store(document)?;
+                let sequence = self.next_sequence();
+                let value = encode(TreeId::Documents, &key, sequence, &document);
+                let old = self.database.tree(TreeId::Documents).insert(&key, value);
+                self.on_document_replaced(&key, old)?;
+                self.witness.note(&Note::Document { key: &key, sequence });
+                self.documents.insert(key, sequence);
+                Ok(())
             }
             CommitChange::Remove { kind, key } => {
                 let key = document_key(&kind, &key);
-                let old = self.database.documents.remove(&key);
-                self.on_document_replaced(&key, old)
+                let old = self.database.tree(TreeId::Documents).remove(&key);
+                self.on_document_replaced(&key, old)?;
+                self.next_sequence();
+                self.witness.note(&Note::Removed { key: &key });
+                self.documents.remove(&key);
+                Ok(())
             }
         }
     }
@@ -139,10 +167,11 @@ impl Writer {
         self.next_number += 1;
         let head = self.store(head)?;
         let process = ProcessRecord { number, owner: self.node.clone(), head, summary: None };
-        let record_size = self.write_process(&id, &process)?;
-        let owner = process.owner;
-        let entry = IndexEntry { number, owner, running: true, claimed: true, record_size, ..IndexEntry::default() };
-        index.insert(id, entry);
+        let (record_sequence, record_size) = self.write_process(&id, &process)?;
+        let mark = ProcessMark { number, record_sequence, ..ProcessMark::default() };
+        self.witness.note(&Note::Process { id: &id, mark });
+        index
+            .insert(id, IndexEntry { mark, owner: process.owner, claimed: true, record_size, ..IndexEntry::default() });
         Ok(())
     }
 
@@ -151,34 +180,38 @@ impl Writer {
         let entry = running_or_damaged(index, &id)?;
         let mut process = match self.database.process(&id)? {
             Some(Ok(process)) => process,
-            Some(Err(_)) => {
+            Some(Err(_)) | None => {
                 let (owner, head) = (entry.owner.clone(), self.store(Bytes::new())?);
-                ProcessRecord { number: entry.number, owner, head, summary: None }
+                ProcessRecord { number: entry.mark.number, owner, head, summary: None }
             }
-            None => return Err(Error::Unknown(id)),
         };
         entry.damage = None;
+        entry.mark.damaged = false;
         process.summary = Some(self.store(summary)?);
         process.owner.clone_from(&entry.owner);
         self.drop_appended(&id);
-        self.garbage.push(Garbage::Entries { process: entry.number, before: u64::MAX });
-        entry.running = false;
+        self.garbage.push(Garbage::Entries { process: entry.mark.number, before: u64::MAX });
+        entry.mark.ended = true;
         entry.journal_size = 0;
-        entry.record_size = self.write_process(&id, &process)?;
+        (entry.mark.record_sequence, entry.record_size) = self.write_process(&id, &process)?;
+        self.witness.note(&Note::Process { id: &id, mark: entry.mark });
         Ok(())
     }
 
     /// Removes a process that has ended or is damaged.
     fn forget(&mut self, index: &mut RecordIndex, id: &str) -> Result<(), Error> {
-        if !index.get(id).is_some_and(|entry| !entry.running || entry.damage.is_some()) {
+        if !index.get(id).is_some_and(|entry| entry.mark.ended || entry.damage.is_some()) {
             return Ok(());
         }
         let Some(entry) = index.remove(id) else { return Ok(()) };
         if let Some(Ok(process)) = self.database.process(id)? {
             self.garbage.extend(process.payloads().filter_map(Payload::digest).map(Garbage::Blob));
         }
-        self.database.processes.remove(id).map_err(|error| self.database.broken(&error))?;
-        self.garbage.push(Garbage::Entries { process: entry.number, before: u64::MAX });
+        let removed = self.database.tree(TreeId::Processes).remove(id);
+        removed.map_err(|error| self.database.broken(&error))?;
+        self.garbage.push(Garbage::Entries { process: entry.mark.number, before: u64::MAX });
+        self.next_sequence();
+        self.witness.note(&Note::Forgotten { id });
         self.dirty = true;
         Ok(())
     }
@@ -203,27 +236,37 @@ impl Writer {
         })
     }
 
-    /// Writes the record of a process. Returns its size with its blobs.
-    fn write_process(&mut self, id: &str, process: &ProcessRecord) -> Result<u64, Error> {
-        let value = encode(id.as_bytes(), process);
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Writes the record of a process. Returns its sequence number, and its size with its blobs.
+    fn write_process(&mut self, id: &str, process: &ProcessRecord) -> Result<(u64, u64), Error> {
+        let sequence = self.next_sequence();
+        let value = encode(TreeId::Processes, id.as_bytes(), sequence, process);
         let size = value.len() as u64 + process.payloads().map(Payload::blob_bytes).sum::<u64>();
-        self.database.processes.insert(id, value).map_err(|error| self.database.broken(&error))?;
+        let inserted = self.database.tree(TreeId::Processes).insert(id, value);
+        inserted.map_err(|error| self.database.broken(&error))?;
         self.dirty = true;
-        Ok(size)
+        Ok((sequence, size))
     }
 
     fn write_entry(&mut self, process: &mut IndexEntry, entry: &JournalEntry) -> Result<(), Error> {
-        let key = journal_key(process.number, process.next_record);
-        let value = encode(&key, entry);
-        process.next_record += entry.payloads().len() as u64;
+        let mark = &mut process.mark;
+        let key = journal_key(mark.number, mark.next_record);
+        mark.last_sequence = self.next_sequence();
+        let value = encode(TreeId::Journal, &key, mark.last_sequence, entry);
+        mark.next_record += entry.payloads().len() as u64;
         process.journal_size += value.len() as u64 + entry.payloads().iter().map(Payload::blob_bytes).sum::<u64>();
-        self.database.journal.insert(key, value).map_err(|error| self.database.broken(&error))?;
+        let inserted = self.database.tree(TreeId::Journal).insert(key, value);
+        inserted.map_err(|error| self.database.broken(&error))?;
         self.dirty = true;
         Ok(())
     }
 
     /// Writes appended records to the database.
-    fn write_appended(&mut self, process: &mut IndexEntry, records: Vec<Payload>) -> Result<(), Error> {
+    fn write_appended(&mut self, id: &str, process: &mut IndexEntry, records: Vec<Payload>) -> Result<(), Error> {
         let mut entry = Vec::new();
         let mut size = 0;
         for record in records {
@@ -235,7 +278,9 @@ impl Writer {
             size += added;
             entry.push(record);
         }
-        self.write_entry(process, &JournalEntry::Records(entry))
+        self.write_entry(process, &JournalEntry::Records(entry))?;
+        self.witness.note(&Note::Process { id, mark: process.mark });
+        Ok(())
     }
 
     /// Drops the unwritten records of a journal that a snapshot or summary replaces.
@@ -247,8 +292,8 @@ impl Writer {
     /// Marks the blob of a replaced or removed document as garbage.
     fn on_document_replaced(&mut self, key: &[u8], old: sled::Result<Option<sled::IVec>>) -> Result<(), Error> {
         let old = old.map_err(|error| self.database.broken(&error))?;
-        let digest = old.and_then(|old| decode::<Payload>(key, &old).ok()).and_then(|payload| payload.digest());
-        self.garbage.extend(digest.map(Garbage::Blob));
+        let payload = old.and_then(|old| decode::<Payload>(TreeId::Documents, key, &old).ok());
+        self.garbage.extend(payload.and_then(|payload| payload.record.digest()).map(Garbage::Blob));
         self.dirty = true;
         Ok(())
     }
@@ -256,7 +301,7 @@ impl Writer {
     /// Claims all running processes that this store has not claimed yet.
     pub(super) fn claim(&self) -> Vec<String> {
         let mut index = self.index.lock();
-        let unclaimed = index.iter_mut().filter(|(_, entry)| entry.running && !entry.claimed);
+        let unclaimed = index.iter_mut().filter(|(_, entry)| entry.is_unfinished() && !entry.claimed);
         let mut claimed: Vec<_> = unclaimed
             .map(|(id, entry)| {
                 entry.claimed = true;
@@ -274,9 +319,12 @@ impl Writer {
         let index = &mut *index.lock();
         let entry = running(index, id)?;
         if let Some(records) = self.appended.remove(id) {
-            self.write_appended(entry, records)?;
+            self.write_appended(id, entry, records)?;
         }
-        let journal = self.database.load(id, entry.number, entry.next_record)?;
+        let journal = match self.database.load(id, entry.mark.number, entry.mark.next_record) {
+            Err(Error::Corrupt(problem)) => Err(self.database.damage(entry.mark.first_record, problem)),
+            journal => journal?,
+        };
         journal.map_err(|damage| entry.damage.insert(damage).error(id))
     }
 
@@ -285,15 +333,56 @@ impl Writer {
         let index = self.index.clone();
         for (id, records) in std::mem::take(&mut self.appended) {
             if let Some(entry) = index.lock().get_mut(&id) {
-                self.write_appended(entry, records)?;
+                self.write_appended(&id, entry, records)?;
             }
         }
         if self.dirty {
-            self.database.flush()?;
+            // After a failed write nobody knows what sled has kept, so the caller must not repeat the change.
+            let flushed = self.database.set_last_commit(self.sequence).and_then(|()| self.database.flush());
+            flushed.map_err(|error| Error::Broken(error.to_string()))?;
             self.file.sync_data().map_err(|error| self.database.broken(&error))?;
             self.dirty = false;
+            self.write_witness();
         }
         Ok(())
+    }
+
+    /// Appends the notes of a durable batch to the witness. A failure does not fail the batch.
+    fn write_witness(&mut self) {
+        let appended = self.witness.append(self.sequence);
+        let written = appended.and_then(|()| match self.witness.needs_rewrite() {
+            true => {
+                let opened = Note::Opened { realm: &self.directory.realm, boot: &boot_id() };
+                let index = self.index.lock();
+                self.witness.rewrite(self.sequence, notes(opened, self.next_number, &index, &self.documents))
+            }
+            false => Ok(()),
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, "cannot write the witness; trying again with the next commit");
+        }
+    }
+
+    /// Makes the witness durable and complete. Nothing must be written afterwards.
+    pub(super) fn close_witness(&mut self) {
+        self.witness.note(&Note::Closed);
+        if let Err(error) = self.witness.append(self.sequence).and_then(|()| self.witness.sync()) {
+            tracing::warn!(%error, "cannot close the witness");
+        }
+    }
+
+    /// Writes a backup of all durable records to a file without a name in the data directory.
+    pub(super) fn backup(&self) -> Result<File, Error> {
+        let bytes = self.index.lock().values().map(|entry| entry.record_size + entry.journal_size).sum();
+        if self.directory.free_bytes().is_ok_and(|free| free < bytes) {
+            return Err(self.directory.full(bytes));
+        }
+        let failed = |error: io::Error| classify(&error, format!("cannot write a backup: {error}"));
+        let mut file = tempfile::tempfile_in(self.directory.path()).map_err(failed)?;
+        let content = backup::write(&self.database, &self.directory, &file)?;
+        tracing::info!(processes = content.processes, records = content.records, "wrote a backup");
+        file.rewind().map_err(failed)?;
+        Ok(file)
     }
 
     /// Removes the garbage of a durable batch. If a crash undoes the removal, the next start repeats it.
@@ -303,7 +392,7 @@ impl Writer {
                 Garbage::Blob(digest) => self.blobs.release(&digest),
                 Garbage::Entries { process, before } => {
                     let range = journal_key(process, 0)..journal_key(process, before);
-                    for key in self.database.journal.range(range).keys() {
+                    for key in self.database.tree(TreeId::Journal).range(range).keys() {
                         let key = key.map_err(|error| self.database.broken(&error))?;
                         let Some((_, record)) = journal_numbers(&key) else { continue };
                         for digest in self.database.remove_entry(process, record)? {

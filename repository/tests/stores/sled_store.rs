@@ -89,9 +89,9 @@ async fn a_directory_has_one_user_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_with_a_newer_format_is_not_changed() {
     let directory = TempDir::new().unwrap();
-    fs::write(directory.path().join("format"), "2\n").unwrap();
+    fs::write(directory.path().join("format"), format!("3 {:08x}\n", crc32fast::hash(b"3"))).unwrap();
     let error = open_sled(directory.path(), "node").await.err().unwrap().to_string();
-    assert!(error.contains("has format 2") && error.contains("newer"), "{error}");
+    assert!(error.contains("has format 3") && error.contains("newer"), "{error}");
     let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names, ["format"]);
 }
@@ -110,42 +110,57 @@ async fn create_three_processes(directory: &Path) {
     store.shut_down().await;
 }
 
-/// Changes the records of a tree directly in sled. Removes records that become empty.
-fn tamper(directory: &Path, tree: &str, change: impl Fn(usize, &mut Vec<u8>)) {
+/// Changes the records of a tree directly in sled. Removes records that become empty. Makes a new database, so that the
+/// file does not contain the records as they were.
+fn tamper(directory: &Path, changed: &str, change: impl Fn(usize, &mut Vec<u8>)) {
+    let (path, old_path) = (directory.join("db"), directory.join("old"));
     // The store may release the lock of the database a moment after its end.
     let mut tries = 0;
-    let db = loop {
-        match sled::Config::new().path(directory.join("db")).segment_size(2 << 20).open() {
-            Ok(db) => break db,
+    let config = || sled::Config::new().segment_size(2 << 20);
+    let old = loop {
+        match config().path(&path).open() {
+            Ok(old) => break old,
             Err(error) if tries == 1000 => panic!("{error}"),
             Err(_) => tries += 1,
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     };
-    let tree = db.open_tree(tree).unwrap();
-    for (number, item) in tree.iter().collect::<Result<Vec<_>, _>>().unwrap().into_iter().enumerate() {
-        let mut value = item.1.to_vec();
-        change(number, &mut value);
-        if value.is_empty() {
-            tree.remove(&item.0).unwrap()
-        } else {
-            tree.insert(&item.0, value).unwrap()
-        };
+    fs::rename(&path, &old_path).unwrap();
+    let new = config().path(&path).open().unwrap();
+    for name in ["processes", "journal", "documents", "meta"] {
+        let tree = new.open_tree(name).unwrap();
+        for (number, item) in old.open_tree(name).unwrap().iter().map(Result::unwrap).enumerate() {
+            let mut value = item.1.to_vec();
+            if name == changed {
+                change(number, &mut value);
+            }
+            if !value.is_empty() {
+                tree.insert(&item.0, value).unwrap();
+            }
+        }
     }
-    db.flush().unwrap();
+    new.flush().unwrap();
+    drop((old, new));
+    fs::remove_dir_all(old_path).unwrap();
+}
+
+/// Changes the last record of the second process, and the last two of the third.
+fn tamper_with_ends(directory: &Path) {
+    tamper(directory, "journal", |number, value| match number {
+        9 => *value.last_mut().unwrap() ^= 1,
+        13 => value.truncate(3),
+        14 => value.clear(),
+        _ => {}
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_unfinished_end_of_a_journal_is_cut_off() {
     let directory = TempDir::new().unwrap();
     create_three_processes(directory.path()).await;
-    // The last record of the second process, and the last two of the third.
-    tamper(directory.path(), "journal", |number, value| match number {
-        9 => value[6] ^= 1,
-        13 => value.truncate(3),
-        14 => value.clear(),
-        _ => {}
-    });
+    tamper_with_ends(directory.path());
+    // Without a witness, nothing says that the store had acknowledged these records.
+    fs::remove_file(directory.path().join("witness")).unwrap();
     for _ in 0..2 {
         let store = open(directory.path()).await;
         assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c"]);
@@ -160,6 +175,48 @@ async fn the_unfinished_end_of_a_journal_is_cut_off() {
     store.claim().await.unwrap();
     store.append("c", text("new")).await.unwrap();
     assert_eq!(store.load("c").await.unwrap().records.last(), Some(&text("new")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_records_at_the_end_of_a_journal_are_missed() {
+    let directory = TempDir::new().unwrap();
+    create_three_processes(directory.path()).await;
+    tamper_with_ends(directory.path());
+    for _ in 0..2 {
+        let store = open(directory.path()).await;
+        assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c"]);
+        assert_eq!(store.load("a").await.unwrap().records.len(), 5);
+        for (id, first) in [("b", 4), ("c", 3)] {
+            let error = store.load(id).await.unwrap_err();
+            assert!(matches!(error, Error::Damaged { record, .. } if record == first), "{error:?}");
+            assert!(error.to_string().contains("records up to number 4 are missing"), "{error}");
+        }
+        store.shut_down().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_that_lost_its_end_is_no_damage() {
+    let directory = TempDir::new().unwrap();
+    let store = open(directory.path()).await;
+    store.create("kept", text("head")).await.unwrap();
+    store.create("forgotten", text("head")).await.unwrap();
+    store.put("k", "removed", text("document")).await.unwrap();
+    let early = fs::read(directory.path().join("witness")).unwrap();
+    store.append("kept", text("record")).await.unwrap();
+    store.close("forgotten", text("summary")).await.unwrap();
+    store.forget(&["forgotten".into()]).await.unwrap();
+    store.remove("k", "removed").await.unwrap();
+    store.shut_down().await;
+    // As a power failure leaves it: the last frames are not on the disk.
+    fs::write(directory.path().join("witness"), early).unwrap();
+    let store = open(directory.path()).await;
+    assert_eq!(store.claim().await.unwrap().gained, ["kept"]);
+    assert_eq!(store.load("kept").await.unwrap().records, [text("record")]);
+    assert_eq!(store.list().await.unwrap().len(), 1);
+    let names = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name());
+    assert!(!names.into_iter().any(|name| name.to_string_lossy().starts_with("damaged")));
+    store.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,7 +237,7 @@ async fn damage_affects_one_process() {
             let error = store.load("b").await.unwrap_err();
             assert!(matches!(&error, Error::Damaged { process, record: 2, .. } if process == "b"), "{error:?}");
             let error = error.to_string();
-            assert!(error.contains("db/db, record 2") && error.contains("xavantes forget b"), "{error}");
+            assert!(error.contains("db/db, record 2") && error.contains("xavantes forget --force b"), "{error}");
             assert!(matches!(store.append("b", text("x")).await, Err(Error::Damaged { .. })));
             store.shut_down().await;
         }

@@ -248,6 +248,15 @@ async fn concurrent_writers_do_not_interfere(store: &Store) {
         done.unwrap();
     }
     let entries = store.list().await.unwrap();
+    // The same, a few at a time.
+    let mut read = xavantes_repository::Entries::of(store);
+    for entry in &entries {
+        assert_eq!(read.next().await.unwrap().as_ref(), Some(entry));
+        let after = store.list_after(&entry.process, 1).await.unwrap();
+        let next = entries.iter().find(|next| next.process > entry.process);
+        assert_eq!(after.first(), next, "after {}", entry.process);
+    }
+    assert_eq!(read.next().await.unwrap(), None);
     let closed = entries.iter().filter(|entry| entry.process.starts_with("writer ") && entry.summary.is_some());
     assert_eq!(closed.count(), 32);
 }

@@ -49,7 +49,8 @@ impl Planner for Annealing {
                 break;
             };
             let evaluator = Evaluator::new(problem, objective, start);
-            if self.descend(&mut keeper, evaluator, &mut random) {
+            self.descend(&mut keeper, evaluator, &mut random);
+            if keeper.stopped() {
                 break;
             }
         }
@@ -58,15 +59,20 @@ impl Planner for Annealing {
 }
 
 impl Annealing {
-    /// One descent; true if it was stopped.
-    fn descend(&self, keeper: &mut Keeper<'_, '_, '_>, mut current: Evaluator<'_>, random: &mut Random) -> bool {
+    /// One fall of the temperature; where it ends. A stop ends it at once.
+    pub(super) fn descend<'e>(
+        &self,
+        keeper: &mut Keeper<'_, '_, '_>,
+        mut current: Evaluator<'e>,
+        random: &mut Random,
+    ) -> Evaluator<'e> {
         let scale = current.score().value.max(f64::MIN_POSITIVE);
         let ratio = (self.last / self.first).ln();
         let mut temperature = self.first * scale;
         for step in 0..self.steps {
             if step % STOP_INTERVAL == 0 {
                 if keeper.stopped() {
-                    return true;
+                    return current;
                 }
                 temperature = self.first * scale * (ratio * step as f64 / self.steps as f64).exp();
             }
@@ -79,7 +85,7 @@ impl Annealing {
             }
             keeper.round();
         }
-        false
+        current
     }
 }
 

@@ -96,8 +96,9 @@ impl<'p> Evaluator<'p> {
         self.solution = solution;
         if let Some(fast) = &mut self.fast {
             fast.refresh(self.problem, &self.solution);
+            fast.rebuild(self.problem, &self.solution);
         }
-        self.evaluate();
+        self.evaluate(None);
     }
 
     /// Whether a task can move from one position to another without passing a parent or a child.
@@ -123,19 +124,20 @@ impl<'p> Evaluator<'p> {
             self.revert();
             return false;
         }
-        if let Some(window) = self.window() {
+        let window = self.window();
+        if let Some(window) = window {
             let bound = self.bound(window, limit.value);
             if !bound.beats(&limit) {
                 self.revert();
                 return false;
             }
         }
-        self.evaluate();
+        self.evaluate(window);
         if self.score.beats(&limit) {
             return true;
         }
         self.revert();
-        self.evaluate();
+        self.evaluate(window);
         false
     }
 
@@ -145,7 +147,7 @@ impl<'p> Evaluator<'p> {
             self.revert();
             return false;
         }
-        self.evaluate();
+        self.evaluate(self.window());
         true
     }
 
@@ -301,11 +303,13 @@ impl<'p> Evaluator<'p> {
         objective.score(Value { makespan, money: fast.money })
     }
 
-    /// Computes everything anew.
-    fn evaluate(&mut self) {
+    /// Computes the score after a change that touches a window.
+    fn evaluate(&mut self, window: Option<(usize, usize)>) {
         match &mut self.fast {
             Some(fast) => {
-                fast.rebuild(self.problem, &self.solution);
+                if let Some((first, last)) = window {
+                    fast.rebuild_window(self.problem, &self.solution, first, last);
+                }
                 self.score = self.objective.score(Value { makespan: fast.makespan, money: fast.money });
                 if let Some(room) = &fast.room {
                     self.score.excess += room.iter().map(|free| (-free).max(0.0)).sum::<f64>();

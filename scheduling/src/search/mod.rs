@@ -8,6 +8,7 @@
 //! | [`annealing`] | simulated annealing |
 //! | [`genetic`] | a genetic algorithm |
 //! | [`particle_swarm`] | particle swarm optimisation |
+//! | [`relay`] | ours: descents from all list planners and constructions, then annealing in turns |
 //! | [`parallel`] | any of them, on several cores with different seeds |
 //!
 //! | module | what they share |
@@ -27,6 +28,7 @@ mod keeper;
 mod local_search;
 pub mod parallel;
 pub mod particle_swarm;
+pub mod relay;
 pub mod solution;
 mod tables;
 
@@ -37,3 +39,4 @@ pub use grasp_ils::{Acceptance, GraspIls};
 pub use hea::Hea;
 pub use parallel::Parallel;
 pub use particle_swarm::ParticleSwarm;
+pub use relay::Relay;

@@ -69,42 +69,54 @@ impl Tables {
         }
     }
 
-    /// Computes everything that follows from durations.
+    /// Computes everything that follows from durations for a solution of which all is new.
     pub(super) fn rebuild(&mut self, problem: &Problem, solution: &Solution) {
-        let (workflow, machines) = (problem.workflow(), self.machines);
         for (place, task) in solution.order.iter().enumerate() {
             self.position[task.index()] = place as u32;
         }
         for (machine, node) in problem.platform().machines.iter().enumerate() {
-            self.free[machine] = node.start_up;
+            self.free_before[machine] = node.start_up;
         }
-        self.makespan = 0.0;
-        self.money = 0.0;
-        for (place, task) in solution.order.iter().enumerate() {
+        self.money = solution.order.iter().map(|task| self.price(problem, solution, *task)).sum();
+        self.rebuild_room(problem, solution);
+        if !solution.order.is_empty() {
+            self.rebuild_window(problem, solution, 0, solution.order.len() - 1);
+        }
+    }
+
+    fn price(&self, problem: &Problem, solution: &Solution, task: TaskId) -> f64 {
+        self.duration[task.index()] * problem.machine(solution.machines[task.index()]).price
+    }
+
+    /// Finish times from the first position on, and tails from the last position backwards.
+    pub(super) fn rebuild_window(&mut self, problem: &Problem, solution: &Solution, first: usize, last: usize) {
+        let (workflow, machines, tasks) = (problem.workflow(), self.machines, solution.order.len());
+        self.free.copy_from_slice(&self.free_before[first * machines..][..machines]);
+        for (place, task) in solution.order.iter().enumerate().skip(first) {
             self.free_before[place * machines..][..machines].copy_from_slice(&self.free);
-            let machine = solution.machines[task.index()];
-            let seconds = self.duration[task.index()];
-            let start =
-                ready(problem, solution, *task, |parent| self.finish[parent.index()]).max(self.free[machine.index()]);
-            self.finish[task.index()] = start + seconds;
-            self.free[machine.index()] = start + seconds;
-            self.makespan = self.makespan.max(start + seconds);
-            self.money += seconds * problem.machine(machine).price;
+            let machine = solution.machines[task.index()].index();
+            let start = ready(problem, solution, *task, |parent| self.finish[parent.index()]).max(self.free[machine]);
+            self.finish[task.index()] = start + self.duration[task.index()];
+            self.free[machine] = self.finish[task.index()];
         }
-        self.free_before[solution.order.len() * machines..].copy_from_slice(&self.free);
-        let mut next = vec![0.0; machines];
-        self.next_tail[solution.order.len() * machines..].fill(0.0);
-        for (place, task) in solution.order.iter().enumerate().rev() {
+        self.free_before[tasks * machines..].copy_from_slice(&self.free);
+        self.makespan = self.finish.iter().copied().fold(0.0, f64::max);
+        self.free.copy_from_slice(&self.next_tail[(last + 1) * machines..][..machines]);
+        for (place, task) in solution.order.iter().enumerate().take(last + 1).rev() {
             let machine = solution.machines[task.index()];
-            let mut after: f64 = next[machine.index()];
+            let mut after: f64 = self.free[machine.index()];
             for edge in workflow.children(*task) {
                 let way = delay(problem, edge.bytes, machine, solution.machines[edge.task.index()]);
                 after = after.max(way + self.tail[edge.task.index()]);
             }
             self.tail[task.index()] = self.duration[task.index()] + after;
-            next[machine.index()] = self.tail[task.index()];
-            self.next_tail[place * machines..][..machines].copy_from_slice(&next);
+            self.free[machine.index()] = self.tail[task.index()];
+            self.next_tail[place * machines..][..machines].copy_from_slice(&self.free);
         }
+    }
+
+    fn rebuild_room(&mut self, problem: &Problem, solution: &Solution) {
+        let workflow = problem.workflow();
         if let Some(room) = &mut self.room {
             *room = problem.platform().machines.iter().map(|node| node.storage).collect();
             for file in workflow.files() {

@@ -167,3 +167,16 @@ fn records_can_be_written_again_after_a_failed_write() {
     drop(answers);
     assert_eq!(reopened(&folder), [answer(1, "one"), answer(2, "two")]);
 }
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_prevent_opening() {
+    let folder = Folder::new();
+    let mut answers = AnswerLog::open(folder.path()).expect("the log opens");
+    answers.write(&[answer(1, "one")]).expect("the disk has space");
+    drop(answers);
+    fs::create_dir(folder.path().join("answers-7")).expect("the disk has space");
+    let mut answers = AnswerLog::open(folder.path()).expect("the log opens");
+    answers.write(&[answer(2, "two")]).expect("the disk has space");
+    drop(answers);
+    assert_eq!(reopened(&folder), [answer(1, "one"), answer(2, "two")]);
+}

@@ -2,6 +2,7 @@
 
 use super::units::{mib, seconds, timestamp};
 use crate::output::printer::Report;
+use crate::output::visible::visible_line;
 use crate::report::element::{AttemptRecord, Element, EventReport, Explanation, Shown, Tree, TypeUsage};
 
 impl Report for Shown {
@@ -81,7 +82,8 @@ fn line(element: &Element) -> String {
     if let Some(attempts @ 2..) = element.attempts {
         parts.push(format!("attempt {attempts}"));
     }
-    parts.extend(element.failure.as_ref().map(|failure| failure.message.clone()));
+    // An element is one line, whatever its message is.
+    parts.extend(element.failure.as_ref().map(|failure| visible_line(&failure.message).into_owned()));
     parts.join("  ")
 }
 
@@ -90,7 +92,8 @@ fn facts(element: &Element) -> String {
     let mut text = String::new();
     let mut add = |key: &str, value: Option<String>| {
         if let Some(value) = value {
-            text += &format!("{key:<10} {value}\n");
+            // Further lines of a message look like no fact.
+            text += &format!("{key:<10} {}\n", value.trim_end().replace('\n', "\n           "));
         }
     };
     let number = |number: Option<u64>| number.map(|number| number.to_string());

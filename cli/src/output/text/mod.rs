@@ -6,6 +6,7 @@
 //! | `element` | elements, as lines of facts or as a tree |
 //! | `reuse` | decisions about reuse |
 //! | `grid` | nodes, groups, types, sources, and commands that change something |
+//! | `repository` | the repository of a node |
 //! | `validation` | problems with the source line and a marker |
 //! | `table` | tables |
 //! | `units` | times and sizes |
@@ -13,6 +14,7 @@
 mod element;
 mod grid;
 mod process;
+mod repository;
 mod reuse;
 mod table;
 pub(crate) mod units;

@@ -47,7 +47,7 @@ impl EngineState {
         self.on_call_answered(id, caller, sequence, acknowledged, answer)
     }
 
-    /// An attempt made a call that the lost attempt before it made.
+    /// Answers a call that the element made before as it was answered then.
     pub(super) fn on_call_repeated(
         &mut self,
         id: ElementId,

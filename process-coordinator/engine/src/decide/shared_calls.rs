@@ -57,14 +57,16 @@ impl Engine {
             )));
         }
         let known = self.state.objects.remembered_answer(element.bits(), sequence, &call);
-        let repeated = caller == OWN_CALLS && known.is_some();
-        let event = match self.check_budget(element, None, call.max_growth()) {
-            _ if repeated => Event::CallRepeated { id: element, caller, sequence, acknowledged, call },
-            Ok(()) => Event::Called { id: element, caller, sequence, acknowledged, call },
-            // The caller numbers its next call after this one, so the journal has it.
-            Err(failure) => {
-                let message = failure.message;
-                Event::CallRefused { id: element, caller, sequence, acknowledged, message }
+        let event = if caller == OWN_CALLS && known.is_some() {
+            Event::CallRepeated { id: element, caller, sequence, acknowledged, call }
+        } else {
+            match self.check_budget(element, None, call.max_growth()) {
+                Ok(()) => Event::Called { id: element, caller, sequence, acknowledged, call },
+                // The caller numbers its next call after this one, so the journal has it.
+                Err(failure) => {
+                    let message = failure.message;
+                    Event::CallRefused { id: element, caller, sequence, acknowledged, message }
+                }
             }
         };
         self.emit(out, event);

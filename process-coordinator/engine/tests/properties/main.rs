@@ -26,7 +26,7 @@ fn check(trees: &[Tree], seed: u64, delegations: u64) {
     let mut driver = Driver::new(program, seed);
     driver.engine.set_capacity(2);
     driver.engine.set_max_delegations(delegations);
-    if seed % 4 == 0 {
+    if seed.is_multiple_of(4) {
         // Room for a few elements: most processes exceed it sooner or later.
         driver.engine.set_max_bytes(4000);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use xavantes_proto::limits::MAX_SLOTS;
 use xavantes_proto::v1;
 
 use super::peer::Lease;
@@ -14,6 +15,9 @@ const BORROW_AFTER: Duration = Duration::from_millis(500);
 /// The pool asks for a longer lease of a worker that it needs when the lease ends within this time.
 const RENEW_BEFORE: Duration = Duration::from_secs(3);
 
+/// Upper bound on the duration of a lease, whatever the other group says.
+const MAX_LEASE: Duration = Duration::from_secs(60);
+
 impl Pool {
     /// Another group lends a worker, or extends its lease.
     pub fn on_borrowed(&mut self, place: v1::PlaceResponse, now: Duration) {
@@ -21,8 +25,8 @@ impl Pool {
         let name: Arc<str> = format!("{}/{}", place.group, node.name).into();
         let known = self.peers.contains_key(&name);
         let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
-        let until = now + Duration::from_millis(place.lease_ms);
-        worker.lease = Some(Lease { until, slots: place.slots, renewing: false });
+        let until = now + Duration::from_millis(place.lease_ms).min(MAX_LEASE);
+        worker.lease = Some(Lease { until, slots: place.slots.min(MAX_SLOTS), renewing: false });
         if !known {
             worker.lease_stored = false;
             self.commands.push(PoolCommand::StoreLease(name, node.address));
