@@ -4,6 +4,7 @@
 mod call;
 mod call_memory;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -179,9 +180,13 @@ impl Objects {
 
     /// Remembers that an element made a call, its call with this number, from 1, in the current try.
     pub fn remember_call(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
-        let calls = self.table.entry(CALLS).or_insert_with(|| SharedObject::Calls(CallMemory::default()));
-        if let SharedObject::Calls(calls) = calls {
-            calls.add(element, sequence, call, answer);
+        if let Entry::Vacant(vacant) = self.table.entry(CALLS) {
+            vacant.insert(SharedObject::Calls(CallMemory::default()));
+            self.bytes += OBJECT_BYTES;
+        }
+        if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
+            let growth = calls.add(element, sequence, call, answer);
+            self.bytes = self.bytes.saturating_add_signed(growth);
         }
     }
 
@@ -198,10 +203,12 @@ impl Objects {
     /// Forgets the calls of an element: its try has ended.
     pub fn forget_calls(&mut self, element: u64) {
         if let Some(SharedObject::Calls(calls)) = self.table.get_mut(&CALLS) {
-            calls.remove(element);
+            let mut removed = calls.remove(element);
             if calls.is_empty() {
                 self.table.remove(&CALLS);
+                removed += OBJECT_BYTES;
             }
+            self.bytes = self.bytes.saturating_sub(removed);
         }
     }
 
@@ -270,8 +277,7 @@ fn growth(call: &Call, before: &Before) -> i64 {
 impl SharedObject {
     fn bytes(&self) -> u64 {
         let content: u64 = match self {
-            // The memory of calls has bounds of its own.
-            SharedObject::Calls(_) => return 0,
+            SharedObject::Calls(calls) => calls.bytes(),
             SharedObject::Set(set) => set.iter().map(Value::bytes).sum(),
             SharedObject::List(list) => list.iter().map(Value::bytes).sum(),
             SharedObject::Map(map) => map.iter().map(|(key, value)| key.bytes() + value.bytes()).sum(),

@@ -10,10 +10,8 @@ use crate::value::Value;
 
 /// Upper bound on the calls that are remembered of one element.
 const MAX_CALLS: usize = 1024;
-/// Upper bound on their arguments and answers together, in bytes.
-const MAX_BYTES: u64 = 128 << 10;
-/// Bytes of a call beside its arguments and its answer.
-const CALL_BYTES: u64 = 16;
+/// Upper bound on the bytes of these calls, their arguments and answers.
+const MAX_BYTES: u64 = 256 << 10;
 
 /// The answer to a call.
 pub type CallAnswer = Result<Value, String>;
@@ -43,36 +41,45 @@ impl CallMemory {
     }
 
     /// Adds the call of an element with this number, from 1. Calls with this number or a later one are forgotten: the element
-    /// does something else this time.
-    pub fn add(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) {
+    /// does something else this time. Returns by how many bytes the memory grew.
+    pub fn add(&mut self, element: u64, sequence: u64, call: &Call, answer: &CallAnswer) -> i64 {
         let element = self.0.entry(element).or_default();
-        let before = usize::try_from(sequence).unwrap_or(usize::MAX).saturating_sub(1);
-        if element.calls.len() > before {
-            element.calls.truncate(before);
-            element.bytes = element.calls.iter().map(|(call, answer)| bytes_of_call(call, answer)).sum();
+        let before = element.bytes;
+        let earlier = usize::try_from(sequence).unwrap_or(usize::MAX).saturating_sub(1);
+        if element.calls.len() > earlier {
+            element.calls.truncate(earlier);
+            element.bytes = element.calls.iter().map(|(call, answer)| bytes_of(call, answer)).sum();
             element.full = false;
         }
-        let bytes = bytes_of_call(call, answer);
-        let fits = element.calls.len() < MAX_CALLS && element.bytes.saturating_add(bytes) <= MAX_BYTES;
-        if element.full || element.calls.len() != before || !fits {
+        let bytes = bytes_of(call, answer);
+        let fits = element.calls.len() < MAX_CALLS && element.bytes + bytes <= MAX_BYTES;
+        if element.full || element.calls.len() != earlier || !fits {
             element.full = true;
-            return;
+        } else {
+            element.bytes += bytes;
+            element.calls.push((call.clone(), answer.clone()));
         }
-        element.bytes += bytes;
-        element.calls.push((call.clone(), answer.clone()));
+        element.bytes as i64 - before as i64
     }
 
-    pub fn remove(&mut self, element: u64) {
-        self.0.remove(&element);
+    /// Forgets the calls of an element. Returns their bytes.
+    pub fn remove(&mut self, element: u64) -> u64 {
+        self.0.remove(&element).map_or(0, |calls| calls.bytes)
+    }
+
+    /// The bytes of all calls.
+    pub fn bytes(&self) -> u64 {
+        self.0.values().map(|calls| calls.bytes).sum()
     }
 }
 
-fn bytes_of_call(call: &Call, answer: &CallAnswer) -> u64 {
+/// The bytes of a call and its answer, approximately.
+fn bytes_of(call: &Call, answer: &CallAnswer) -> u64 {
     let answer = match answer {
         Ok(value) => value.bytes(),
         Err(message) => message.len() as u64,
     };
-    CALL_BYTES + answer + call.arguments.iter().map(Value::bytes).sum::<u64>()
+    size_of::<(Call, CallAnswer)>() as u64 + answer + call.arguments.iter().map(Value::bytes).sum::<u64>()
 }
 
 #[cfg(test)]
@@ -91,7 +98,9 @@ mod tests {
     #[test]
     fn calls_are_remembered_in_order_until_the_element_does_something_else() {
         let mut memory = CallMemory::default();
-        (1..=3).for_each(|number| memory.add(7, number as u64, &call(number), &answer(number)));
+        for number in 1..=3 {
+            memory.add(7, number as u64, &call(number), &answer(number));
+        }
         assert_eq!(memory.get(7, 2), Some(&(call(2), answer(2))));
         assert_eq!((memory.get(7, 0), memory.get(7, 4), memory.get(8, 1)), (None, None, None));
         memory.add(7, 2, &call(20), &answer(20));
@@ -103,7 +112,9 @@ mod tests {
     #[test]
     fn what_is_remembered_of_an_element_is_bounded() {
         let mut memory = CallMemory::default();
-        (1..=2000).for_each(|number| memory.add(1, number as u64, &call(number), &answer(number)));
+        for number in 1..=2000 {
+            memory.add(1, number as u64, &call(number), &answer(number));
+        }
         assert!(memory.get(1, MAX_CALLS as u64).is_some() && memory.get(1, MAX_CALLS as u64 + 1).is_none());
         let large = Call { arguments: vec![Value::Str("x".repeat(MAX_BYTES as usize).into())], ..call(1) };
         memory.add(2, 1, &call(1), &answer(1));

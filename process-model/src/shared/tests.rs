@@ -41,6 +41,9 @@ fn the_memory_of_calls_is_no_object() {
     objects.create(SharedKind::Counter);
     let add = call(Method::Add, &[]);
     objects.remember_call(7, 1, &add, &Ok(Value::Int(1)));
+    objects.remember_call(7, 2, &add, &Ok(Value::Int(2)));
+    objects.remember_call(7, 2, &call(Method::Add, &[Value::Int(9)]), &Ok(Value::Int(2)));
+    assert_eq!(objects.bytes, objects.table.values().map(SharedObject::bytes).sum::<u64>());
     assert_eq!((objects.len(), objects.is_empty()), (1, false));
     assert_eq!(objects.remembered_answer(7, 1, &add), Some(&Ok(Value::Int(1))));
     assert_eq!(objects.remembered_answer(7, 1, &call(Method::Add, &[Value::Int(2)])), None);
@@ -53,7 +56,7 @@ fn the_memory_of_calls_is_no_object() {
     objects.remove(CALLS);
     assert!(objects.remembered_answer(7, 1, &add).is_some());
     objects.forget_calls(7);
-    assert_eq!(objects.table.len(), 1);
+    assert_eq!((objects.table.len(), objects.bytes), (1, OBJECT_BYTES));
 }
 
 #[test]
