@@ -52,7 +52,12 @@ pub(super) async fn delegate(
     own_hello.version = env!("CARGO_PKG_VERSION").into();
     let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
     let for_errors = sender.downgrade();
-    tokio::spawn(send_reports(own_hello, reports, sender));
+    let (parents, peer_name) = (coordinator.parents.clone(), caller.clone());
+    tokio::spawn(async move {
+        send_reports(own_hello, reports, sender).await;
+        // Nothing of a coordinator that has gone stays but its subtrees.
+        parents.disconnect(&peer_name, stream);
+    });
     let parts = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES).of_peer(peer);
     let session = DelegateSession { coordinator: coordinator.clone(), caller, hello, stream };
     tokio::spawn(session.run(first, orders, parts, for_errors));
@@ -148,7 +153,14 @@ async fn send_reports(
         return;
     }
     let mut batch = Vec::new();
-    while reports.recv_many(&mut batch, REPORTS_AT_ONCE).await > 0 {
+    loop {
+        let count = tokio::select! {
+            count = reports.recv_many(&mut batch, REPORTS_AT_ONCE) => count,
+            () = sender.closed() => return,
+        };
+        if count == 0 {
+            return;
+        }
         while let Some(message) = next_parent_message(&mut batch) {
             for part in pack(message) {
                 if sender.send(Ok(part)).await.is_err() {

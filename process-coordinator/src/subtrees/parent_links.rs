@@ -160,6 +160,13 @@ impl<S: Clone, W> ParentLinks<S, W> {
         self.streams.get(caller).is_some_and(|newest| newest.number == number)
     }
 
+    /// A stream has ended. Its reports are sent again when the coordinator connects.
+    pub fn disconnect(&mut self, caller: &Caller, number: u64) {
+        if self.is_current(caller, number) {
+            self.streams.remove(caller);
+        }
+    }
+
     /// A coordinator has taken over processes, or asks for its own after a restart. Gives its stream and the reports for it,
     /// in their order.
     pub fn claim(&mut self, caller: &Caller, claims: Vec<v1::Claim>) -> Option<(S, Vec<ParentReport>)> {

@@ -54,6 +54,11 @@ impl Parents {
         self.0.lock().is_current(caller, number)
     }
 
+    /// See [`ParentLinks::disconnect`].
+    pub fn disconnect(&self, caller: &Caller, number: u64) {
+        self.0.lock().disconnect(caller, number);
+    }
+
     /// See [`ParentLinks::claim`].
     pub fn claim(&self, caller: &Caller, claims: Vec<v1::Claim>) {
         let mut links = self.0.lock();
