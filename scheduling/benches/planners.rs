@@ -5,8 +5,8 @@ use std::time::Instant;
 use xavantes_scheduling::generate::layered;
 use xavantes_scheduling::just_in_time::{MaxMin, MinMin, Myopic, Sufferage};
 use xavantes_scheduling::list::{Cpop, Heft, Hybrid, Peft, Tanh};
-use xavantes_scheduling::partial::Fill;
 use xavantes_scheduling::planner::plan;
+use xavantes_scheduling::timeline::Fill;
 use xavantes_scheduling::{LowerBounds, Objective, Planner};
 
 fn main() {

@@ -58,7 +58,7 @@ pub mod rank;
 pub mod schedule;
 pub mod schedule_simulator;
 pub mod search;
-mod timeline;
+pub mod timeline;
 pub mod validate;
 
 pub use bounds::LowerBounds;

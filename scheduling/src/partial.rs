@@ -6,16 +6,7 @@ use crate::id::{FileId, MachineId, TaskId};
 use crate::planner::PlanError;
 use crate::problem::{Billing, Problem};
 use crate::schedule::{Duplicate, Placement, Schedule};
-use crate::timeline::Timeline;
-
-/// Whether a task may use a gap between two others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fill {
-    /// Tasks follow what their machine does already.
-    Append,
-    /// Tasks use the first gap that is long enough.
-    Insert,
-}
+use crate::timeline::{Fill, Timeline};
 
 /// A place for a task.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,6 +1,13 @@
 //! The cores and GPUs of one machine over time.
 
-use crate::partial::Fill;
+/// Whether a task may use a gap between two others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// Tasks follow what their machine does already.
+    Append,
+    /// Tasks use the first gap that is long enough.
+    Insert,
+}
 
 /// The cores and GPUs of one machine over time.
 #[derive(Debug, Clone)]

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use xavantes_scheduling::generate::{examples, layered};
 use xavantes_scheduling::just_in_time::{MaxMin, MinMin, Myopic, MyopicRule, Sufferage};
 use xavantes_scheduling::list::{Cpop, Heft, Hybrid, Moheft, Peft, Tanh};
-use xavantes_scheduling::partial::Fill;
 use xavantes_scheduling::planner::plan;
 use xavantes_scheduling::problem::CostModel;
+use xavantes_scheduling::timeline::Fill;
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{LowerBounds, Objective, Planner, Problem, Value};
 

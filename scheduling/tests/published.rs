@@ -4,8 +4,8 @@ mod common;
 
 use xavantes_scheduling::just_in_time::MinMin;
 use xavantes_scheduling::list::Heft;
-use xavantes_scheduling::partial::Fill;
 use xavantes_scheduling::planner::plan;
+use xavantes_scheduling::timeline::Fill;
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{Objective, Planner};
 

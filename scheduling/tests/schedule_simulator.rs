@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use xavantes_scheduling::generate::{examples, layered};
 use xavantes_scheduling::just_in_time::{MinMin, Myopic};
 use xavantes_scheduling::list::{Heft, Peft, Tanh};
-use xavantes_scheduling::partial::Fill;
 use xavantes_scheduling::planner::plan;
 use xavantes_scheduling::problem::CostModel;
 use xavantes_scheduling::schedule_simulator::{Options, simulate};
+use xavantes_scheduling::timeline::Fill;
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{Objective, Planner};
 

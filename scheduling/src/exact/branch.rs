@@ -7,9 +7,9 @@
 
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::{Objective, Score, Value};
-use crate::partial::Fill;
 use crate::problem::Problem;
 use crate::search::solution::Solution;
+use crate::timeline::Fill;
 use crate::timeline::Timeline;
 
 /// What the search may choose.

@@ -5,10 +5,11 @@ use std::collections::BinaryHeap;
 
 use crate::id::{MachineId, TaskId};
 use crate::order::Ordered;
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::PlanError;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// Which task of a batch goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,11 @@ use std::collections::BinaryHeap;
 
 use crate::id::TaskId;
 use crate::order::Ordered;
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// Which machine looks best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,11 +7,12 @@ use std::collections::BinaryHeap;
 
 use crate::id::{MachineId, TaskId};
 use crate::order::Ordered;
-use crate::partial::{Fill, Partial};
+use crate::partial::Partial;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// The CPOP planner.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,11 +2,12 @@
 //! upward rank, each on the machine where it ends first, with or without insertion into gaps. Ties: parents before
 //! children, then the order of definition.
 
-use crate::partial::{Fill, Partial};
+use crate::partial::Partial;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// The HEFT planner.
 #[derive(Debug, Clone, Copy)]

@@ -3,11 +3,12 @@
 //! crowding distance go on. The result is a Pareto set.
 
 use crate::objective::{ParetoSet, Value};
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// Partial schedules are copied for every task; larger problems keep fewer of them.
 const MAX_COPIED_ENTRIES: usize = 400_000_000;

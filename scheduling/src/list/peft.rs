@@ -7,11 +7,12 @@ use std::collections::BinaryHeap;
 
 use crate::id::MachineId;
 use crate::order::Ordered;
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// The table has an entry for each task and machine; more are refused.
 const MAX_ENTRIES: usize = 200_000_000;

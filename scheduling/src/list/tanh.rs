@@ -7,11 +7,12 @@
 //! the one with the least load after it. Transfers inline have no duplicates.
 
 use crate::id::{MachineId, TaskId};
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// The TANH planner.
 #[derive(Debug, Clone, Copy, Default)]

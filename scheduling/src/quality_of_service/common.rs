@@ -3,12 +3,13 @@
 use crate::id::{MachineId, TaskId};
 use crate::objective::{Objective, Value};
 use crate::order::Ordered;
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
 use crate::search::solution::{Solution, duration};
+use crate::timeline::Fill;
 
 /// The budget of the objective, or else of the problem.
 pub(super) fn budget(problem: &Problem, run: &Run<'_>) -> Option<f64> {

@@ -9,11 +9,12 @@ use super::evaluator::Evaluator;
 use super::keeper::Keeper;
 use super::local_search::descend;
 use super::solution::Solution;
-use crate::partial::{Candidate, Fill, Partial};
+use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// The GRASP planner.
 #[derive(Debug, Clone, Copy)]

@@ -4,10 +4,10 @@ use super::solution::Solution;
 use crate::just_in_time::MinMin;
 use crate::list::Heft;
 use crate::objective::Score;
-use crate::partial::Fill;
 use crate::planner::{PlanError, Planner, Progress, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;
+use crate::timeline::Fill;
 
 /// The best solution of a search so far.
 pub(super) struct Keeper<'r, 'a, 'p> {

@@ -3,10 +3,10 @@
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::{Objective, Score, Value};
 use crate::order::Ordered;
-use crate::partial::Fill;
 use crate::problem::Problem;
 use crate::random::Random;
 use crate::schedule::{Placement, Schedule};
+use crate::timeline::Fill;
 use crate::timeline::Timeline;
 
 /// An order of all tasks with parents before children, the machine of each task, and the place of each file that is not
