@@ -8,6 +8,7 @@
 //! | `messages` | commands, orders, notices and answers of the pool |
 //! | `dispatcher` | the task that owns the pool: its mail, its clock, its connections |
 //! | `handle` | the pool, as other tasks use it |
+//! | `lease_documents` | borrowed workers in the repository |
 //! | `connection` | the stream to one peer |
 //! | `order_batch` | the messages that carry orders; pure |
 //! | `peer_report` | reports of peers, sorted by who gets what; pure |
@@ -15,6 +16,7 @@
 pub(crate) mod connection;
 pub(crate) mod dispatcher;
 pub(crate) mod handle;
+pub(crate) mod lease_documents;
 pub mod messages;
 pub mod order_batch;
 pub mod peer_report;
