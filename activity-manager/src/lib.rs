@@ -6,6 +6,7 @@
 //! | `service` | the gRPC service: the stream of orders and reports, and logs |
 //! | `manager` | the attempt manager, which performs the actions of the attempt table |
 //! | `attempts` | the attempt table, admission and jobs |
+//! | `definitions` | the definitions that coordinators sent |
 //! | `outbox` | reports that wait for a coordinator's stream |
 //! | [`report_batch`] | the messages that carry reports |
 //! | `answers` | answers on disk until coordinators acknowledge them |
@@ -16,6 +17,7 @@
 
 mod answers;
 pub mod attempts;
+mod definitions;
 mod executor;
 mod expressions;
 mod failure;

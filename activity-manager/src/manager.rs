@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock, Weak, mpsc as blocking};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use lru::LruCache;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tracing::{debug, info};
-use xavantes_model::definition::{ActivityCode, ActivityType, Program};
+use xavantes_model::definition::{ActivityCode, ActivityType};
 use xavantes_model::value::Value;
+use xavantes_proto::limits::{bound_failure, check_job};
 use xavantes_proto::v1::{impairment_reason, refusal_reason, requirement};
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
 
@@ -24,6 +27,7 @@ use crate::attempts::job::{Job, StopSignal};
 use crate::attempts::order::TableOrder;
 use crate::attempts::realm_attempt::{CoordinatorStream, RealmAttempt};
 use crate::attempts::table::{AttemptTable, ReadyJob};
+use crate::definitions::{Definition, Definitions};
 use crate::executor::host::ActivityHost;
 use crate::executor::lua::LuaPool;
 use crate::executor::program::program_host::ProgramHost;
@@ -42,6 +46,9 @@ const MAX_ANNOUNCED_OBJECTS: usize = 10_000;
 const QUEUED_PER_BATCHED_ANSWER: usize = 8;
 /// Upper bound on answers that one hold of the lock processes, so that other threads get the lock in between.
 const MAX_PERSISTED_PER_LOCK: usize = 256;
+/// Upper bound on the realms whose coordinators the worker remembers.
+// The compiler evaluates this `unwrap`.
+const MAX_REALMS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// Interval at which a blocked call of a shared object checks whether its attempt must stop.
 const CALL_STOP_CHECK: Duration = Duration::from_millis(100);
 
@@ -52,8 +59,8 @@ type Actions = Vec<TableAction<Arc<Job>>>;
 /// order; none of them waits.
 struct AttemptManagerState {
     table: AttemptTable<Arc<Job>>,
-    /// Address of the coordinator that connected last, by realm.
-    addresses: HashMap<Arc<str>, String>,
+    /// Address of the coordinator that connected last, by realm; of the last realms only.
+    addresses: LruCache<Arc<str>, String>,
     /// Outboxes of the connected coordinators.
     outboxes: HashMap<Arc<str>, Outbox>,
     /// Threads that wait for replies to calls, by ticket.
@@ -69,8 +76,7 @@ pub(crate) struct AttemptManager {
     queue: u32,
     tags: BTreeSet<String>,
     state: Mutex<AttemptManagerState>,
-    /// Definitions of processes, by digest.
-    definitions: RwLock<HashMap<String, Arc<Program>>>,
+    pub definitions: Definitions,
     lua: LuaPool,
     runtime: Handle,
     /// Set if answers are stored on disk.
@@ -95,8 +101,8 @@ impl AttemptManager {
                 info!(answers = restored, "restored answers from disk");
             }
         }
-        let state =
-            AttemptManagerState { table, addresses: HashMap::new(), outboxes: HashMap::new(), callers: HashMap::new() };
+        let addresses = LruCache::new(MAX_REALMS);
+        let state = AttemptManagerState { table, addresses, outboxes: HashMap::new(), callers: HashMap::new() };
         let manager = Arc::new_cyclic(|manager: &Weak<Self>| {
             let logs = host.logs.clone();
             Self {
@@ -108,7 +114,7 @@ impl AttemptManager {
                 queue,
                 tags,
                 state: Mutex::new(state),
-                definitions: RwLock::default(),
+                definitions: Definitions::default(),
                 runtime,
                 writer: OnceLock::new(),
                 progress: Notify::new(),
@@ -207,7 +213,7 @@ impl AttemptManager {
         let holds = self.staging.newest_objects(MAX_ANNOUNCED_OBJECTS);
         let keeps = self.staging.pinned_processes(realm);
         let mut state = self.state.lock();
-        state.addresses.insert(realm.clone(), address);
+        state.addresses.put(realm.clone(), address);
         let (stream, welcome, actions) = state.table.connect(coordinator, realm);
         let (outbox, receiver) = outbox();
         let host = &self.programs.program_host;
@@ -241,14 +247,6 @@ impl AttemptManager {
         }
     }
 
-    pub fn add_definition(&self, digest: String, program: Arc<Program>) {
-        self.definitions.write().insert(digest, program);
-    }
-
-    pub fn definition(&self, digest: &str) -> Option<Arc<Program>> {
-        self.definitions.read().get(digest).cloned()
-    }
-
     /// Handles an order, except for its definitions. Returns false if the stream is no longer current.
     pub fn on_order(&self, stream: &CoordinatorStream, order: v1::WorkOrder) -> bool {
         for release in &order.releases {
@@ -267,7 +265,11 @@ impl AttemptManager {
         self.try_prepare(attempt, job).map_err(|reason| {
             let text = v1::RefusalReason::from(reason.clone());
             debug!(process = %key.process, attempt = key.attempt, reason = %text, "refused an attempt");
-            v1::Refusal::permanent(reason)
+            match reason {
+                // The coordinator sends the program once more.
+                refusal_reason::Kind::UnknownProgram(_) => v1::Refusal::for_now(reason),
+                _ => v1::Refusal::permanent(reason),
+            }
         })
     }
 
@@ -276,7 +278,12 @@ impl AttemptManager {
         if job.subtree.is_some() {
             return Err(invalid("an activity manager runs no subtrees"));
         }
-        let program = self.definition(&job.program).ok_or(refusal_reason::Kind::UnknownProgram(v1::Nothing {}))?;
+        let program = match self.definitions.find(&job.program) {
+            Definition::Loaded(program) => program,
+            Definition::Invalid => return Err(invalid("its program is not valid on this worker")),
+            Definition::Unknown => return Err(refusal_reason::Kind::UnknownProgram(v1::Nothing {})),
+        };
+        check_job(&job).map_err(|problem| refusal_reason::Kind::InvalidJob(problem.to_string()))?;
         let number = job.activity as usize;
         let activity =
             program.activities.get(number).ok_or_else(|| invalid("its program has no such activity type"))?;
@@ -309,7 +316,10 @@ impl AttemptManager {
 
     /// The answer to an attempt. An answer that is too large would break the stream whenever it is sent, so a failure takes
     /// its place.
-    fn answer(&self, attempt: &RealmAttempt, outcome: v1::answer::Outcome) -> v1::Answer {
+    fn answer(&self, attempt: &RealmAttempt, mut outcome: v1::answer::Outcome) -> v1::Answer {
+        if let v1::answer::Outcome::Failed(failure) = &mut outcome {
+            bound_failure(failure);
+        }
         let answer = attempt.answer(outcome);
         let size = answer.encoded_len();
         if size <= MAX_PAYLOAD_BYTES {
@@ -363,7 +373,8 @@ impl AttemptManager {
 
     /// Hands files that processes still need over to their coordinators.
     pub async fn hand_over_files(&self) {
-        let addresses = self.state.lock().addresses.clone();
+        let addresses =
+            self.state.lock().addresses.iter().map(|(realm, address)| (realm.clone(), address.clone())).collect();
         self.staging.hand_over(&addresses).await;
     }
 

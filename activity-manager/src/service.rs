@@ -8,10 +8,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
-use xavantes_model::diagnostic::Source;
-use xavantes_model::load::load;
+use xavantes_proto::limits::{check_coordinator_hello, check_path};
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
-use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, cut_text, pack, v1};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, cut_text, first_message, next_whole, pack, v1};
 
 use crate::attempts::admission::Load;
 use crate::attempts::realm_attempt::CoordinatorStream;
@@ -22,8 +21,6 @@ use crate::outbox::OutboxReceiver;
 
 /// The time that stopped attempts get to end, besides their grace.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Upper bound on the names of coordinators and realms.
-const MAX_NAME_BYTES: usize = 4096;
 /// Upper bound on the attempts of an element in one answer.
 const MAX_SENT_ATTEMPTS: usize = 200;
 /// Messages that wait for the network, per stream.
@@ -121,13 +118,13 @@ impl ActivityManager for Service {
     type WorkStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
     async fn work(&self, request: Request<Streaming<v1::WorkOrder>>) -> Result<Response<Self::WorkStream>, Status> {
-        let mut orders =
-            OrderStream { stream: request.into_inner(), parts: Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES) };
-        let mut first = orders.next().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
+        let peer = request.remote_addr().map_or_else(String::new, |address| address.ip().to_string());
+        let parts = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES).of_peer(peer);
+        let mut stream = request.into_inner();
+        let mut first = first_message(&mut stream, "order").await?;
+        let mut orders = OrderStream { stream, parts };
         let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
-        if [&hello.group, &hello.node, &hello.realm].iter().any(|name| name.len() > MAX_NAME_BYTES) {
-            return Err(Status::invalid_argument("a name is too long"));
-        }
+        check_coordinator_hello(&hello)?;
         // Node names are unique within a group only.
         let coordinator: Arc<str> = format!("{}/{}", hello.group, hello.node).into();
         let (stream, reports) = self.manager.connect(&coordinator, &hello.realm.into(), hello.address);
@@ -143,10 +140,14 @@ impl ActivityManager for Service {
         let manager = self.manager.clone();
         tokio::spawn(async move {
             let mut next = Ok(Some(first));
-            while let Ok(Some(order)) = next {
+            while let Ok(Some(mut order)) = next {
                 // A coordinator that does not read reports gets no further orders handled.
                 backlog.wait_for_space().await;
-                if !handle_order(&manager, &stream, order) {
+                let programs = std::mem::take(&mut order.programs);
+                if !programs.is_empty() {
+                    manager.definitions.add_all(programs, &stream.coordinator).await;
+                }
+                if !manager.on_order(&stream, order) {
                     return;
                 }
                 next = orders.next().await;
@@ -165,6 +166,7 @@ impl ActivityManager for Service {
 
     async fn attempts(&self, request: Request<v1::AttemptsRequest>) -> Result<Response<v1::AttemptsResponse>, Status> {
         let v1::AttemptsRequest { realm, path } = request.into_inner();
+        check_path("the path", &path)?;
         let mut attempts = self.manager.programs.program_host.logs.attempts(&realm, &path);
         attempts.drain(..attempts.len().saturating_sub(MAX_SENT_ATTEMPTS));
         attempts.iter_mut().for_each(|attempt| cut_text(&mut attempt.reason));
@@ -173,6 +175,7 @@ impl ActivityManager for Service {
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
         let request = request.into_inner();
+        check_path("the path", &request.path)?;
         let log = self.manager.programs.program_host.logs.find(&request.realm, &request.path, request.attempt);
         let log = log.ok_or_else(|| Status::not_found(format!("nothing is known of {} here", request.path)))?;
         let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
@@ -223,30 +226,6 @@ struct OrderStream {
 
 impl OrderStream {
     async fn next(&mut self) -> Result<Option<v1::WorkOrder>, Status> {
-        while let Some(message) = self.stream.message().await? {
-            if let Some(order) = self.parts.unpack(message)? {
-                return Ok(Some(order));
-            }
-        }
-        Ok(None)
+        next_whole(&mut self.stream, &mut self.parts).await
     }
-}
-
-/// Loads the definitions of an order, then handles the order. Returns false if the stream is no longer current.
-fn handle_order(manager: &AttemptManager, stream: &CoordinatorStream, mut order: v1::WorkOrder) -> bool {
-    for program in order.programs.drain(..).filter(|program| !program.digest.is_empty()) {
-        if manager.definition(&program.digest).is_some() {
-            continue;
-        }
-        let sources: Vec<Source> =
-            program.documents.into_iter().map(|document| Source::new(document.name, document.text)).collect();
-        match load(&sources) {
-            Ok(loaded) => manager.add_definition(program.digest, Arc::new(loaded)),
-            // The table refuses the jobs of this definition as unknown.
-            Err(problems) => {
-                warn!(coordinator = %stream.coordinator, problems = problems.len(), "received an invalid definition");
-            }
-        }
-    }
-    manager.on_order(stream, order)
 }

@@ -13,6 +13,7 @@ use tonic::transport::{Channel, Server};
 use v1::answer::Outcome;
 use xavantes_activity_manager::attempts::admission::Load;
 use xavantes_activity_manager::{Options, ProgramOptions, Service};
+use xavantes_proto::programs::program_digest;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::{Assembler, MAX_MESSAGE_BYTES, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1, value_from};
@@ -119,6 +120,14 @@ struct Coordinator {
     answers: Vec<v1::Answer>,
 }
 
+fn types_documents() -> Vec<v1::Document> {
+    vec![v1::Document { name: "types.xml".into(), text: TYPES.into() }]
+}
+
+fn types_digest() -> String {
+    program_digest(&types_documents())
+}
+
 impl Coordinator {
     async fn connect(manager: &Manager, node: &str, realm: &str) -> Self {
         let channel = Channel::from_shared(format!("http://{}", manager.address)).expect("the address is valid");
@@ -130,8 +139,8 @@ impl Coordinator {
             realm: realm.into(),
             ..v1::CoordinatorHello::default()
         };
-        let documents = vec![v1::Document { name: "types.xml".into(), text: TYPES.into() }];
-        let program = v1::Program { digest: "types".into(), documents };
+        let documents = types_documents();
+        let program = v1::Program { digest: program_digest(&documents), documents };
         let first = v1::WorkOrder { hello: Some(hello), programs: vec![program], ..v1::WorkOrder::default() };
         orders.send(first).await.expect("the channel is open");
         let client = ActivityManagerClient::new(channel);
@@ -205,7 +214,7 @@ fn id(element: u64) -> v1::AttemptId {
 }
 
 fn job(element: u64, activity: u32) -> v1::Job {
-    v1::Job { id: Some(id(element)), program: "types".into(), activity, ..v1::Job::default() }
+    v1::Job { id: Some(id(element)), program: types_digest(), activity, ..v1::Job::default() }
 }
 
 fn completed(outcome: Outcome) -> String {

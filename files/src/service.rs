@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::MAX_HOLDERS;
+use xavantes_proto::limits::{check_address, check_path};
 use xavantes_proto::v1::files_server::Files;
 use xavantes_proto::{digest_from, v1};
 
@@ -27,6 +29,12 @@ use crate::store::state::FileStore;
 const MAX_SENDS: usize = 64;
 /// Upper bound on the objects of one request.
 const MAX_REQUESTED: usize = 100_000;
+/// Upper bound on uploads at once, because each needs a thread and an open file. Further ones are refused.
+const MAX_UPLOADS: usize = 64;
+/// Upper bound on objects that the service fetches for others at once: its own transfers must go on.
+const MAX_RELAYED: usize = 4;
+/// A peer that sends no chunk of an upload, or takes none of a download, for this long is cut off.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval of the signs of life that a relay sends while it fetches an object. The requester gives up after longer silence.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -41,13 +49,22 @@ pub struct Service {
     /// The address at which others reach this node.
     address: Arc<str>,
     send_permits: Arc<Semaphore>,
+    upload_permits: Arc<Semaphore>,
+    relay_permits: Arc<Semaphore>,
 }
 
 impl Service {
     /// Serves the store of a fetcher. The service uses the fetcher as a relay.
     pub fn new(fetcher: Fetcher, address: impl Into<Arc<str>>) -> Self {
-        let send_permits = Arc::new(Semaphore::new(MAX_SENDS));
-        Self { store: fetcher.store().clone(), fetcher, address: address.into(), send_permits }
+        let permits = |count| Arc::new(Semaphore::new(count));
+        Self {
+            store: fetcher.store().clone(),
+            fetcher,
+            address: address.into(),
+            send_permits: permits(MAX_SENDS),
+            upload_permits: permits(MAX_UPLOADS),
+            relay_permits: permits(MAX_RELAYED),
+        }
     }
 }
 
@@ -55,7 +72,10 @@ impl Service {
     /// Fetches an object for a node that cannot reach its holders, and sends signs of life meanwhile.
     async fn relay(&self, wanted: &ObjectRequest, requester: &ChunkSender) -> Result<Hold, Status> {
         let mut signs = tokio::time::interval(SIGN_OF_LIFE_INTERVAL);
-        let got = self.fetcher.get(wanted);
+        let got = async {
+            let _permit = self.relay_permits.acquire().await;
+            self.fetcher.get(wanted).await
+        };
         tokio::pin!(got);
         loop {
             tokio::select! {
@@ -63,7 +83,7 @@ impl Service {
                 () = requester.closed() => return Err(Status::cancelled("the requester ended the call")),
                 _ = signs.tick() => {
                     let sign = v1::Chunk { coming: true, ..v1::Chunk::default() };
-                    let _ = requester.send(Ok(sign)).await;
+                    let _ = requester.send_timeout(Ok(sign), SILENCE_TIMEOUT).await;
                 }
             }
         }
@@ -81,6 +101,9 @@ impl Files for Service {
     async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<Chunks>, Status> {
         let v1::FetchRequest { digest, offset, holders, relays } = request.into_inner();
         let digest = digest_from(&digest)?;
+        for address in holders.iter().chain(&relays) {
+            check_address("the address of a node", address)?;
+        }
         let addresses = |list: Vec<String>, limit| list.into_iter().take(limit).map(Arc::from).collect();
         let (holders, relays): (Vec<Arc<str>>, _) =
             (addresses(holders, MAX_HOLDERS + MAX_RELAYS), addresses(relays, MAX_RELAYS));
@@ -111,6 +134,7 @@ impl Files for Service {
 
     async fn has(&self, request: Request<v1::HasRequest>) -> Result<Response<v1::HasResponse>, Status> {
         let v1::HasRequest { digests, directories, owner } = request.into_inner();
+        check_path("the owner", &owner)?;
         if digests.len() + directories.len() > MAX_REQUESTED {
             return Err(Status::invalid_argument(format!("a request can name at most {MAX_REQUESTED} objects")));
         }
@@ -124,6 +148,8 @@ impl Files for Service {
 
     async fn keep(&self, request: Request<v1::KeepRequest>) -> Result<Response<v1::KeepResponse>, Status> {
         let v1::KeepRequest { owner, digests, holder } = request.into_inner();
+        check_path("the owner", &owner)?;
+        check_address("the address of the holder", &holder)?;
         let digests = digests.iter().map(|digest| digest_from(digest)).collect::<Result<Vec<_>, _>>()?;
         if owner.is_empty() || digests.len() > MAX_REQUESTED {
             return Err(Status::invalid_argument(format!(
@@ -136,6 +162,7 @@ impl Files for Service {
             holders: holders.clone(),
             relays: Vec::new(),
         });
+        let _permit = self.relay_permits.acquire().await;
         // The holds protect the objects until they are pinned.
         let _holds = self.fetcher.get_all(wanted.collect()).await?;
         let store = self.store.clone();
@@ -162,7 +189,11 @@ impl Files for Service {
 
     async fn put(&self, request: Request<Streaming<v1::PutChunk>>) -> Result<Response<v1::PutResponse>, Status> {
         let mut chunks = request.into_inner();
-        let mut first = chunks.message().await?.ok_or_else(|| Status::invalid_argument("the upload has no chunk"))?;
+        let Ok(_permit) = self.upload_permits.try_acquire() else {
+            return Err(Status::resource_exhausted(format!("this node takes at most {MAX_UPLOADS} uploads at once")));
+        };
+        let mut first =
+            next_chunk(&mut chunks).await?.ok_or_else(|| Status::invalid_argument("the upload has no chunk"))?;
         let header = first.header.take().ok_or_else(|| Status::invalid_argument("the first chunk has no header"))?;
         let digest = digest_from(&header.digest)?;
         let writer = match self.store.receive(digest, header.size)? {
@@ -179,14 +210,20 @@ impl Files for Service {
             if !writer.write(data).await {
                 break;
             }
-            next = chunks.message().await?;
+            next = next_chunk(&mut chunks).await?;
         }
         writer.finish().await?;
         Ok(Response::new(v1::PutResponse {}))
     }
 }
 
-/// Sends an object in chunks. Returns early when the requester ends the call.
+/// The next chunk of an upload. A peer that sends none is cut off; it can resume the upload.
+async fn next_chunk(chunks: &mut Streaming<v1::PutChunk>) -> Result<Option<v1::PutChunk>, Status> {
+    let silent = |_| Status::deadline_exceeded(format!("no chunk within {} seconds", SILENCE_TIMEOUT.as_secs()));
+    tokio::time::timeout(SILENCE_TIMEOUT, chunks.message()).await.map_err(silent)?
+}
+
+/// Sends an object in chunks. Returns early when the requester ends the call, or takes no chunk for too long.
 fn send_object(store: &FileStore, digest: &Digest, offset: u64, chunks: &ChunkSender) -> Result<(), Error> {
     let hold = store.hold(digest)?;
     let mut file = hold.open()?;
@@ -194,6 +231,7 @@ fn send_object(store: &FileStore, digest: &Digest, offset: u64, chunks: &ChunkSe
     let size = file.metadata().map_err(Error::io(cannot))?.len();
     file.seek(SeekFrom::Start(offset.min(size))).map_err(Error::io(cannot))?;
     let mut first = true;
+    let runtime = Handle::current();
     loop {
         let mut data = Vec::with_capacity(CHUNK_BYTES);
         (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut data).map_err(Error::io(cannot))?;
@@ -203,7 +241,7 @@ fn send_object(store: &FileStore, digest: &Digest, offset: u64, chunks: &ChunkSe
             return Ok(());
         }
         let chunk = v1::Chunk { data: data.into(), size: if first { size } else { 0 }, coming: false };
-        if chunks.blocking_send(Ok(chunk)).is_err() {
+        if runtime.block_on(chunks.send_timeout(Ok(chunk), SILENCE_TIMEOUT)).is_err() {
             return Ok(());
         }
         store.counters().add_bytes_out(count);

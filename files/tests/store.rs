@@ -116,9 +116,11 @@ fn a_full_store_gives_up_interrupted_transfers() {
     let store = FileStore::open(folder.path(), 10).unwrap();
     let Ok(Reception::Welcome(mut half)) = store.receive(digest(b"12345678"), 8) else { panic!() };
     half.write(b"1234").unwrap();
-    assert!(store.add(&mut &b"abc"[..], 3).is_err());
+    let other = add(&store, "abcde");
+    assert!(store.has(&other), "what is announced takes no room");
+    assert!(store.add(&mut &b"abcdefg"[..], 7).is_err(), "what has arrived does");
     drop(half);
-    add(&store, "abc");
+    add(&store, "abcdefg");
     assert_eq!(store.offset(&digest(b"12345678")), 0);
 }
 

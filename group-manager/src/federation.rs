@@ -4,12 +4,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use xavantes_proto::v1;
+use xavantes_proto::limits::{self, InvalidField};
+use xavantes_proto::{Message, v1};
 
 /// Upper bound on the hops of a summary.
 pub(crate) const MAX_HOPS: u32 = 16;
 /// Upper bound on the age of a summary.
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(10);
+/// Upper bound on the groups that a manager knows.
+const MAX_GROUPS: usize = 1024;
+/// Upper bound on the summaries of one neighbour.
+const MAX_GROUPS_PER_NEIGHBOUR: usize = 256;
+/// Upper bounds on the managers and coordinators of a group that its summary names.
+pub(crate) const MAX_MANAGERS: usize = 8;
+const MAX_COORDINATORS: usize = 64;
+/// Upper bound on the bytes of all summaries together, so that they fit into one message.
+const MAX_SUMMARIES_BYTES: usize = 2 << 20;
 
 /// The summaries of other groups. Times count from a beginning that the caller chose.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +28,8 @@ pub(crate) struct Federation {
     local: String,
     /// By the name of the group.
     known: BTreeMap<String, KnownGroup>,
+    /// Encoded size of the known summaries.
+    bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -25,43 +37,95 @@ struct KnownGroup {
     /// Summary with the adjacent group that sent it.
     summary: v1::GroupSummary,
     received: Duration,
+    /// Encoded size of the summary.
+    bytes: usize,
+}
+
+/// What a manager did with the summaries of a neighbour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// Summaries beyond the number that one neighbour may send, or without room.
+    pub(crate) surplus: usize,
+    /// Summaries with a name that is too long or not a name.
+    pub(crate) invalid: usize,
 }
 
 impl Federation {
     /// The federation of a group that knows no other group yet.
     pub(crate) fn new(local: String) -> Self {
-        Self { local, known: BTreeMap::new() }
+        Self { local, ..Self::default() }
     }
 
-    /// An adjacent group sent its summaries. Ignores summaries of the local group, old ones, and those that came by a
-    /// longer way.
-    pub(crate) fn on_summaries(&mut self, received: v1::GroupSummaries, now: Duration) {
-        for mut summary in received.summaries {
+    /// An adjacent group sent its summaries. Ignores summaries of the local group, old ones, those that came by a longer
+    /// way, and those beyond the bounds. The neighbour's own summary always has room.
+    pub(crate) fn on_summaries(&mut self, received: v1::GroupSummaries, now: Duration) -> Merged {
+        let mut merged = Merged::default();
+        let v1::GroupSummaries { group: sender, summaries } = received;
+        let (own, others): (Vec<_>, Vec<_>) = summaries.into_iter().partition(|summary| summary.group == sender);
+        let total = own.len() + others.len();
+        let taken: Vec<_> = own.into_iter().take(1).chain(others).take(MAX_GROUPS_PER_NEIGHBOUR).collect();
+        merged.surplus = total - taken.len();
+        for mut summary in taken {
             summary.hops = summary.hops.saturating_add(1);
-            summary.via = received.group.clone();
-            self.insert_if_better(summary, now);
+            summary.via.clone_from(&sender);
+            summary.managers.truncate(MAX_MANAGERS);
+            summary.coordinators.truncate(MAX_COORDINATORS);
+            match check_summary(&summary) {
+                Ok(()) => merged.surplus += usize::from(!self.insert_if_better(summary, now)),
+                Err(_) => merged.invalid += 1,
+            }
         }
+        merged
     }
 
     /// Adds summaries that another manager of the local group sent or the repository holds.
     pub(crate) fn restore(&mut self, groups: Vec<v1::GroupSummary>, now: Duration) {
-        groups.into_iter().for_each(|summary| self.insert_if_better(summary, now));
+        for summary in groups.into_iter().take(MAX_GROUPS) {
+            self.insert_if_better(summary, now);
+        }
     }
 
-    fn insert_if_better(&mut self, summary: v1::GroupSummary, now: Duration) {
+    /// Returns false if there is no room for the summary.
+    fn insert_if_better(&mut self, summary: v1::GroupSummary, now: Duration) -> bool {
         let stale = Duration::from_millis(summary.age_ms) > MAX_AGE;
         if summary.group.is_empty() || summary.group == self.local || summary.hops > MAX_HOPS || stale {
-            return;
+            return true;
         }
         let better = self.known.get(&summary.group).is_none_or(|known| {
             let same_way = known.summary.via == summary.via;
+            // What a group says about itself counts more than what others say about it.
+            if is_direct(&known.summary) != is_direct(&summary) {
+                return is_direct(&summary) || known.age(now) > MAX_AGE / 2;
+            }
             let newer = summary.number > known.summary.number;
             let shorter = summary.number == known.summary.number && summary.hops < known.summary.hops;
             // A summary by another way replaces this one only if that way is shorter, or this one has become old.
             (newer && (same_way || summary.hops <= known.summary.hops || known.age(now) > MAX_AGE / 2)) || shorter
         });
-        if better {
-            self.known.insert(summary.group.clone(), KnownGroup { received: now, summary });
+        !better || self.insert(summary, now)
+    }
+
+    /// Returns false if there is no room for the summary.
+    fn insert(&mut self, summary: v1::GroupSummary, now: Duration) -> bool {
+        self.remove(&summary.group.clone());
+        let bytes = summary.encoded_len();
+        while self.known.len() >= MAX_GROUPS || self.bytes + bytes > MAX_SUMMARIES_BYTES {
+            // Only what a group says about itself displaces others: those that came the longest way.
+            let others = self.known.values().filter(|known| !is_direct(&known.summary));
+            let farthest = others.max_by_key(|known| known.summary.hops).map(|known| known.summary.group.clone());
+            match farthest.filter(|_| is_direct(&summary)) {
+                Some(farthest) => self.remove(&farthest),
+                None => return false,
+            }
+        }
+        self.bytes += bytes;
+        self.known.insert(summary.group.clone(), KnownGroup { received: now, summary, bytes });
+        true
+    }
+
+    fn remove(&mut self, group: &str) {
+        if let Some(known) = self.known.remove(group) {
+            self.bytes -= known.bytes;
         }
     }
 
@@ -79,6 +143,7 @@ impl Federation {
     /// Removes old summaries.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.known.retain(|_, known| known.age(now) <= MAX_AGE);
+        self.bytes = self.known.values().map(|known| known.bytes).sum();
     }
 
     /// The summaries of all other groups, the nearest first.
@@ -91,12 +156,26 @@ impl Federation {
 
 impl KnownGroup {
     fn age(&self, now: Duration) -> Duration {
-        Duration::from_millis(self.summary.age_ms) + now.saturating_sub(self.received)
+        Duration::from_millis(self.summary.age_ms).saturating_add(now.saturating_sub(self.received))
     }
 
     fn aged(&self, now: Duration) -> v1::GroupSummary {
         v1::GroupSummary { age_ms: self.age(now).as_millis() as u64, ..self.summary.clone() }
     }
+}
+
+/// The group sent the summary itself.
+fn is_direct(summary: &v1::GroupSummary) -> bool {
+    summary.via == summary.group
+}
+
+fn check_summary(summary: &v1::GroupSummary) -> Result<(), InvalidField> {
+    limits::check_name("the name of the group", &summary.group)?;
+    summary.managers.iter().try_for_each(|address| limits::check_address("the address of a manager", address))?;
+    summary.coordinators.iter().try_for_each(|offer| {
+        limits::check_name("the name of a coordinator", &offer.node)?;
+        limits::check_address("the address of a coordinator", &offer.address)
+    })
 }
 
 #[cfg(test)]
@@ -180,6 +259,51 @@ mod tests {
         assert_eq!(federation.groups(NOW)[0].free_slots, 5);
         federation.on_summaries(v1::GroupSummaries { group: "b".into(), summaries: vec![summary("a", 9)] }, NOW);
         assert_eq!(federation.groups(NOW).len(), 1, "summaries of the local group are ignored");
+    }
+
+    #[test]
+    fn a_flood_of_summaries_keeps_neither_neighbours_nor_messages_out() {
+        let mut federation = Federation::new("a".into());
+        for sender in 0..30 {
+            let sender = format!("s{sender}");
+            let many = (0..30_000).map(|position| summary(&format!("{sender}-{position}"), 1)).collect();
+            let merged = federation.on_summaries(v1::GroupSummaries { group: sender, summaries: many }, NOW);
+            assert!(merged.surplus >= 30_000 - MAX_GROUPS_PER_NEIGHBOUR);
+        }
+        let own = v1::GroupSummaries { group: "b".into(), summaries: vec![summary("b", 1)] };
+        assert_eq!(federation.on_summaries(own, NOW), Merged::default());
+        assert_eq!(federation.groups(NOW).len(), MAX_GROUPS);
+        assert!(federation.groups(NOW).iter().any(|known| known.group == "b"), "the neighbour itself has room");
+        let sent = federation.summaries_for("x", summary("a", 1), NOW);
+        assert!(sent.encoded_len() < 4 << 20, "others can read the message");
+        federation.expire(NOW + 2 * MAX_AGE);
+        assert_eq!((federation.known.len(), federation.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_summary_with_a_long_name_is_ignored() {
+        let mut federation = Federation::new("a".into());
+        let offers = vec![v1::CoordinatorOffer { node: "n".repeat(9999), ..Default::default() }];
+        let long = [
+            summary(&"g".repeat(9999), 1),
+            summary("a\nb", 1),
+            v1::GroupSummary { coordinators: offers, ..summary("c", 1) },
+            v1::GroupSummary { managers: vec!["m".repeat(9999)], ..summary("d", 1) },
+        ];
+        let merged = federation.on_summaries(v1::GroupSummaries { group: "b".into(), summaries: long.to_vec() }, NOW);
+        assert_eq!((merged.invalid, federation.groups(NOW).len()), (4, 0));
+    }
+
+    #[test]
+    fn nobody_replaces_what_a_group_says_about_itself() {
+        let mut federation = Federation::new("a".into());
+        let say =
+            |sender: &str, number| v1::GroupSummaries { group: sender.into(), summaries: vec![summary("b", number)] };
+        federation.on_summaries(say("b", 5), NOW);
+        federation.on_summaries(say("liar", u64::MAX), NOW);
+        assert_eq!(federation.groups(NOW)[0].number, 5);
+        federation.on_summaries(say("b", 6), NOW);
+        assert_eq!(federation.groups(NOW)[0].number, 6);
     }
 
     #[test]

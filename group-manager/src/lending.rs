@@ -77,7 +77,7 @@ impl Lending {
             |it: &LendableWorker| it.slots.saturating_sub(it.busy.max(self.held_by_others(borrower, &it.worker)));
         let best = workers.iter().max_by_key(|it| free(it)).filter(|it| free(it) > 0)?;
         let available = best.slots.saturating_sub(self.held_by_others(borrower, &best.worker));
-        let slots = (self.held(borrower, &best.worker) + free(best)).min(available);
+        let slots = self.held(borrower, &best.worker).saturating_add(free(best)).min(available);
         self.grant(borrower, &best.worker, slots, limit, now)
     }
 
@@ -96,7 +96,7 @@ impl Lending {
     }
 
     fn grant(&mut self, borrower: &Borrower, worker: &str, slots: u32, limit: u32, now: Duration) -> Option<Granted> {
-        let other_loans = self.total() - self.held(borrower, worker);
+        let other_loans = self.total().saturating_sub(self.held(borrower, worker));
         let slots = slots.min(limit.saturating_sub(other_loans));
         if slots == 0 {
             return None;

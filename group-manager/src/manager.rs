@@ -8,8 +8,10 @@ use tracing::{info, warn};
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
+use crate::federation::Merged;
 use crate::options::Options;
 use crate::persistence;
+use crate::registry::JoinRefusal;
 use crate::state::{ManagerState, Tick};
 
 /// A running manager.
@@ -73,16 +75,16 @@ impl Manager {
         }
     }
 
-    pub(crate) fn on_heartbeat(&self, heartbeat: v1::Heartbeat) {
-        let changed = self.state().registry.on_heartbeat(heartbeat, self.now());
-        if changed {
+    pub(crate) fn on_heartbeat(&self, heartbeat: v1::Heartbeat) -> Result<(), JoinRefusal> {
+        if self.state().registry.on_heartbeat(heartbeat, self.now())? {
             self.notify_nodes();
         }
+        Ok(())
     }
 
     /// An adjacent group sent its summaries.
-    pub(crate) fn on_summaries(&self, summaries: v1::GroupSummaries) {
-        self.state().federation.on_summaries(summaries, self.now());
+    pub(crate) fn on_summaries(&self, summaries: v1::GroupSummaries) -> Merged {
+        self.state().federation.on_summaries(summaries, self.now())
     }
 
     /// The summaries for an adjacent group.

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::debug;
+use xavantes_proto::limits::{check_address, check_name};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, v1};
 
+use crate::federation::{MAX_MANAGERS, Merged};
 use crate::manager::Manager;
 
 /// Interval at which a manager sends its summaries.
@@ -50,18 +52,23 @@ async fn talk(
         let mut answers = call_with_timeout(client.exchange(ReceiverStream::new(receiver))).await?;
         while let Some(received) = tokio::time::timeout(SILENCE_TIMEOUT, answers.message()).await?? {
             let Some(manager) = manager.upgrade() else { return Ok(()) };
+            check_name("the name of the neighbour", &received.group)?;
             name.send_if_modified(|name| std::mem::replace(name, received.group.clone()) != received.group);
             // Only a leader sends the summary of its own group.
             match received.summaries.iter().find(|it| it.group == received.group) {
                 None if has_others => return Ok(()),
                 // The sender is the first of the managers.
                 Some(own) if address == configured => {
-                    let others = own.managers.iter().skip(1).cloned().collect();
+                    let valid = |address: &&String| check_address("the address of a manager", address).is_ok();
+                    let others = own.managers.iter().skip(1).filter(valid).take(MAX_MANAGERS).cloned().collect();
                     manager.state().adjacent.insert(configured.to_owned(), others);
                 }
                 _ => {}
             }
-            manager.on_summaries(received);
+            let merged = manager.on_summaries(received);
+            if merged != Merged::default() {
+                debug!(address, ?merged, "ignored summaries of a neighbour: too many, or not valid");
+            }
         }
         Ok(())
     }

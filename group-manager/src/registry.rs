@@ -4,10 +4,39 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use xavantes_proto::v1;
+use xavantes_proto::limits::{self, InvalidField};
+use xavantes_proto::{Message, v1};
 
 use crate::lending::LendableWorker;
 use crate::placement::LocalCapacity;
+
+/// Upper bound on the nodes of a group.
+const MAX_NODES: usize = 10_000;
+/// Upper bound on the description of one node, and of all nodes together: every roster fits into one message.
+const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
+const MAX_DESCRIPTIONS_BYTES: usize = 3 << 20;
+
+/// Why a node cannot be in the group.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JoinRefusal {
+    #[error("{0}")]
+    Invalid(InvalidField),
+    #[error("the description of the node has {0} bytes; at most {MAX_DESCRIPTION_BYTES} are allowed: use fewer tags")]
+    TooLong(usize),
+    #[error("the group has {0} nodes; it can have at most {MAX_NODES}")]
+    TooManyNodes(usize),
+    #[error("the nodes of the group describe themselves with {0} bytes; at most {MAX_DESCRIPTIONS_BYTES} are allowed")]
+    TooManyBytes(usize),
+}
+
+impl From<JoinRefusal> for tonic::Status {
+    fn from(refusal: JoinRefusal) -> Self {
+        match refusal {
+            JoinRefusal::Invalid(_) | JoinRefusal::TooLong(_) => Self::invalid_argument(refusal.to_string()),
+            _ => Self::resource_exhausted(refusal.to_string()),
+        }
+    }
+}
 
 /// A node without a heartbeat for this long is lost. So is a manager of the group without a message.
 pub(crate) const NODE_LEASE: Duration = Duration::from_secs(3);
@@ -17,6 +46,8 @@ pub(crate) const NODE_LEASE: Duration = Duration::from_secs(3);
 pub(crate) struct Registry {
     /// By name.
     nodes: BTreeMap<String, RegisteredNode>,
+    /// Encoded size of the descriptions.
+    bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -45,6 +76,10 @@ impl RegisteredNode {
         self.drain || self.heartbeat.draining
     }
 
+    fn bytes(&self) -> usize {
+        self.heartbeat.node.as_ref().map_or(0, Message::encoded_len)
+    }
+
     /// Slots in use. A worker that takes no work for now has no free slot.
     fn busy(&self) -> u32 {
         if self.heartbeat.impaired.is_some() { u32::MAX } else { self.heartbeat.busy }
@@ -52,11 +87,30 @@ impl RegisteredNode {
 }
 
 impl Registry {
-    /// Registers a heartbeat. Returns whether all nodes must learn about a change.
-    pub(crate) fn on_heartbeat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> bool {
-        let Some(node) = heartbeat.node.as_ref().filter(|node| !node.name.is_empty()) else { return false };
+    /// Registers a heartbeat. Returns whether all nodes must learn about a change. A refused heartbeat changes nothing.
+    pub(crate) fn on_heartbeat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> Result<bool, JoinRefusal> {
+        let unnamed = v1::NodeDescription::default();
+        let node = heartbeat.node.as_ref().unwrap_or(&unnamed);
         let name = node.name.clone();
         let old = self.nodes.get(&name);
+        let former_bytes = match old {
+            Some(old) if old.heartbeat.node == heartbeat.node => None,
+            Some(old) => Some(old.bytes()),
+            None if self.nodes.len() >= MAX_NODES => return Err(JoinRefusal::TooManyNodes(self.nodes.len())),
+            None => Some(0),
+        };
+        if let Some(former_bytes) = former_bytes {
+            limits::check_node(node).map_err(JoinRefusal::Invalid)?;
+            let bytes = node.encoded_len();
+            if bytes > MAX_DESCRIPTION_BYTES {
+                return Err(JoinRefusal::TooLong(bytes));
+            }
+            let total = self.bytes - former_bytes + bytes;
+            if total > MAX_DESCRIPTIONS_BYTES {
+                return Err(JoinRefusal::TooManyBytes(total));
+            }
+            self.bytes = total;
+        }
         // A restart ends the wish to drain.
         let drain = old.is_some_and(|old| old.drain && old.heartbeat.life == heartbeat.life);
         let changed = old.is_none_or(|old| {
@@ -74,7 +128,7 @@ impl Registry {
             direct: true,
         };
         self.nodes.insert(name, entry);
-        changed
+        Ok(changed)
     }
 
     /// Address of another node that has the name of this node and sent a heartbeat to this manager within a lease.
@@ -87,7 +141,7 @@ impl Registry {
     /// The nodes that another manager sent or the repository holds. All get a lease for their first heartbeat.
     pub(crate) fn from_wire(nodes: Vec<v1::KnownNode>, now: Duration) -> Self {
         let mut registry = Self::default();
-        for known in nodes {
+        for known in nodes.into_iter().take(MAX_NODES) {
             let Some(heartbeat) = known.heartbeat else { continue };
             let Some(name) = heartbeat.node.as_ref().map(|node| node.name.clone()) else { continue };
             let entry = RegisteredNode {
@@ -100,6 +154,7 @@ impl Registry {
             };
             registry.nodes.insert(name, entry);
         }
+        registry.bytes = registry.nodes.values().map(RegisteredNode::bytes).sum();
         registry
     }
 
@@ -128,6 +183,9 @@ impl Registry {
             }
             alive
         });
+        if !lost.is_empty() {
+            self.bytes = self.nodes.values().map(RegisteredNode::bytes).sum();
+        }
         lost
     }
 
@@ -238,7 +296,7 @@ mod tests {
         let beat = v1::Heartbeat { node: Some(node("here:1")), ..Default::default() };
         let mut registry = Registry::default();
         assert_eq!(registry.conflicting_address(&node("there:1"), Duration::ZERO), None);
-        registry.on_heartbeat(beat, Duration::ZERO);
+        registry.on_heartbeat(beat, Duration::ZERO).unwrap();
         assert_eq!(registry.conflicting_address(&node("there:1"), NODE_LEASE / 2), Some("here:1"));
         // The same node, or the lease of the other node has expired.
         assert_eq!(registry.conflicting_address(&node("here:1"), NODE_LEASE / 2), None);
@@ -252,20 +310,22 @@ mod tests {
     fn a_lost_node_comes_back_with_its_next_heartbeat() {
         let second = Duration::from_secs;
         let mut registry = Registry::default();
-        assert!(registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(0)));
-        assert!(registry.on_heartbeat(heartbeat("b", &[v1::Role::ProcessCoordinator]), second(1)));
-        assert!(!registry.on_heartbeat(heartbeat("b", &[v1::Role::ProcessCoordinator]), second(2)));
+        let beat =
+            |registry: &mut Registry, name, role, at| registry.on_heartbeat(heartbeat(name, &[role]), second(at));
+        assert_eq!(beat(&mut registry, "a", v1::Role::ActivityManager, 0), Ok(true));
+        assert_eq!(beat(&mut registry, "b", v1::Role::ProcessCoordinator, 1), Ok(true));
+        assert_eq!(beat(&mut registry, "b", v1::Role::ProcessCoordinator, 2), Ok(false));
         assert_eq!(names(&registry), ["a"]);
         assert_eq!(registry.expire(second(3)), ["a"]);
         assert!(names(&registry).is_empty());
-        assert!(registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(4)));
+        assert_eq!(beat(&mut registry, "a", v1::Role::ActivityManager, 4), Ok(true));
         assert_eq!(names(&registry), ["a"]);
     }
 
     #[test]
     fn draining_workers_accept_no_work_but_stay_listed() {
         let mut registry = Registry::default();
-        registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), Duration::ZERO);
+        registry.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), Duration::ZERO).unwrap();
         assert!(registry.drain("a"));
         assert!(!registry.drain("x"));
         assert!(registry.wants_drain("a"));
@@ -274,7 +334,7 @@ mod tests {
         assert!(registry.statuses(Duration::ZERO)[0].draining);
         // A restart ends the wish to drain.
         let again = v1::Heartbeat { life: 1, ..heartbeat("a", &[v1::Role::ActivityManager]) };
-        assert!(registry.on_heartbeat(again, Duration::ZERO) && !registry.wants_drain("a"));
+        assert!(registry.on_heartbeat(again, Duration::ZERO) == Ok(true) && !registry.wants_drain("a"));
         assert_eq!(names(&registry), ["a"]);
     }
 
@@ -282,8 +342,8 @@ mod tests {
     fn another_manager_gives_replicated_nodes_a_lease() {
         let second = Duration::from_secs;
         let mut here = Registry::default();
-        here.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(10));
-        here.on_heartbeat(heartbeat("b", &[v1::Role::ActivityManager]), second(11));
+        here.on_heartbeat(heartbeat("a", &[v1::Role::ActivityManager]), second(10)).unwrap();
+        here.on_heartbeat(heartbeat("b", &[v1::Role::ActivityManager]), second(11)).unwrap();
         here.drain("b");
         let mut there = Registry::from_wire(here.to_wire(second(12)), second(1));
         assert_eq!(names(&there), ["a"]);
@@ -292,7 +352,8 @@ mod tests {
         assert_eq!(silent, [3000, 2000]);
         // The manager begins to lead later. Only node b sends a heartbeat.
         there.extend_leases(second(20));
-        assert!(!there.on_heartbeat(heartbeat("b", &[v1::Role::ActivityManager]), second(22)), "nothing changed");
+        let again = there.on_heartbeat(heartbeat("b", &[v1::Role::ActivityManager]), second(22));
+        assert_eq!(again, Ok(false), "nothing changed");
         assert!(there.wants_drain("b"), "the wish of the administrator stays");
         assert!(there.expire(second(22)).is_empty());
         assert_eq!(there.expire(second(23)), ["a"]);
@@ -302,8 +363,49 @@ mod tests {
     #[test]
     fn a_heartbeat_without_a_name_changes_nothing() {
         let mut registry = Registry::default();
-        assert!(!registry.on_heartbeat(v1::Heartbeat::default(), Duration::ZERO));
-        assert!(!registry.on_heartbeat(heartbeat("", &[]), Duration::ZERO));
+        assert!(registry.on_heartbeat(v1::Heartbeat::default(), Duration::ZERO).is_err());
+        assert!(registry.on_heartbeat(heartbeat("", &[]), Duration::ZERO).is_err());
         assert!(registry.statuses(Duration::ZERO).is_empty());
+    }
+
+    #[test]
+    fn a_group_has_a_bounded_number_of_nodes_with_bounded_descriptions() {
+        let mut registry = Registry::default();
+        let with_tags = |name: &str, bytes: usize| {
+            let mut beat = heartbeat(name, &[v1::Role::ActivityManager]);
+            beat.node.as_mut().unwrap().tags = vec!["t".repeat(100); bytes / 102];
+            beat
+        };
+        let mut beat = |beat| registry.on_heartbeat(beat, Duration::ZERO);
+        assert!(matches!(beat(with_tags("a", 5000)), Err(JoinRefusal::TooLong(_))));
+        let refused = (0..2000).find_map(|number| beat(with_tags(&number.to_string(), 4000)).err());
+        assert!(matches!(refused, Some(JoinRefusal::TooManyBytes(_))), "{refused:?}");
+        assert_eq!(beat(with_tags("0", 10)), Ok(true), "a known node may describe itself anew");
+        let lost = registry.expire(NODE_LEASE);
+        assert!(!lost.is_empty() && registry.bytes == 0);
+        for number in 0..MAX_NODES {
+            registry.on_heartbeat(heartbeat(&number.to_string(), &[]), Duration::ZERO).unwrap();
+        }
+        assert_eq!(
+            registry.on_heartbeat(heartbeat("x", &[]), Duration::ZERO),
+            Err(JoinRefusal::TooManyNodes(MAX_NODES))
+        );
+    }
+
+    #[test]
+    fn claimed_slots_do_not_overflow() {
+        let mut registry = Registry::default();
+        for name in ["a", "b"] {
+            let mut beat = heartbeat(name, &[v1::Role::ActivityManager]);
+            beat.node.as_mut().unwrap().slots = u32::MAX;
+            assert!(registry.on_heartbeat(beat, Duration::ZERO).is_err(), "no node has so many slots");
+        }
+        let known = |name: &str| {
+            let mut beat = heartbeat(name, &[v1::Role::ActivityManager]);
+            beat.node.as_mut().unwrap().slots = u32::MAX;
+            v1::KnownNode { heartbeat: Some(beat), ..Default::default() }
+        };
+        let stored = Registry::from_wire(vec![known("a"), known("b")], Duration::ZERO);
+        assert_eq!(stored.free_slots(), u32::MAX, "a state of an older version");
     }
 }

@@ -5,16 +5,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
+use xavantes_proto::limits::{self, InvalidField};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::group_manager_server::GroupManager;
-use xavantes_proto::{call_with_timeout, page_of, v1};
+use xavantes_proto::{call_with_timeout, first_message, page_of, v1};
 use xavantes_repository::{Error, Store};
 
+use crate::federation::Merged;
 use crate::manager::{Manager, clock_ms};
 use crate::options::Options;
 use crate::sources::{self, SourceError};
@@ -24,13 +26,33 @@ use crate::{neighbours, replication, timers};
 /// The manager sends each node a roster at least at this interval, because rosters carry the free slots.
 const ROSTER_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The manager sends a node at most one roster in this time, however often the group changes.
+const MIN_ROSTER_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Rosters that wait for a slow node. The manager sends a current roster when the node has read one.
 const MAX_QUEUED_ROSTERS: usize = 4;
+
+/// The manager reads at most one heartbeat of a node in this time. Nodes send two in a second.
+const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The manager reads the summaries of a neighbour at most once in this time. Neighbours send them every second.
+const MIN_SUMMARIES_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Upper bound on the neighbours that connect to this manager.
+const MAX_NEIGHBOURS: usize = 64;
+
+/// Upper bound on the managers that follow this one.
+const MAX_FOLLOWERS: usize = 16;
+
+/// Upper bound on the time in which the managers of another group must answer a request for slots.
+const BORROW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The group manager; cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     manager: Arc<Manager>,
+    neighbours: Arc<Semaphore>,
+    followers: Arc<Semaphore>,
 }
 
 impl Service {
@@ -48,7 +70,8 @@ impl Service {
             let group = manager.options.group.clone();
             tokio::spawn(replication::follow(Arc::downgrade(&manager), group, position, address.clone()));
         }
-        Ok(Self { manager })
+        let (neighbours, followers) = (Semaphore::new(MAX_NEIGHBOURS), Semaphore::new(MAX_FOLLOWERS));
+        Ok(Self { manager, neighbours: Arc::new(neighbours), followers: Arc::new(followers) })
     }
 
     /// The manager, if it leads the group.
@@ -102,7 +125,55 @@ async fn send_rosters(manager: Arc<Manager>, node: String, sender: mpsc::Sender<
             changed = tokio::time::timeout(ROSTER_INTERVAL, changes.changed()) => if let Ok(Err(_)) = changed { return },
             () = sender.closed() => return,
         }
+        tokio::time::sleep(MIN_ROSTER_INTERVAL).await;
     }
+}
+
+/// Handles the heartbeats of a node until its stream ends. A node that sends an invalid one gets an error.
+async fn receive_heartbeats(
+    manager: Arc<Manager>,
+    node: String,
+    mut heartbeats: Streaming<v1::Heartbeat>,
+    sender: mpsc::WeakSender<Result<v1::Roster, Status>>,
+) {
+    while let Some(Ok(heartbeat)) = heartbeats.next().await {
+        let handled = match &heartbeat.node {
+            Some(named) if named.name == node => manager.on_heartbeat(heartbeat).map_err(Status::from),
+            _ => Err(Status::invalid_argument("a node sends heartbeats about itself only")),
+        };
+        if let Err(status) = handled {
+            warn!(node, %status, "closed the stream of a node: it sent an invalid heartbeat");
+            if let Some(sender) = sender.upgrade() {
+                let _ = sender.send(Err(status)).await;
+            }
+            return;
+        }
+        tokio::time::sleep(MIN_HEARTBEAT_INTERVAL).await;
+    }
+}
+
+/// Handles the summaries of a neighbour until its stream ends.
+async fn receive_summaries(manager: Arc<Manager>, neighbour: String, mut summaries: Streaming<v1::GroupSummaries>) {
+    let mut warned = false;
+    while let Some(Ok(received)) = summaries.next().await {
+        if received.group != neighbour {
+            warn!(group = neighbour, "a neighbour changed its name; its further summaries are ignored");
+            return;
+        }
+        let merged = manager.on_summaries(received);
+        if merged != Merged::default() && !std::mem::replace(&mut warned, true) {
+            let Merged { surplus, invalid } = merged;
+            warn!(group = neighbour, surplus, invalid, "ignored summaries of a neighbour: too many, or not valid");
+        }
+        tokio::time::sleep(MIN_SUMMARIES_INTERVAL).await;
+    }
+}
+
+fn check_place_request(request: &v1::PlaceRequest) -> Result<(), InvalidField> {
+    limits::check_name("the node", &request.node)?;
+    limits::check_name("the group", &request.group)?;
+    limits::check_optional_name("the worker to renew", &request.renew)?;
+    limits::check_optional_name("the group of the worker to renew", &request.renew_group)
 }
 
 /// Asks the managers of another group for slots, one after another until one answers.
@@ -128,27 +199,21 @@ impl GroupManager for Service {
     async fn join(&self, request: Request<Streaming<v1::Heartbeat>>) -> Result<Response<Self::JoinStream>, Status> {
         self.leading()?;
         let mut heartbeats = request.into_inner();
-        let first = heartbeats.message().await?.ok_or_else(|| Status::invalid_argument("no first heartbeat"))?;
+        let first = first_message(&mut heartbeats, "heartbeat").await?;
+        limits::check_name("the group of the node", &first.group)?;
         self.check_group(&first.group)?;
         let node = first.node.clone().unwrap_or_default();
-        if node.name.is_empty() {
-            return Err(Status::invalid_argument("a node needs a name"));
-        }
+        limits::check_node(&node)?;
         if let Some(address) = self.manager.state().registry.conflicting_address(&node, self.manager.now()) {
             let taken =
                 format!("the name {:?} is taken by the node at {address}: choose another with --name", node.name);
             return Err(Status::already_exists(taken));
         }
+        self.manager.on_heartbeat(first)?;
         info!(node = node.name, "node joined");
-        self.manager.on_heartbeat(first);
         let (sender, receiver) = mpsc::channel(MAX_QUEUED_ROSTERS);
+        tokio::spawn(receive_heartbeats(self.manager.clone(), node.name.clone(), heartbeats, sender.downgrade()));
         tokio::spawn(send_rosters(self.manager.clone(), node.name, sender));
-        let manager = self.manager.clone();
-        tokio::spawn(async move {
-            while let Some(Ok(heartbeat)) = heartbeats.next().await {
-                manager.on_heartbeat(heartbeat);
-            }
-        });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -156,37 +221,54 @@ impl GroupManager for Service {
         &self,
         request: Request<Streaming<v1::GroupSummaries>>,
     ) -> Result<Response<Self::ExchangeStream>, Status> {
+        let Ok(permit) = self.neighbours.clone().try_acquire_owned() else {
+            warn!("refused a neighbour: {MAX_NEIGHBOURS} are connected");
+            return Err(Status::resource_exhausted(format!("this manager has {MAX_NEIGHBOURS} neighbours already")));
+        };
         let mut summaries = request.into_inner();
-        let first = summaries.message().await?.ok_or_else(|| Status::invalid_argument("no first summary"))?;
+        let first = first_message(&mut summaries, "summary").await?;
+        limits::check_name("the group of the neighbour", &first.group)?;
         let neighbour = first.group.clone();
         info!(group = neighbour, "adjacent group connected");
-        self.manager.on_summaries(first);
         let (sender, receiver) = mpsc::channel(1);
-        let named = watch::channel(neighbour).1;
-        tokio::spawn(neighbours::send_summaries(Arc::downgrade(&self.manager), named, sender));
-        let manager = self.manager.clone();
+        let named = watch::channel(neighbour.clone()).1;
+        self.manager.on_summaries(first);
+        tokio::spawn(receive_summaries(self.manager.clone(), neighbour, summaries));
+        let manager = Arc::downgrade(&self.manager);
         tokio::spawn(async move {
-            while let Some(Ok(received)) = summaries.next().await {
-                manager.on_summaries(received);
-            }
+            let _permit = permit;
+            neighbours::send_summaries(manager, named, sender).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver).map(Ok))))
     }
 
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Result<Response<Self::FollowStream>, Status> {
-        self.check_group(&request.into_inner().group)?;
+        let group = request.into_inner().group;
+        limits::check_name("the group", &group)?;
+        self.check_group(&group)?;
+        let Ok(permit) = self.followers.clone().try_acquire_owned() else {
+            warn!("refused a follower: {MAX_FOLLOWERS} managers follow this one");
+            return Err(Status::resource_exhausted(format!("{MAX_FOLLOWERS} managers follow this one already")));
+        };
         let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(replication::send_states(Arc::downgrade(&self.manager), sender));
+        let manager = Arc::downgrade(&self.manager);
+        tokio::spawn(async move {
+            let _permit = permit;
+            replication::send_states(manager, sender).await;
+        });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver).map(Ok))))
     }
 
     async fn place(&self, request: Request<v1::PlaceRequest>) -> Result<Response<v1::PlaceResponse>, Status> {
         let manager = self.leading()?;
         let request = request.into_inner();
+        check_place_request(&request)?;
         let answer = manager.state().place(&request, manager.now());
         Ok(Response::new(match answer {
             PlaceAnswer::Local(response) => *response,
-            PlaceAnswer::Ask(managers) => borrow(&managers, request).await,
+            PlaceAnswer::Ask(managers) => {
+                tokio::time::timeout(BORROW_TIMEOUT, borrow(&managers, request)).await.unwrap_or_default()
+            }
         }))
     }
 
@@ -225,6 +307,7 @@ impl GroupManager for Service {
         let v1::AddSourceRequest { name, uri } = request.into_inner();
         let manager = self.leading_for_source(&name)?;
         sources::check_uri(&name, &uri)?;
+        sources::check_count(&name, &manager.state().sources)?;
         manager.set_source(name, Some(uri)).await.map_err(SourceError::NotStored)?;
         Ok(Response::new(v1::AddSourceResponse {}))
     }
@@ -263,6 +346,7 @@ impl GroupManager for Service {
     async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<v1::DrainResponse>, Status> {
         let manager = self.leading()?;
         let name = request.into_inner().node;
+        limits::check_name("the name of the node", &name)?;
         if !manager.state().registry.drain(&name) {
             return Err(Status::not_found(format!("there is no node {name:?} in group {:?}", manager.options.group)));
         }

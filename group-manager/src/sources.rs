@@ -1,9 +1,15 @@
 //! The rules for data sources that an administrator adds.
 
+use std::collections::BTreeMap;
+
+use xavantes_proto::limits::{self, InvalidField, MAX_URI_BYTES};
 use xavantes_repository::Error;
 
 /// Beginnings of URIs that a source may have.
 const URI_PREFIXES: [&str; 5] = ["/", "file://", "s3://", "http://", "https://"];
+
+/// Upper bound on the sources that administrators add.
+const MAX_SOURCES: usize = 1024;
 
 /// Why a source cannot be added or removed.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +27,10 @@ pub(crate) enum SourceError {
     Uri { name: String, uri: String },
     #[error("there is no source {name:?} in group {group:?}")]
     Unknown { name: String, group: String },
+    #[error("{0}")]
+    TooLong(InvalidField),
+    #[error("the group has {MAX_SOURCES} sources, as many as it can have; remove one first")]
+    TooMany,
     #[error("the source cannot be stored: {0}")]
     NotStored(#[from] Error),
 }
@@ -28,7 +38,10 @@ pub(crate) enum SourceError {
 impl From<SourceError> for tonic::Status {
     fn from(error: SourceError) -> Self {
         let code = match error {
-            SourceError::Name(_) | SourceError::NoUri(_) | SourceError::Uri { .. } => tonic::Code::InvalidArgument,
+            SourceError::Name(_) | SourceError::NoUri(_) | SourceError::Uri { .. } | SourceError::TooLong(_) => {
+                tonic::Code::InvalidArgument
+            }
+            SourceError::TooMany => tonic::Code::ResourceExhausted,
             SourceError::Configured(_) => tonic::Code::FailedPrecondition,
             SourceError::Unknown { .. } => tonic::Code::NotFound,
             SourceError::NotStored(_) => tonic::Code::Unavailable,
@@ -39,12 +52,20 @@ impl From<SourceError> for tonic::Status {
 
 /// Checks the name of a source.
 pub(crate) fn check_name(name: &str) -> Result<(), SourceError> {
+    limits::check_optional_name("the name of the source", name).map_err(SourceError::TooLong)?;
     let valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
     if name.is_empty() || !name.bytes().all(valid) { Err(SourceError::Name(name.into())) } else { Ok(()) }
 }
 
+/// Checks that there is room for a source.
+pub(crate) fn check_count(name: &str, sources: &BTreeMap<String, String>) -> Result<(), SourceError> {
+    let fits = sources.contains_key(name) || sources.len() < MAX_SOURCES;
+    if fits { Ok(()) } else { Err(SourceError::TooMany) }
+}
+
 /// Checks the URI of a source.
 pub(crate) fn check_uri(name: &str, uri: &str) -> Result<(), SourceError> {
+    limits::check_line("the URI of the source", uri, MAX_URI_BYTES).map_err(SourceError::TooLong)?;
     if uri.trim().is_empty() {
         return Err(SourceError::NoUri(name.into()));
     }

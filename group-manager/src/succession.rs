@@ -75,7 +75,7 @@ impl Succession {
         };
         let overtaken = |peer: &ManagerPeer| peer.alive(now) && peer.leads && peer.epoch >= self.epoch;
         if leads && (!self.leads || after.iter().any(overtaken)) {
-            self.newest_epoch += 1;
+            self.newest_epoch = self.newest_epoch.saturating_add(1);
             self.epoch = self.newest_epoch;
         }
         let changed = leads != self.leads;

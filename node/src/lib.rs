@@ -9,10 +9,12 @@
 //! | `roles` | one builder for each role |
 //! | `foundation` | what the roles have in common |
 //! | `services` | the gRPC server of a node |
+//! | `connections` | its connections, and what they may take |
 //! | `membership` | heartbeats to the group manager, and the roster in return |
 //! | `data_dir`, `node_files`, `repositories` | what a node keeps on disk |
 //! | `error` | why a node does not start |
 
+mod connections;
 mod data_dir;
 mod error;
 mod foundation;

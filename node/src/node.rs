@@ -9,6 +9,7 @@ use tracing::info;
 use xavantes_process_coordinator::Printed;
 use xavantes_proto::v1;
 
+use crate::connections::descriptors::connection_limit;
 use crate::error::Error;
 use crate::foundation::Foundation;
 use crate::listener::Listener;
@@ -65,7 +66,8 @@ impl Node {
             .map(|files| xavantes_files::Service::new(files.fetcher.clone(), foundation.address.as_str()));
         let stop = CancellationToken::new();
         let services = Services { manager, coordinator: coordinator.clone(), worker: worker.clone(), files };
-        let server = services.serve(listener, stop.clone()).await?;
+        let connections = connection_limit(foundation.settings.max_connections);
+        let server = services.serve(listener, connections, stop.clone()).await?;
 
         let (draining, drain_requested) = (CancellationToken::new(), CancellationToken::new());
         let heartbeat = heartbeats(&foundation, coordinator.clone(), worker.clone(), draining.clone());

@@ -6,13 +6,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use xavantes_proto::MAX_MESSAGE_BYTES;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinatorServer;
 
+use crate::connections::accept::incoming;
+use crate::connections::calls::Guarded;
 use crate::error::Error;
 
 /// Bytes that may be in flight to this node in one stream, and in all streams of a connection: enough for files over
@@ -21,6 +22,11 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// A peer that does not answer a ping within this time is gone; pings are this far apart.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// Upper bound on the calls that one connection may have open.
+const MAX_CALLS_PER_CONNECTION: u32 = 256;
+/// Upper bound on the headers of a call.
+const MAX_HEADER_BYTES: u32 = 16 << 10;
 
 /// The services that a node offers, each if it has the role.
 pub(crate) struct Services {
@@ -31,10 +37,11 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Serves until `stop` is cancelled, and then until the open calls have ended.
+    /// Serves at most `connections` connections at once, until `stop` is cancelled, and then until the open calls have ended.
     pub(crate) async fn serve(
         self,
         listener: TcpListener,
+        connections: usize,
         stop: CancellationToken,
     ) -> Result<JoinHandle<Result<(), tonic::transport::Error>>, Error> {
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -57,17 +64,21 @@ impl Services {
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .add_service(health_service)
-            .add_service(reflection)
-            .add_optional_service(self.manager.map(GroupManagerServer::new))
+            .max_concurrent_streams(MAX_CALLS_PER_CONNECTION)
+            .http2_max_header_list_size(MAX_HEADER_BYTES)
+            .add_service(Guarded(health_service))
+            .add_service(Guarded(reflection))
+            .add_optional_service(self.manager.map(|service| Guarded(GroupManagerServer::new(service))))
             .add_optional_service(self.coordinator.map(|service| {
-                ProcessCoordinatorServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit)
+                let server = ProcessCoordinatorServer::new(service).max_decoding_message_size(limit);
+                Guarded(server.max_encoding_message_size(limit))
             }))
             .add_optional_service(self.worker.map(|service| {
-                ActivityManagerServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit)
+                let server = ActivityManagerServer::new(service).max_decoding_message_size(limit);
+                Guarded(server.max_encoding_message_size(limit))
             }))
-            .add_optional_service(self.files.map(FilesServer::new));
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            .add_optional_service(self.files.map(|service| Guarded(FilesServer::new(service))));
+        let incoming = incoming(listener, connections);
         Ok(tokio::spawn(router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned())))
     }
 }

@@ -8,6 +8,7 @@ use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
 use xavantes_model::digest::Digest;
 use xavantes_model::shared::Method;
 use xavantes_model::value::{MAX_HOLDERS, SharedRef};
+use xavantes_proto::limits::bound_failure;
 use xavantes_proto::{InvalidMessage, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
@@ -38,8 +39,13 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
     }
 }
 
-/// A failure of an attempt. Workers leave path and cause empty; other coordinators fill them in.
-pub(crate) fn failure_from(wire: v1::Failure) -> Failure {
+/// A failure of an attempt, with its texts shortened. Workers leave path and cause empty; other coordinators fill them in.
+pub(crate) fn failure_from(mut wire: v1::Failure) -> Failure {
+    bound_failure(&mut wire);
+    read_failure(wire)
+}
+
+fn read_failure(wire: v1::Failure) -> Failure {
     let kind = match wire.kind() {
         v1::FailureKind::Exit => FailureKind::Exit,
         v1::FailureKind::Timeout => FailureKind::Timeout,
@@ -55,7 +61,7 @@ pub(crate) fn failure_from(wire: v1::Failure) -> Failure {
     failure.worker = wire.worker;
     failure.exit_status = wire.exit_status;
     failure.stderr = wire.stderr;
-    failure.cause = wire.cause.map(|cause| Box::new(failure_from(*cause)));
+    failure.cause = wire.cause.map(|cause| Box::new(read_failure(*cause)));
     failure.permanent |= wire.permanent;
     failure
 }

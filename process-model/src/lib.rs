@@ -12,6 +12,7 @@
 //! | [`shared`] | shared objects: sets, lists, maps and counters |
 //! | [`identity`] | bytes that decide whether two activities have the same result |
 //! | [`digest`], [`path`] | names of content, and paths in working directories |
+//! | [`text`] | long texts, shortened for people |
 
 pub mod definition;
 pub mod diagnostic;
@@ -21,6 +22,7 @@ pub mod load;
 pub mod path;
 pub mod script;
 pub mod shared;
+pub mod text;
 pub mod value;
 pub mod xml;
 

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint, Error};
-use tonic::{Response, Status};
+use tonic::{Response, Status, Streaming};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of keep-alive pings, and the time within which the peer must answer one. Otherwise the connection breaks.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Upper bound on the time that a unary call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Upper bound on the time in which a peer that opens a stream must send its first message.
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// HTTP/2 window of a stream that carries files. With a smaller window the sender waits for the reader at each chunk.
 const BULK_WINDOW_BYTES: u32 = 4 << 20;
@@ -32,6 +34,17 @@ pub async fn connect(address: &str) -> Result<Channel, Error> {
 pub async fn connect_bulk(address: &str) -> Result<Channel, Error> {
     let endpoint = endpoint(address)?.initial_stream_window_size(BULK_WINDOW_BYTES);
     endpoint.initial_connection_window_size(2 * BULK_WINDOW_BYTES).connect().await
+}
+
+/// The first message of a stream that a peer has opened. A peer that sends none in time holds nothing here.
+pub async fn first_message<M>(stream: &mut Streaming<M>, name: &str) -> Result<M, Status> {
+    match tokio::time::timeout(FIRST_MESSAGE_TIMEOUT, stream.message()).await {
+        Ok(first) => first?.ok_or_else(|| Status::invalid_argument(format!("the stream has no first {name}"))),
+        Err(_) => {
+            let seconds = FIRST_MESSAGE_TIMEOUT.as_secs();
+            Err(Status::deadline_exceeded(format!("no first {name} within {seconds} seconds")))
+        }
+    }
 }
 
 /// Awaits the answer to a call for a limited time.

@@ -6,8 +6,11 @@
 //! | `convert` | values, files and shared objects to and from the wire |
 //! | `parts` | large messages in parts |
 //! | `pages` | long lists in pages, long texts cut |
+//! | `programs` | names and memory of loaded programs |
 //! | `attempt` | the name of an attempt |
 //! | `epochs` | the fencing of coordinators |
+//! | `held` | the memory that messages take while they arrive |
+//! | `limits` | upper bounds on what peers and users send, and the checks |
 //! | `reasons` | sentences for the typed reasons of the wire |
 //! | `words` | words for the states of the wire |
 
@@ -15,8 +18,11 @@ mod attempt_key;
 mod connect;
 mod convert;
 mod epochs;
+pub mod held;
+pub mod limits;
 mod pages;
 mod parts;
+pub mod programs;
 mod reasons;
 mod words;
 
@@ -30,10 +36,10 @@ pub mod v1 {
 pub use prost::Message;
 
 pub use attempt_key::AttemptKey;
-pub use connect::{call_with_timeout, connect, connect_bulk};
+pub use connect::{call_with_timeout, connect, connect_bulk, first_message};
 pub use epochs::Epochs;
 pub use pages::{MAX_PAGE_BYTES, MAX_PAGE_ITEMS, MAX_TEXT_BYTES, Page, cut_text, page_of};
-pub use parts::{Assembler, Multipart, pack, receive, split};
+pub use parts::{Assembler, Multipart, next_whole, pack, receive, split};
 
 pub use convert::{InvalidMessage, digest_from, method_name, value, value_from};
 

@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 
 use prost::Message;
+use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
+use crate::held::{ARRIVAL_TIMEOUT, Held};
 use crate::{InvalidMessage, MAX_PART_BYTES, v1};
 
 /// A message of a stream that may be a part of a larger message.
@@ -76,6 +78,10 @@ pub async fn receive<W: Message + Default>(mut parts: Streaming<v1::Part>, max_b
 pub struct Assembler<W> {
     /// Parts received so far.
     bytes: Vec<u8>,
+    /// Counts the bytes; absent if this program chose the peer and waits for the message.
+    held: Option<Held>,
+    /// When the message must be whole, if parts of it are here.
+    deadline: Option<Instant>,
     max_bytes: usize,
     whole: PhantomData<W>,
 }
@@ -83,30 +89,67 @@ pub struct Assembler<W> {
 impl<W: Message + Default> Assembler<W> {
     /// Accepts messages of at most `max_bytes` bytes.
     pub fn new(max_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), max_bytes, whole: PhantomData }
+        Self { bytes: Vec::new(), held: None, deadline: None, max_bytes, whole: PhantomData }
+    }
+
+    /// Counts the bytes of unfinished messages against the budget of a peer with this address.
+    #[must_use]
+    pub fn of_peer(mut self, peer: impl Into<std::sync::Arc<str>>) -> Self {
+        self.held = Some(Held::of(peer));
+        self
     }
 
     /// Adds a part. Returns the message after its last part.
-    pub fn add(&mut self, part: v1::Part) -> Result<Option<W>, InvalidMessage> {
+    pub fn add(&mut self, part: v1::Part) -> Result<Option<W>, Status> {
         if self.bytes.len() + part.data.len() > self.max_bytes {
-            return Err(InvalidMessage("a message is too large, even in parts"));
+            return Err(InvalidMessage("a message is too large, even in parts").into());
         }
+        if let Some(held) = &mut self.held {
+            held.grow(part.data.len())?;
+        }
+        self.deadline.get_or_insert_with(|| Instant::now() + ARRIVAL_TIMEOUT);
         self.bytes.extend_from_slice(&part.data);
         if !part.last {
             return Ok(None);
         }
         let bytes = std::mem::take(&mut self.bytes);
-        W::decode(&*bytes).map(Some).map_err(|_| InvalidMessage("a message that came in parts cannot be read"))
+        self.deadline = None;
+        if let Some(held) = &mut self.held {
+            held.clear();
+        }
+        let unreadable = |_| InvalidMessage("a message that came in parts cannot be read").into();
+        W::decode(&*bytes).map(Some).map_err(unreadable)
     }
 }
 
 impl<M: Multipart> Assembler<M> {
     /// Reverses [`pack`]. Returns `None` while parts are missing.
-    pub fn unpack(&mut self, mut message: M) -> Result<Option<M>, InvalidMessage> {
+    pub fn unpack(&mut self, mut message: M) -> Result<Option<M>, Status> {
         match message.part() {
             Some(part) => self.add(part),
-            None if self.bytes.is_empty() => Ok(Some(message)),
-            None => Err(InvalidMessage("another message arrived between the parts of one")),
+            None if self.deadline.is_none() => Ok(Some(message)),
+            None => Err(InvalidMessage("another message arrived between the parts of one").into()),
+        }
+    }
+}
+
+/// The next message of a stream, assembled from its parts; `None` at the end of the stream. A message whose parts do not
+/// arrive in time is an error.
+pub async fn next_whole<M: Multipart>(
+    stream: &mut Streaming<M>,
+    assembler: &mut Assembler<M>,
+) -> Result<Option<M>, Status> {
+    loop {
+        let next = match assembler.deadline {
+            None => stream.message().await?,
+            Some(deadline) => tokio::time::timeout_at(deadline, stream.message()).await.map_err(|_| {
+                let seconds = ARRIVAL_TIMEOUT.as_secs();
+                Status::deadline_exceeded(format!("the parts of a message did not arrive within {seconds} seconds"))
+            })??,
+        };
+        let Some(message) = next else { return Ok(None) };
+        if let Some(whole) = assembler.unpack(message)? {
+            return Ok(Some(whole));
         }
     }
 }
@@ -143,7 +186,7 @@ mod tests {
             pack(order(3 * MAX_PART_BYTES)).into_iter().map(|it| assembler.unpack(it)).collect();
         assert!(verdict.is_err());
         let mut assembler = Assembler::<v1::WorkOrder>::new(4 * MAX_PART_BYTES);
-        assert_eq!(assembler.unpack(pack(order(2 * MAX_PART_BYTES)).remove(0)), Ok(None));
+        assert!(assembler.unpack(pack(order(2 * MAX_PART_BYTES)).remove(0)).is_ok_and(|whole| whole.is_none()));
         assert!(assembler.unpack(order(1)).is_err());
     }
 }

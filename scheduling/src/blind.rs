@@ -1,11 +1,13 @@
 //! The blind planner of Aguilar 2016, chapter 3: it says how many machines of which kind to rent, and plans on them.
 //!
-//! Tasks of equal depth form a segment. A dynamic programme packs the tasks of each segment into machines: tasks by descending
-//! work, kinds of machine by descending speed, and the next tasks share a machine as far as its cores go. The number of machines
-//! of a kind is the most that any segment needs; the k-th machine of a kind is the same in all segments.
+//! Tasks of equal depth form a segment. A dynamic programme packs the tasks of each segment into machines: tasks by
+//! descending work, kinds of machine by descending speed, and the next tasks share a machine as far as its cores go.
+//! The number of machines of a kind is the most that any segment needs; the k-th machine of a kind is the same in all
+//! segments.
 //!
-//! The pseudocode in print never adds the cost of a packing, has no base case, and returns nothing; here is what it means. The
-//! text allows idle cores, the code does not: both are options. There are no transfers and no start-up times.
+//! The pseudocode in print never adds the cost of a packing, has no base case, and returns nothing; here is what it
+//! means. The text allows idle cores, the code does not: both are options. There are no transfers and no start-up
+//! times.
 
 use crate::id::{MachineId, TaskId};
 use crate::order::Ordered;
@@ -26,7 +28,8 @@ pub enum BlindCost {
 pub enum IdleCores {
     /// It may, as in the text.
     Allowed,
-    /// Every core gets a task, as in the code, unless no kind of machine is small enough for the last tasks of a segment.
+    /// Every core gets a task, as in the code, unless no kind of machine is small enough for the last tasks of a
+    /// segment.
     Avoided,
 }
 
@@ -57,8 +60,8 @@ impl Rental {
         self.machines.iter().filter(|machine| machine.kind == kind).count()
     }
 
-    /// What a schedule on the rented cores costs if each machine is paid from its first to its last use: the text of the thesis.
-    /// [`crate::objective::money`] gives the cost of its code, in which each core is paid from time 0 on.
+    /// What a schedule on the rented cores costs if each machine is paid from its first to its last use: the text of
+    /// the thesis. [`crate::objective::money`] gives the cost of its code, in which each core is paid from time 0 on.
     pub fn machine_money(&self, schedule: &Schedule) -> f64 {
         let mut owner = vec![0; self.problem.machine_count()];
         for (index, machine) in self.machines.iter().enumerate() {
@@ -141,7 +144,8 @@ fn segments(workflow: &Workflow) -> Vec<Vec<TaskId>> {
     segments
 }
 
-/// Machines for a segment, each with its tasks: `least(i) = min over kinds of (cost of the next tasks there + least(i + cores))`.
+/// Machines for a segment, each with its tasks: `least(i) = min over kinds of (cost of the next tasks there + least(i +
+/// cores))`.
 fn pack(
     workflow: &Workflow,
     kinds: &[Machine],

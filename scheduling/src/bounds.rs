@@ -1,9 +1,9 @@
 //! Lower bounds: no schedule of a problem ends earlier or costs less.
 //!
-//! Time: the longest chain of tasks on their fastest machines without transfers, and the area of all tasks (and of those that
-//! cannot start early, and of those that cannot end late) spread over all cores. The area weighs machines by dual prices: for
-//! all weights y, the least `Σ min_j y_j·d_ij / Σ y_j·cores_j` is a bound (the dual of the fractional assignment), and some steps
-//! of multiplicative weights search good ones.
+//! Time: the longest chain of tasks on their fastest machines without transfers, and the area of all tasks (and of
+//! those that cannot start early, and of those that cannot end late) spread over all cores. The area weighs machines by
+//! dual prices: for all weights y, the least `Σ min_j y_j·d_ij / Σ y_j·cores_j` is a bound (the dual of the fractional
+//! assignment), and some steps of multiplicative weights search good ones.
 
 use crate::id::TaskId;
 use crate::objective::{Objective, Value};
@@ -45,7 +45,8 @@ impl LowerBounds {
     }
 }
 
-/// Seconds that the task occupies a machine at least. Transfers inline count for fixed files, whose places no planner chooses.
+/// Seconds that the task occupies a machine at least. Transfers inline count for fixed files, whose places no planner
+/// chooses.
 fn occupied_seconds(problem: &Problem, task: TaskId, machine: crate::MachineId) -> f64 {
     let compute = problem.compute_seconds(task, machine);
     let Transfers::Inline { local_seconds } = problem.model().transfers else {

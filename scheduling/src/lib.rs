@@ -1,15 +1,17 @@
 //! Planners that foresee where and when the tasks of a workflow run. Pure: no clock, no I/O, no threads of others.
 //!
-//! A [`Problem`] joins a workflow and a platform under a cost model. A planner makes a [`Schedule`] of it, `validate` checks the
-//! schedule independently, and an [`Objective`] says how good it is. [`LowerBounds`] say how good any schedule can be at most.
+//! A [`Problem`] joins a workflow and a platform under a cost model. A planner makes a [`Schedule`] of it, `validate`
+//! checks the schedule independently, and an [`Objective`] says how good it is. [`LowerBounds`] say how good any
+//! schedule can be at most.
 //!
 //! # Sources
 //!
-//! Every algorithm names its source. Four theses and papers are named by their authors alone: F. Aguilar Reyes, *Estudio de
-//! algoritmos de calendarización para flujos de trabajo*, ITAM 2014 (Aguilar 2014), and *Flujos de trabajo intensivos en datos
-//! para cómputo en la nube*, ITAM 2016 (Aguilar 2016); M. B. Stockinger, *Escalonamento de tarefas em CPU/GPU e alocação de
-//! arquivos de dados de workflows científicos em nuvens computacionais*, UFF 2020 (Stockinger 2020); D. Monge, J. Bělohradský,
-//! C. García Garino, F. Železný, *A performance prediction module for workflow scheduling* (Monge and others).
+//! Every algorithm names its source. Four theses and papers are named by their authors alone: F. Aguilar Reyes,
+//! *Estudio de algoritmos de calendarización para flujos de trabajo*, ITAM 2014 (Aguilar 2014), and *Flujos de trabajo
+//! intensivos en datos para cómputo en la nube*, ITAM 2016 (Aguilar 2016); M. B. Stockinger, *Escalonamento de tarefas
+//! em CPU/GPU e alocação de arquivos de dados de workflows científicos em nuvens computacionais*, UFF 2020 (Stockinger
+//! 2020); D. Monge, J. Bělohradský, C. García Garino, F. Železný, *A performance prediction module for workflow
+//! scheduling* (Monge and others).
 //!
 //! # Modules
 //!

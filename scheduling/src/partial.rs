@@ -168,7 +168,8 @@ impl<'p> Partial<'p> {
         compute + transfers(workflow.inputs(task)) + transfers(workflow.outputs(task))
     }
 
-    /// Where a file is stored, or would be if a task on this machine were the first to touch it: there, or where most room is.
+    /// Where a file is stored, or would be if a task on this machine were the first to touch it: there, or where most
+    /// room is.
     fn home_for(&self, file: FileId, machine: MachineId, room: Option<&mut Room>) -> Option<MachineId> {
         if let Some(home) = self.homes[file.index()] {
             return Some(home);

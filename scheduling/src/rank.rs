@@ -1,4 +1,5 @@
-//! Priorities of tasks from mean durations: the upward and downward ranks of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002.
+//! Priorities of tasks from mean durations: the upward and downward ranks of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3),
+//! 2002.
 
 use std::cmp::Reverse;
 
@@ -54,7 +55,8 @@ impl Ranks {
         if bytes <= 0.0 || self.rate == f64::INFINITY { 0.0 } else { self.latency + bytes / self.rate }
     }
 
-    /// All tasks by descending upward rank. Among equals parents come before children, then the order of definition counts.
+    /// All tasks by descending upward rank. Among equals parents come before children, then the order of definition
+    /// counts.
     pub fn order(&self, problem: &Problem) -> Vec<TaskId> {
         // Ranks never grow along an edge, but tasks without work have the rank of their child.
         let workflow = problem.workflow();

@@ -22,7 +22,8 @@ impl Timeline {
         }
     }
 
-    /// The earliest start. Gaps serve tasks with one core; a task that also needs one of several cores' GPU is appended.
+    /// The earliest start. Gaps serve tasks with one core; a task that also needs one of several cores' GPU is
+    /// appended.
     pub(crate) fn start(&self, ready: f64, duration: f64, cores: u32, gpu: bool, fill: Fill) -> f64 {
         if fill == Fill::Insert && cores == 1 && (!gpu || self.cores.len() == 1) {
             return self.busy.iter().map(|busy| gap(busy, ready, duration)).fold(f64::INFINITY, f64::min);

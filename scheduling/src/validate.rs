@@ -1,5 +1,5 @@
-//! An independent check of schedules. It shares no code with the planners: it computes every duration anew from work, speeds,
-//! sizes and rates, and compares.
+//! An independent check of schedules. It shares no code with the planners: it computes every duration anew from work,
+//! speeds, sizes and rates, and compares.
 
 use thiserror::Error;
 

@@ -1,4 +1,5 @@
-//! Planners on random problems: every schedule passes the validator, none is below the lower bounds, and equal runs are equal.
+//! Planners on random problems: every schedule passes the validator, none is below the lower bounds, and equal runs are
+//! equal.
 
 use proptest::prelude::*;
 use xavantes_scheduling::generate::{examples, layered};

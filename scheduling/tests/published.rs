@@ -26,10 +26,8 @@ fn heft_and_min_min_are_as_published() {
         let (published_min_min, published_heft): (f64, f64) = (row[1].parse().unwrap(), row[2].parse().unwrap());
         let above = |ours: f64, published: f64| (ours / published - 1.0) * 100.0;
         let (heft_above, min_min_above) = (above(heft, published_heft), above(min_min, published_min_min));
-        println!(
-            "{:30} {published_heft:14.2} {heft:7.2} {heft_above:+5.1}  {published_min_min:16.2} {min_min:7.2} {min_min_above:+5.1}",
-            row[0]
-        );
+        print!("{:30} {published_heft:14.2} {heft:7.2} {heft_above:+5.1}  ", row[0]);
+        println!("{published_min_min:16.2} {min_min:7.2} {min_min_above:+5.1}");
         // Both were measured with a code that prices some reads from the wrong machine, Montage most of all.
         assert!(heft_above <= 1.0 && (heft_above >= -1.0 || row[0].starts_with("Montage")), "{}: {heft}", row[0]);
         assert!(min_min_above <= 1.0, "{}: {min_min}", row[0]);

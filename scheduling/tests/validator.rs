@@ -88,7 +88,8 @@ fn a_duplicate_saves_a_transfer_and_must_be_right_itself() {
 #[test]
 fn inline_transfers_occupy_the_machine_and_the_stored_files_must_fit() {
     let problem = problem(Transfers::Inline { local_seconds: 1.0 });
-    // `a`: no reads 1, compute 5, write to machine 0 in 3. `b`: read 1, compute 4, no writes 1. `c`: read 2, compute 5, 1.
+    // `a`: no reads 1, compute 5, write to machine 0 in 3. `b`: read 1, compute 4, no writes 1. `c`: read 2, compute 5,
+    // 1.
     let mut schedule = Schedule::of_tasks(&problem, vec![at(1, 1.0, 10.0), at(0, 10.0, 16.0), at(0, 0.0, 8.0)]);
     assert!(matches!(first_fault(&schedule, &problem), Violation::WrongFilePlace { expected: true, .. }));
     schedule.files[0] = Some(MachineId(0));

@@ -22,7 +22,7 @@ pub(crate) async fn stream(
     let mut whole = Assembler::<v1::Output>::new(MAX_RESULTS_BYTES);
     let mut exit = Exit::Success;
     while let Some(part) = parts.message().await.map_err(|status| refused(&status))? {
-        let Some(mut returned) = whole.add(part).map_err(|unfit| refused(&unfit.into()))? else { continue };
+        let Some(mut returned) = whole.add(part).map_err(|unfit| refused(&unfit))? else { continue };
         if returned.missed > 0 {
             terminal::note(&format!("{} outputs before {} were missed\n", returned.missed, returned.path));
         }

@@ -39,7 +39,7 @@ pub struct ObjectIndex {
     limit: u64,
     /// Total size of all objects.
     total: u64,
-    /// Bytes reserved for objects that are being received.
+    /// Bytes of objects that are being received, as far as they have arrived.
     reserved: u64,
     /// Number of uses so far.
     clock: u64,
@@ -175,13 +175,19 @@ impl ObjectIndex {
         self.pins.get(owner).into_iter().flatten()
     }
 
+    /// Whether an object of this size could be stored: evicting all evictable objects would be enough.
+    pub fn check_fits(&self, bytes: u64) -> Result<(), Error> {
+        let used = (self.total - self.idle_bytes).saturating_add(self.reserved);
+        match used.saturating_add(bytes) > self.limit {
+            true => Err(Error::Full { wanted: bytes, limit: self.limit, used }),
+            false => Ok(()),
+        }
+    }
+
     /// Reserves space. Returns the objects that the store must remove for it; they are no longer in the index. Changes nothing
     /// if evicting all evictable objects would not be enough.
     pub fn reserve(&mut self, bytes: u64) -> Result<Vec<Digest>, Error> {
-        let used = self.total - self.idle_bytes + self.reserved;
-        if used.saturating_add(bytes) > self.limit {
-            return Err(Error::Full { wanted: bytes, limit: self.limit, used });
-        }
+        self.check_fits(bytes)?;
         let mut evicted = Vec::new();
         while self.total + self.reserved + bytes > self.limit
             && let Some(digest) = self.idle.values().next().copied()

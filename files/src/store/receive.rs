@@ -56,14 +56,10 @@ impl FileStore {
             Some(other_size) => self.discard_partial(&mut self.state(), &other_size),
             None => {}
         }
-        self.reserve(size)?;
-        match self.create_temporary() {
-            Ok((path, file)) => Ok(PartialObject { path, file, hasher: Box::default(), size, written: 0 }),
-            Err(error) => {
-                self.state().index.unreserve(size);
-                Err(error)
-            }
-        }
+        // An announcement takes no space: bytes take it when they arrive.
+        self.check_fits(size)?;
+        let (path, file) = self.create_temporary()?;
+        Ok(PartialObject { path, file, hasher: Box::default(), size, written: 0 })
     }
 
     /// The bytes of an object that the store has: all, or those of an interrupted transfer.
@@ -148,16 +144,20 @@ impl Receiving {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(partial) = &mut self.partial else { return Err(Error::Missing(self.digest)) };
-        if partial.written + bytes.len() as u64 > partial.size {
+        if bytes.len() as u64 > partial.size - partial.written {
             return Err(self.discard());
         }
+        if let Err(full) = self.store.reserve(bytes.len() as u64) {
+            self.discard();
+            return Err(full);
+        }
+        partial.written += bytes.len() as u64;
         if let Err(cause) = partial.file.write_all(bytes) {
             // The number of bytes that were written is unknown, so the transfer cannot be resumed.
             self.discard();
             return Err(Error::io(CANNOT_WRITE)(cause));
         }
         partial.hasher.update(bytes);
-        partial.written += bytes.len() as u64;
         self.store.counters().add_bytes_in(bytes.len());
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Receiving {
         }
         let Some(partial) = self.partial.take() else { return Ok(()) };
         let committed = self.store.commit(&partial.path, self.digest, partial.size);
-        self.store.state().index.unreserve(partial.size);
+        self.store.state().index.unreserve(partial.written);
         if committed.is_err() {
             let _ = fs::remove_file(&partial.path);
         } else {

@@ -18,10 +18,7 @@ impl FileStore {
         let mut state = self.state();
         let mut evicted = state.index.reserve(bytes);
         if evicted.is_err() {
-            // Interrupted transfers can start again from the beginning.
-            while let Some((_, partial)) = state.interrupted.pop_lru() {
-                self.discard_partial(&mut state, &partial);
-            }
+            self.discard_interrupted(&mut state);
             evicted = state.index.reserve(bytes);
         }
         if evicted.is_err() && self.release_expired_pins(&mut state) {
@@ -31,6 +28,25 @@ impl FileStore {
             self.remove_object(&mut state, &digest);
         }
         Ok(())
+    }
+
+    /// Whether an object of this size could be stored now.
+    pub(super) fn check_fits(&self, bytes: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        let fits = state.index.check_fits(bytes);
+        if fits.is_err() {
+            self.discard_interrupted(&mut state);
+            self.release_expired_pins(&mut state);
+            return state.index.check_fits(bytes);
+        }
+        fits
+    }
+
+    /// Gives up interrupted transfers, which can start again from the beginning.
+    fn discard_interrupted(&self, state: &mut StoreState) {
+        while let Some((_, partial)) = state.interrupted.pop_lru() {
+            self.discard_partial(state, &partial);
+        }
     }
 
     /// Releases the pins of owners that nobody has confirmed for long. Returns true if there was one.

@@ -50,7 +50,7 @@ pub(super) struct PartialObject {
     pub hasher: Box<blake3::Hasher>,
     /// Size of the whole object.
     pub size: u64,
-    /// Bytes written so far.
+    /// Bytes written so far, for which space is reserved.
     pub written: u64,
 }
 
@@ -105,7 +105,7 @@ impl FileStore {
 
     /// Removes an incomplete object and frees the space reserved for it.
     pub(super) fn discard_partial(&self, state: &mut StoreState, partial: &PartialObject) {
-        state.index.unreserve(partial.size);
+        state.index.unreserve(partial.written);
         // Opening the store removes a file that stays behind.
         let _ = fs::remove_file(&partial.path);
     }

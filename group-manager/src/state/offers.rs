@@ -24,14 +24,17 @@ impl ManagerState {
             free_slots: capacity.free_slots,
             other_coordinators: capacity.other_coordinators,
             foreign_free_slots: groups.iter().map(|group| group.free_slots).fold(0, u32::saturating_add),
-            foreign_coordinators: groups.iter().map(|group| group.coordinators.len() as u32).sum(),
+            foreign_coordinators: groups
+                .iter()
+                .map(|group| group.coordinators.len() as u32)
+                .fold(0, u32::saturating_add),
             epoch: self.succession.epoch(),
         }
     }
 
     /// The summary of this group. Its number follows the clock, so that numbers grow across leaders and restarts.
     pub(crate) fn local_summary(&mut self, clock_ms: u64) -> v1::GroupSummary {
-        self.summary_number = clock_ms.max(self.summary_number + 1);
+        self.summary_number = clock_ms.max(self.summary_number.saturating_add(1));
         let workers = self.registry.workers();
         let lendable = self.options.foreign_slots.saturating_sub(self.lending.total());
         let offer = |(node, processes): (&v1::NodeDescription, u32)| v1::CoordinatorOffer {
@@ -44,7 +47,7 @@ impl ManagerState {
             group: self.options.group.clone(),
             managers: std::iter::once(&self.options.address).chain(others).cloned().collect(),
             workers: workers.len() as u32,
-            slots: workers.iter().map(|worker| worker.slots).sum(),
+            slots: workers.iter().map(|worker| worker.slots).fold(0, u32::saturating_add),
             free_slots: self.registry.free_slots().min(lendable),
             coordinators: self.registry.coordinators().map(offer).collect(),
             number: self.summary_number,

@@ -60,8 +60,8 @@ fn pair() -> (ManagerState, ManagerState) {
     let (mut first, mut follower) = (state(0, second(0)), state(1, second(0)));
     first.succession.on_unreachable(1);
     assert_eq!(first.tick(second(0)).leads, Some(true));
-    first.registry.on_heartbeat(heartbeat("w", ActivityManager, 1), second(1));
-    first.registry.on_heartbeat(heartbeat("x", ActivityManager, 0), second(1));
+    first.registry.on_heartbeat(heartbeat("w", ActivityManager, 1), second(1)).unwrap();
+    first.registry.on_heartbeat(heartbeat("x", ActivityManager, 0), second(1)).unwrap();
     first.registry.drain("x");
     first.federation.on_summaries(neighbour(3), second(1));
     first.sources.insert("s".into(), "file:s".into());
@@ -87,7 +87,7 @@ fn the_next_manager_continues_with_the_state_of_the_first() {
     assert_eq!((follower.lending.total(), &follower.sources), (1, &first.sources));
     assert_eq!(follower.adjacent, first.adjacent);
     // Nodes without a heartbeat to the new leader are lost a lease later.
-    follower.registry.on_heartbeat(heartbeat("w", ActivityManager, 1), now + second(1));
+    follower.registry.on_heartbeat(heartbeat("w", ActivityManager, 1), now + second(1)).unwrap();
     assert_eq!(follower.tick(now + NODE_LEASE).lost_nodes, ["x"]);
 }
 
@@ -141,9 +141,9 @@ fn numbers_of_summaries_grow_across_clock_changes_and_leaders() {
 #[test]
 fn a_coordinator_gets_a_place_with_free_capacity() {
     let mut state = state(0, second(0));
-    state.registry.on_heartbeat(heartbeat("w", ActivityManager, 0), second(0));
+    state.registry.on_heartbeat(heartbeat("w", ActivityManager, 0), second(0)).unwrap();
     for coordinator in ["c1", "c2"] {
-        state.registry.on_heartbeat(heartbeat(coordinator, ProcessCoordinator, 0), second(0));
+        state.registry.on_heartbeat(heartbeat(coordinator, ProcessCoordinator, 0), second(0)).unwrap();
     }
     state.federation.on_summaries(neighbour(3), second(0));
     let request = |what: v1::place_request::What, group: &str| v1::PlaceRequest {
@@ -171,7 +171,7 @@ fn a_coordinator_gets_a_place_with_free_capacity() {
     // Other groups borrow slots, and keep them while they are busy.
     assert_eq!(found(state.place(&request(ForWorker, "other"), now)), place("g", "w", 2));
     assert_eq!(found(state.place(&request(ForCoordinator, "other"), now)), None);
-    state.registry.on_heartbeat(heartbeat("w", ActivityManager, 2), now);
+    state.registry.on_heartbeat(heartbeat("w", ActivityManager, 2), now).unwrap();
     let renew = v1::PlaceRequest { renew: "w".into(), renew_group: "g".into(), ..request(ForWorker, "other") };
     assert_eq!(found(state.place(&renew, now)), place("g", "w", 2));
     let gone = v1::PlaceRequest { renew: "v".into(), ..renew.clone() };

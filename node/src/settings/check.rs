@@ -82,6 +82,7 @@ impl Settings {
         let numbers = [
             ("slots", self.slots.into(), 1..=4096),
             ("queue", self.queue.into(), 0..=65_536),
+            ("max-connections", self.max_connections.unwrap_or(16).into(), 16..=1_000_000),
             ("gpus", self.gpus.into(), 0..=1024),
             ("retention-days", self.retention_days.into(), any.clone()),
             ("retention-mib", self.retention_mib, any.clone()),

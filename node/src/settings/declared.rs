@@ -93,6 +93,10 @@ pub struct Settings {
     /// MiB that files of processes may take on the node
     #[arg(long, value_name = "N", default_value_t = 20_480)]
     pub files_mib: u64,
+    /// Connections of other nodes and of clients that the node accepts at once; one address may have half of them
+    /// [default: half of the files that the node may open, at most 10000]
+    #[arg(long, value_name = "N")]
+    pub max_connections: Option<u32>,
     /// Other groups from which a group manager or coordinator accepts work [default: all]
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     pub foreign_groups: Vec<String>,

@@ -5,7 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use xavantes_model::text::{MAX_FAILURE_BYTES, shorten};
 use xavantes_model::value::Value;
+
+/// Upper bound on a failure and the failures behind it.
+const MAX_CAUSES: usize = 16;
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,11 +69,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of that kind. The engine adds the path.
+    /// A failure of that kind. A long message is shortened. The engine adds the path.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            message: shorten(message.into(), MAX_FAILURE_BYTES),
             path: String::new(),
             line: None,
             worker: None,
@@ -87,13 +91,21 @@ impl Failure {
         self
     }
 
-    /// Adds `before` as the first cause: this failure happened while `CATCH` or `FINALLY` handled it.
+    /// Adds `before` as the first cause: this failure happened while `CATCH` or `FINALLY` handled it. The causes behind
+    /// [`MAX_CAUSES`] are left out.
     #[must_use]
     pub(crate) fn while_handling(mut self: Box<Self>, before: Box<Failure>) -> Box<Self> {
-        self.cause = Some(match self.cause.take() {
-            Some(cause) => cause.while_handling(before),
-            None => before,
-        });
+        let (mut before, mut failure) = (Some(before), &mut *self);
+        for _ in 1..MAX_CAUSES {
+            if failure.cause.is_none() {
+                failure.cause = before.take();
+            }
+            match &mut failure.cause {
+                Some(cause) => failure = cause,
+                None => return self,
+            }
+        }
+        failure.cause = None;
         self
     }
 

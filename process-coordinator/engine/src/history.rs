@@ -44,12 +44,18 @@ impl Tally {
     pub fn add(&mut self, other: &Tally) {
         self.first = if self.began == 0 { other.first } else { self.first.min(other.first) };
         self.last = self.last.max(other.last);
-        self.began += other.began;
-        self.completed += other.completed;
-        self.failed += other.failed;
-        self.cancelled += other.cancelled;
-        self.retried += other.retried;
-        self.lost += other.lost;
+        // The other coordinator may report any numbers.
+        let sums = [
+            (&mut self.began, other.began),
+            (&mut self.completed, other.completed),
+            (&mut self.failed, other.failed),
+            (&mut self.cancelled, other.cancelled),
+            (&mut self.retried, other.retried),
+            (&mut self.lost, other.lost),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
     }
 }
 

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xavantes_engine::{Failure, History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally, Time};
 use xavantes_model::definition::{NodeId, Program};
+use xavantes_proto::limits::{MAX_FAILURE_BYTES, MAX_PATH_BYTES, shorten};
 use xavantes_proto::v1;
 
 use crate::convert::{failure, failure_from};
 use crate::process::usage::UsageTotals;
+
+/// Upper bound on the failures and interventions that a message may carry.
+const MAX_REMARKS: usize = MAX_RECORDED_FAILURES + MAX_RECORDED_INTERVENTIONS;
 
 /// The history of a process and of its subtrees, including those at other coordinators. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -103,10 +107,11 @@ impl ProcessHistory {
             history.tallies.entry((it.process, it.node)).or_default().add(&tally);
         }
         wire.usage.iter().for_each(|usage| history.add_usage(usage.activity, &UsageTotals::from_wire(usage)));
-        for v1::Remark { at_ms, path, what } in wire.remarks {
+        for v1::Remark { at_ms, path, what } in wire.remarks.into_iter().take(MAX_REMARKS) {
             match what {
                 Some(v1::remark::What::Failed(why)) => history.failures.push((Time(at_ms), failure_from(why))),
                 Some(v1::remark::What::Steered(what)) => {
+                    let (path, what) = (shorten(path, MAX_PATH_BYTES), shorten(what, MAX_FAILURE_BYTES));
                     history.steered.push(Intervention { at: Time(at_ms), path, what })
                 }
                 None => {}

@@ -36,10 +36,11 @@ impl SubtreeTotals {
     }
 
     fn add(&mut self, other: &Self) {
-        self.completed += other.completed;
-        self.failed += other.failed;
-        self.attempts += other.attempts;
-        self.reused += other.reused;
+        // The other coordinator may report any numbers.
+        self.completed = self.completed.saturating_add(other.completed);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.attempts = self.attempts.saturating_add(other.attempts);
+        self.reused = self.reused.saturating_add(other.reused);
         self.history.add(&other.history);
     }
 }

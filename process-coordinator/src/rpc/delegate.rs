@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 use tracing::info;
-use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, pack, v1};
+use xavantes_proto::limits::{check_address, check_coordinator_hello, check_name, check_path};
+use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, first_message, next_whole, pack, v1};
 
 use crate::coordinator::Coordinator;
 use crate::handover::Placement;
@@ -30,10 +31,13 @@ type ReportStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + 
 /// Opens the stream of a coordinator that delegates subtrees.
 pub(super) async fn delegate(
     coordinator: &Arc<Coordinator>,
-    mut orders: Streaming<v1::WorkOrder>,
+    request: Request<Streaming<v1::WorkOrder>>,
 ) -> Result<ReportStream, Status> {
-    let first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
+    let peer = request.remote_addr().map_or_else(String::new, |address| address.ip().to_string());
+    let mut orders = request.into_inner();
+    let first = first_message(&mut orders, "order").await?;
     let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
+    check_coordinator_hello(&hello)?;
     let caller = Caller::of(&hello);
     for (process, runs) in coordinator.parents.retire(&caller) {
         if runs {
@@ -47,15 +51,20 @@ pub(super) async fn delegate(
     own_hello.node.clone_from(&coordinator.options.node);
     own_hello.version = env!("CARGO_PKG_VERSION").into();
     let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+    let for_errors = sender.downgrade();
     tokio::spawn(send_reports(own_hello, reports, sender));
+    let parts = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES).of_peer(peer);
     let session = DelegateSession { coordinator: coordinator.clone(), caller, hello, stream };
-    tokio::spawn(session.run(first, orders));
+    tokio::spawn(session.run(first, orders, parts, for_errors));
     Ok(Box::pin(ReceiverStream::new(receiver)))
 }
 
 /// A subtree of this coordinator's processes runs at another coordinator now.
 pub(super) async fn moved(coordinator: &Coordinator, request: v1::MovedRequest) -> Result<v1::MovedResponse, Status> {
     let v1::MovedRequest { attempt, node, address, epoch } = request;
+    check_name("the node", &node)?;
+    check_address("the address", &address)?;
+    check_path("the process", attempt.as_ref().map_or("", |attempt| &attempt.process))?;
     let key = AttemptKey::from(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
     let place = Placement { node, address, epoch };
     let outcome = coordinator.on_moved(key, place).await.map_err(|error| repository_status(&error))?;
@@ -75,16 +84,28 @@ struct DelegateSession {
 
 impl DelegateSession {
     /// Carries out orders until the stream breaks. The subtrees run on; the caller asks for them when it is back.
-    async fn run(self, first: v1::WorkOrder, mut orders: Streaming<v1::WorkOrder>) {
+    async fn run(
+        self,
+        first: v1::WorkOrder,
+        mut orders: Streaming<v1::WorkOrder>,
+        mut parts: Assembler<v1::WorkOrder>,
+        for_errors: mpsc::WeakSender<Result<v1::WorkReport, Status>>,
+    ) {
         self.on_order(first).await;
-        let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
-        while let Some(Ok(order)) = orders.next().await {
-            let Ok(order) = assembler.unpack(order) else { return };
+        loop {
+            let next = next_whole(&mut orders, &mut parts).await;
             if !self.coordinator.parents.is_current(&self.caller, self.stream) {
                 return;
             }
-            if let Some(order) = order {
-                self.on_order(order).await;
+            match next {
+                Ok(Some(order)) => self.on_order(order).await,
+                Ok(None) => return,
+                Err(status) => {
+                    if let Some(sender) = for_errors.upgrade() {
+                        let _ = sender.try_send(Err(status));
+                    }
+                    return;
+                }
             }
         }
     }
@@ -95,7 +116,7 @@ impl DelegateSession {
         for order in ParentOrder::split(order) {
             match order {
                 // An invalid program stays unknown, and its subtrees are refused.
-                ParentOrder::Program(program) => drop(coordinator.programs.add(program.documents)),
+                ParentOrder::Program(program) => drop(coordinator.programs.add(program.documents).await),
                 ParentOrder::Acknowledge(id) => {
                     if let Some(process) = parents.acknowledge(caller, &id) {
                         coordinator.discard(&process);

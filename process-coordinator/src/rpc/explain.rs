@@ -4,6 +4,7 @@
 use tonic::Status;
 use xavantes_engine::Root;
 use xavantes_model::definition::{self, ActivityType, Program};
+use xavantes_proto::limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::reuse_reason::Kind;
 use xavantes_proto::{call_with_timeout, connect, v1};
@@ -89,6 +90,7 @@ enum Definition {
 
 /// What the definition has at a path, and the time when the process began.
 async fn definition(coordinator: &Coordinator, path: &str) -> Result<(Definition, u64), Status> {
+    check_path("the path", path)?;
     let mut begin = path;
     loop {
         // The paths of a subtree begin with its path in the parent process, not with its id.

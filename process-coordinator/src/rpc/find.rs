@@ -6,6 +6,7 @@ use std::time::Duration;
 use tonic::Status;
 use xavantes_engine::Rejection;
 use xavantes_proto::connect;
+use xavantes_proto::limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::Entry;
 
@@ -36,6 +37,7 @@ pub(super) enum FoundProcess {
 /// The process that a path is in: the innermost of those whose path begins it. Waits a moment for a process that this
 /// coordinator is recovering.
 pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundProcess, Status> {
+    check_path("the path", path)?;
     for _ in 0..MAX_RECOVERY_POLLS {
         if let Some(found) = find_now(coordinator, path).await? {
             return Ok(found);

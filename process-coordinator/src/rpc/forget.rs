@@ -2,6 +2,7 @@
 //! decides.
 
 use tonic::Status;
+use xavantes_proto::limits::{check_count, check_path};
 use xavantes_proto::v1;
 use xavantes_repository::Error;
 
@@ -9,13 +10,18 @@ use crate::coordinator::Coordinator;
 use crate::rpc::errors::{held_status, recovering_status, repository_status};
 use crate::rpc::forward::Owner;
 
+/// Upper bound on the processes of one request.
+const MAX_PROCESSES: usize = 100_000;
+
 pub(super) async fn forget(
     coordinator: &Coordinator,
     request: v1::ForgetRequest,
 ) -> Result<v1::ForgetResponse, Status> {
     let v1::ForgetRequest { processes, reusable, force, forwards } = request;
+    check_count("the list of processes", processes.len(), MAX_PROCESSES)?;
     let (mut held, mut ended, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
     for process in processes {
+        check_path("the id of a process", &process)?;
         if coordinator.processes.find(&process).is_some() {
             return Err(Status::failed_precondition(format!(
                 "process {process:?} runs: cancel it first, or wait for its end"

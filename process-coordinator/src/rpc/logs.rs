@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tonic::Status;
+use xavantes_proto::limits::check_path;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
@@ -27,6 +28,7 @@ type PieceStream = Pin<Box<dyn Stream<Item = Result<v1::LogPiece, Status>> + Sen
 
 /// What an attempt of an element wrote, or writes.
 pub(super) async fn logs(coordinator: &Arc<Coordinator>, request: v1::LogsRequest) -> Result<PieceStream, Status> {
+    check_path("the path", &request.path)?;
     let process = request.path.split('/').next().unwrap_or_default();
     loop {
         // Before the search, so that it finds what the process writes just before its end.

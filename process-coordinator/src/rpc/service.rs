@@ -121,7 +121,7 @@ impl ProcessCoordinator for Service {
         &self,
         request: Request<Streaming<v1::WorkOrder>>,
     ) -> Result<Response<Self::DelegateStream>, Status> {
-        delegate::delegate(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        delegate::delegate(&self.coordinator, request).await.map(Response::new).map_err(bounded_status)
     }
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {

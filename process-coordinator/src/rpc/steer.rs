@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tonic::Status;
 use xavantes_engine::Action;
+use xavantes_proto::limits::{check_length, check_name};
 use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
@@ -16,6 +17,8 @@ use crate::rpc::errors::{ended_status, held_status, rejection_status, repository
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, too_many_forwards};
 
+/// Upper bound on the value of a setting, which may be code.
+const MAX_SETTING_BYTES: usize = 64 << 10;
 /// A command that the process has not recorded after this time is looked after.
 const DECISION_POLL_INTERVAL: Duration = Duration::from_millis(800);
 /// A command gets an answer after this time.
@@ -25,6 +28,10 @@ pub(super) async fn steer(
     coordinator: &Arc<Coordinator>,
     request: v1::SteerRequest,
 ) -> Result<v1::SteerResponse, Status> {
+    if let Some(steer_request::Action::Set(setting)) = &request.action {
+        check_name("the key of the setting", &setting.key)?;
+        check_length("the value of the setting", &setting.value, MAX_SETTING_BYTES)?;
+    }
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
     let forwarded = v1::SteerRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let (id, process) = match find(coordinator, &request.path).await? {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use tonic::Status;
 use xavantes_engine::Start;
 use xavantes_model::value::Value;
+use xavantes_proto::limits::{check_count, check_optional_name};
 use xavantes_proto::{v1, value_from};
 
 use crate::clock::unix_ms;
@@ -19,12 +20,21 @@ use crate::rpc::errors::repository_status;
 /// Hexadecimal digits of a process id that are tried one after the other: short ids are easy to type.
 const ID_DIGITS: [usize; 5] = [4, 6, 8, 12, 16];
 
+/// Upper bound on the parameters of a submission.
+const MAX_PARAMETERS: usize = 10_000;
+
 /// Starts a process. A repeated request with the same id gets the process that the first one started.
 pub(super) async fn submit(
     coordinator: &Arc<Coordinator>,
     request: v1::SubmitRequest,
 ) -> Result<v1::SubmitResponse, Status> {
-    let loaded = coordinator.programs.add(request.documents)?;
+    check_optional_name("the process type", &request.process_type)?;
+    check_optional_name("the id of the request", &request.request_id)?;
+    check_count("the list of parameters", request.parameters.len(), MAX_PARAMETERS)?;
+    for parameter in &request.parameters {
+        check_optional_name("the name of a parameter", &parameter.name)?;
+    }
+    let loaded = coordinator.programs.add(request.documents).await?;
     let wanted = Some(request.process_type.as_str()).filter(|name| !name.is_empty());
     let process = loaded.program.entry(wanted).map_err(Status::invalid_argument)?;
     let parameters = request

@@ -1,13 +1,15 @@
 //! `ListTypes` and `FindTypes`: the process and activity types of submitted documents.
 
-use std::sync::Arc;
-
 use tonic::Status;
+use xavantes_proto::limits::{check_count, check_optional_name};
 use xavantes_proto::{page_of, v1};
 
 use crate::coordinator::Coordinator;
 use crate::rpc::errors::repository_status;
 use crate::rpc::outputs::PartStream;
+
+/// Upper bound on the types of one request.
+const MAX_NAMES: usize = 1024;
 
 /// A page of all types.
 pub(super) async fn list_types(
@@ -15,18 +17,8 @@ pub(super) async fn list_types(
     request: v1::ListTypesRequest,
 ) -> Result<v1::ListTypesResponse, Status> {
     refresh(coordinator).await?;
-    let mut types = Vec::new();
-    for (digest, program) in coordinator.programs.all() {
-        let describe = |name: &Arc<str>, kind: v1::TypeKind, source: usize| v1::TypeDescription {
-            name: name.to_string(),
-            kind: kind.into(),
-            digest: digest.clone(),
-            document: program.sources.get(source).map_or_else(String::new, |name| name.to_string()),
-        };
-        types.extend(program.processes.iter().map(|it| describe(&it.name, v1::TypeKind::Process, it.source)));
-        types.extend(program.activities.iter().map(|it| describe(&it.name, v1::TypeKind::Activity, it.source)));
-    }
-    let mut types: Vec<_> = types.into_iter().map(|described| (place_of(&described), described)).collect();
+    let types = coordinator.programs.types().into_iter();
+    let mut types: Vec<_> = types.map(|described| (place_of(&described), described)).collect();
     types.sort_by(|(a, _), (b, _)| a.cmp(b));
     let (types, next_page) = page_of(types, &request.page);
     Ok(v1::ListTypesResponse { types, next_page })
@@ -50,9 +42,11 @@ async fn refresh(coordinator: &Coordinator) -> Result<(), Status> {
 /// The latest documents that define these types, each document once.
 pub(super) async fn find_types(coordinator: &Coordinator, request: v1::FindTypesRequest) -> Result<PartStream, Status> {
     refresh(coordinator).await?;
+    check_count("the list of names", request.names.len(), MAX_NAMES)?;
     let mut documents: Vec<v1::Document> = Vec::new();
     for name in request.names {
-        let program = coordinator.programs.defining(&name);
+        check_optional_name("the name of a type", &name)?;
+        let program = coordinator.programs.defining(&name).await.map_err(|error| repository_status(&error))?;
         for document in program.iter().flat_map(|program| &program.documents) {
             if !documents.contains(document) {
                 documents.push(document.clone());

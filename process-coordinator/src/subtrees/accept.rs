@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tracing::warn;
+use xavantes_proto::limits::{check_job, check_path};
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_repository::Error;
@@ -30,7 +31,11 @@ impl Coordinator {
         job: v1::Job,
     ) {
         let parents = &self.parents;
+        let invalid = check_job(&job).and_then(|()| check_path("the process of the job", process_of(&job))).err();
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
+        if let Some(problem) = invalid {
+            return warn!(coordinator = %caller, %problem, "ignored an invalid job");
+        }
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
         let process = hosted::process_id(caller, &key, &path);
         let parent = Parent { attempt: ParentAttempt { caller: caller.clone(), key }, parents: parents.clone() };
@@ -40,8 +45,10 @@ impl Coordinator {
         if !self.accepts_group(&hello.group) {
             return parent.refuse(RefusalKind::GroupNotAccepted(v1::Nothing {}));
         }
-        let Some(loaded) = self.programs.find(&job.program) else {
-            return parent.refuse(RefusalKind::UnknownProgram(v1::Nothing {}));
+        let loaded = match self.programs.fetch(&job.program).await {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return parent.refuse(RefusalKind::UnknownProgram(v1::Nothing {})),
+            Err(error) => return parent.refuse(RefusalKind::NotRecorded(error.to_string())),
         };
         let options = StartOptions {
             no_reuse: subtree.no_reuse,
@@ -87,4 +94,8 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+fn process_of(job: &v1::Job) -> &str {
+    job.id.as_ref().map_or("", |id| &id.process)
 }

@@ -1,7 +1,6 @@
 //! The stream to one worker, or to another coordinator. A link opens it, sends orders, hands reports on, and opens it again
 //! when it breaks.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,11 +8,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
-use tracing::{debug, info};
+use tonic::{Code, Status};
+use tracing::{debug, info, warn};
+use xavantes_proto::limits::check_node;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_proto::{Assembler, AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, pack, v1};
+use xavantes_proto::{
+    Assembler, AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, next_whole, pack, v1,
+};
 use xavantes_repository::Store;
 
 use crate::codec;
@@ -23,6 +26,7 @@ use crate::process::input::ProcessInput;
 use crate::process::registry::ProcessRegistry;
 use crate::process::summary::Summary;
 use crate::workers::handle::{NotHeld, Orders, PoolHandle};
+use crate::workers::link_state::{LinkState, check_report};
 use crate::workers::messages::{Order, PeerKind};
 use crate::workers::order_batch::{MAX_ORDERS_PER_MESSAGE, next_order_message, remove_sent_programs};
 use crate::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
@@ -99,7 +103,8 @@ impl Context {
             if let Ok(channel) = connect(manager).await
                 && let Ok(place) = call_with_timeout(GroupManagerClient::new(channel).place(request.clone())).await
             {
-                return Some(place).filter(|place| place.node.is_some());
+                let named = place.node.as_ref().is_some_and(|node| check_node(node).is_ok());
+                return Some(place).filter(|_| named);
             }
         }
         None
@@ -113,8 +118,13 @@ pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, addr
         match connect(&address).await {
             Ok(channel) => {
                 let began = Instant::now();
-                if let Err(status) = talk(&context, peer, &worker, channel, &delivery).await {
-                    debug!(%worker, %status, "stream broke");
+                match talk(&context, peer, &worker, &address, channel, &delivery).await {
+                    Err(status) if status.code() == Code::InvalidArgument => {
+                        warn!(%worker, %address, %status, "disconnected a peer that does not keep to the protocol");
+                        pause = MAX_RECONNECT_PAUSE;
+                    }
+                    Err(status) => debug!(%worker, %status, "stream broke"),
+                    Ok(()) => {}
                 }
                 if began.elapsed() > MAX_RECONNECT_PAUSE {
                     pause = MIN_RECONNECT_PAUSE;
@@ -135,9 +145,10 @@ async fn talk(
     context: &Context,
     peer: PeerKind,
     worker: &Arc<str>,
+    address: &str,
     channel: Channel,
     delivery: &Delivery,
-) -> Result<(), tonic::Status> {
+) -> Result<(), Status> {
     let (sender, receiver) = mpsc::channel::<v1::WorkOrder>(4);
     let (orders, mut to_send) = mpsc::unbounded_channel::<Order>();
     let first = v1::WorkOrder { hello: Some(context.hello.clone()), ..v1::WorkOrder::default() };
@@ -155,11 +166,13 @@ async fn talk(
             client.max_decoding_message_size(most).max_encoding_message_size(most).delegate(sent).await?.into_inner()
         }
     };
+    let link = Arc::new(LinkState::default());
+    let writing = link.clone();
     let writer = tokio::spawn(async move {
         let mut batch = Vec::with_capacity(MAX_ORDERS_PER_MESSAGE);
-        let mut sent_programs = HashSet::new();
         while to_send.recv_many(&mut batch, MAX_ORDERS_PER_MESSAGE).await > 0 {
-            remove_sent_programs(&mut batch, &mut sent_programs);
+            writing.on_taken(&batch);
+            remove_sent_programs(&mut batch, &mut writing.sent_programs.lock());
             while let Some(message) = next_order_message(&mut batch) {
                 for part in pack(message) {
                     if sender.send(part).await.is_err() {
@@ -170,13 +183,16 @@ async fn talk(
         }
     });
     let outcome = async {
-        let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES);
-        while let Some(report) = reports.message().await? {
-            if let Some(report) = assembler.unpack(report)? {
-                delivery.begin();
-                on_report(context, worker, &orders, report).await;
-                delivery.end();
-            }
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let mut assembler = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES).of_peer(host);
+        let mut first = true;
+        while let Some(mut report) = next_whole(&mut reports, &mut assembler).await? {
+            check_report(&mut report, std::mem::take(&mut first))?;
+            link.on_report(&report);
+            delivery.begin();
+            on_report(context, worker, &orders, report).await;
+            delivery.end();
+            link.wait_for_space().await?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 //! | `handle` | the pool, as other tasks use it |
 //! | `lease_documents` | borrowed workers in the repository |
 //! | `connection` | the stream to one peer |
+//! | `link_state` | what the reader and the writer of a stream share |
 //! | `order_batch` | the messages that carry orders; pure |
 //! | `peer_report` | reports of peers, sorted by who gets what; pure |
 
@@ -17,6 +18,7 @@ pub(crate) mod connection;
 pub(crate) mod dispatcher;
 pub(crate) mod handle;
 pub(crate) mod lease_documents;
+mod link_state;
 pub mod messages;
 pub mod order_batch;
 pub mod peer_report;

@@ -9,7 +9,8 @@ use super::script::{Bindings, Script};
 use super::variable::{Direction, Variable};
 use crate::value::{Type, Value};
 
-/// An element, or a part of one that has a scope of its own.
+/// An element, or a part of one that has a scope of its own. What most nodes do not have is in a box: a definition may have
+/// very many nodes.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// Position in the process type.
@@ -39,9 +40,9 @@ pub struct Node {
     /// Children: the elements of a sequence or `PAR`, the cases of a switch (`DEFAULT` last), the `ITERATE` of a loop.
     pub elements: Vec<NodeId>,
     /// `PRE_CODE`.
-    pub pre_code: Option<Script>,
+    pub pre_code: Option<Box<Script>>,
     /// `POST_CODE`.
-    pub post_code: Option<Script>,
+    pub post_code: Option<Box<Script>>,
     /// `CATCH`.
     pub catch: Option<NodeId>,
     /// `FINALLY`.
@@ -49,7 +50,7 @@ pub struct Node {
     /// Retries, time-out and the meaning of failures.
     pub policy: Policy,
     /// Parameters that attributes set.
-    pub bindings: Option<Bindings>,
+    pub bindings: Option<Box<Bindings>>,
     /// Whether the node may run on another coordinator.
     pub delegate: Delegate,
     /// True if some node inside it may run on another coordinator.
@@ -61,7 +62,7 @@ pub struct Node {
 impl Node {
     /// Iterates over the scripts that run in the scope of the node.
     pub fn scripts(&self) -> impl Iterator<Item = &Script> {
-        let mut scripts: Vec<&Script> = self.pre_code.iter().chain(&self.post_code).collect();
+        let mut scripts: Vec<&Script> = self.pre_code.iter().chain(&self.post_code).map(Box::as_ref).collect();
         match &self.kind {
             Kind::Switch { conditions, .. } => scripts.extend(conditions),
             Kind::For { source, .. } => match source {
@@ -112,30 +113,30 @@ pub enum Kind {
         /// Condition of each `CASE`.
         conditions: Vec<Script>,
         /// `PARSWITCH`.
-        parallel: Option<Parallel>,
+        parallel: Option<Box<Parallel>>,
     },
     /// `FOR` and `PARFOR`.
     For {
         /// Values that the loop goes through.
         source: LoopSource,
         /// `COLLECT`, in the scope of the `ITERATE`.
-        collect: Option<Script>,
+        collect: Option<Box<Script>>,
         /// `PARFOR`.
-        parallel: Option<Parallel>,
+        parallel: Option<Box<Parallel>>,
     },
     /// `WHILE` and `PARWHILE`.
     While {
         /// The loop goes on while this expression is true.
-        condition: Script,
+        condition: Box<Script>,
         /// `COLLECT`, in the scope of the `ITERATE`.
-        collect: Option<Script>,
+        collect: Option<Box<Script>>,
         /// `PARWHILE`.
-        parallel: Option<Parallel>,
+        parallel: Option<Box<Parallel>>,
     },
     /// `PAR`.
     Par {
         /// End condition and degree of parallelism.
-        parallel: Parallel,
+        parallel: Box<Parallel>,
         /// For each element, by position: the number of elements it waits for.
         waits_for: Vec<u32>,
         /// For each element, by position: the elements that wait for it.
@@ -148,7 +149,7 @@ impl Kind {
     pub fn parallel(&self) -> Option<&Parallel> {
         match self {
             Kind::Switch { parallel, .. } | Kind::For { parallel, .. } | Kind::While { parallel, .. } => {
-                parallel.as_ref()
+                parallel.as_deref()
             }
             Kind::Par { parallel, .. } => Some(parallel),
             _ => None,
@@ -158,7 +159,7 @@ impl Kind {
     /// Returns the `COLLECT` of a loop.
     pub fn collect(&self) -> Option<&Script> {
         match self {
-            Kind::For { collect, .. } | Kind::While { collect, .. } => collect.as_ref(),
+            Kind::For { collect, .. } | Kind::While { collect, .. } => collect.as_deref(),
             _ => None,
         }
     }
@@ -201,7 +202,7 @@ pub enum LoopSource {
         inputs: u32,
     },
     /// `EACH`.
-    Each(Script),
+    Each(Box<Script>),
     /// `PARAM_GRID`.
     Grid(Vec<Axis>),
 }
@@ -232,7 +233,7 @@ pub enum Bound {
     /// Number in the document.
     Literal(i64),
     /// Expression that gives a whole number.
-    Code(Script),
+    Code(Box<Script>),
 }
 
 impl Bound {

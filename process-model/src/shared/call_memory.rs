@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Call;
+use super::call::Call;
 use crate::value::Value;
 
 /// Upper bound on the calls that are remembered of one element.
@@ -78,7 +78,7 @@ fn bytes_of_call(call: &Call, answer: &CallAnswer) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::Method;
+    use crate::shared::call::Method;
 
     fn call(number: i64) -> Call {
         Call { object: 0, method: Method::Add, arguments: vec![Value::Int(number)] }

@@ -1,9 +1,9 @@
-//! Branch and bound: the next task, its machine, the places of its output files; everything that cannot beat the best schedule
-//! so far is cut off.
+//! Branch and bound: the next task, its machine, the places of its output files; everything that cannot beat the best
+//! schedule so far is cut off.
 //!
-//! Every schedule in which each task starts as early as its order on the machine allows is reached by one of these choices, and
-//! one of them is best for every objective that never improves by waiting. Two tasks in a row on different machines that have
-//! nothing to do with each other are tried in one order only.
+//! Every schedule in which each task starts as early as its order on the machine allows is reached by one of these
+//! choices, and one of them is best for every objective that never improves by waiting. Two tasks in a row on different
+//! machines that have nothing to do with each other are tried in one order only.
 
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::{Objective, Score, Value};
@@ -144,7 +144,8 @@ impl<'p> Branch<'p> {
         self.finish[task.index()].is_none() && parents.iter().all(|edge| self.finish[edge.task.index()].is_some())
     }
 
-    /// Whether the task and the one before it could change places without changing anything; then the lower number goes first.
+    /// Whether the task and the one before it could change places without changing anything; then the lower number goes
+    /// first.
     fn is_mirrored(&self, task: TaskId, choice: &Choice) -> bool {
         let Some(before) = self.order.last().copied() else {
             return false;

@@ -1,10 +1,10 @@
-//! PPSA (performance prediction based scheduling) of Monge, Bělohradský, García Garino and Železný: branch and bound over the
-//! machines of tasks, with critical tasks pre-assigned to the most powerful machines.
+//! PPSA (performance prediction based scheduling) of Monge, Bělohradský, García Garino and Železný: branch and bound
+//! over the machines of tasks, with critical tasks pre-assigned to the most powerful machines.
 //!
-//! The paper leaves much open. Here tasks go by upward rank, machines by the end of the task, the first schedule to beat is the
-//! best of HEFT and Min-Min, the most powerful third of the machines are those with the least seconds for the task, and a task is
-//! critical if it has no slack with mean times. Without pre-assignment and with all orders the result is optimal; large workflows
-//! are searched in parts, which is not exact.
+//! The paper leaves much open. Here tasks go by upward rank, machines by the end of the task, the first schedule to
+//! beat is the best of HEFT and Min-Min, the most powerful third of the machines are those with the least seconds for
+//! the task, and a task is critical if it has no slack with mean times. Without pre-assignment and with all orders the
+//! result is optimal; large workflows are searched in parts, which is not exact.
 
 use super::branch::{Branch, Scope};
 use crate::id::{MachineId, TaskId};
@@ -98,8 +98,8 @@ impl Ppsa {
         Solved { schedule: Schedule::of_tasks(problem, Vec::new()), optimal: true, nodes: 0 }
     }
 
-    /// Part by part along the ranks: the machines of one part are free, those of all other tasks are fixed to the best solution
-    /// so far. Every part can only improve it.
+    /// Part by part along the ranks: the machines of one part are free, those of all other tasks are fixed to the best
+    /// solution so far. Every part can only improve it.
     fn in_parts(
         &self,
         problem: &Problem,

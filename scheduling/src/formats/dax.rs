@@ -1,8 +1,8 @@
 //! Pegasus DAX, versions 2 and 3: jobs with files, and the parents of each child. Sizes in bytes, run times in seconds.
 //!
-//! Edges are what the document declares, not what files imply. One file name is one file, even with several writers; of several
-//! sizes the largest one counts. Negative sizes and run times, which the generator of Pegasus made, count as 0, and so does
-//! a missing run time. Files that no job writes are taken to be everywhere.
+//! Edges are what the document declares, not what files imply. One file name is one file, even with several writers; of
+//! several sizes the largest one counts. Negative sizes and run times, which the generator of Pegasus made, count as 0,
+//! and so does a missing run time. Files that no job writes are taken to be everywhere.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! `.dag` files of the CPU/GPU instances of Stockinger 2020: tasks, files and machines in one document. Edges follow from files.
+//! `.dag` files of the CPU/GPU instances of Stockinger 2020: tasks, files and machines in one document. Edges follow
+//! from files.
 //!
 //! ```text
 //! <tasks> <files> <machines>

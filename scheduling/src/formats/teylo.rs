@@ -1,5 +1,5 @@
-//! `.dag` files of the CPU instances of Stockinger 2020, which are those of Teylo 2016: seconds, megabytes, declared edges, static files on
-//! machines of a `.vcl` file.
+//! `.dag` files of the CPU instances of Stockinger 2020, which are those of Teylo 2016: seconds, megabytes, declared
+//! edges, static files on machines of a `.vcl` file.
 //!
 //! ```text
 //! <static files> <dynamic files> <tasks>

@@ -12,7 +12,8 @@ use crate::problem::{Billing, MAX_MACHINES, Machine, Network, Platform};
 
 const HOUR: f64 = 3600.0;
 
-/// Reads a platform. Machines are billed by started periods of their provider; the slower end of a transfer decides its rate.
+/// Reads a platform. Machines are billed by started periods of their provider; the slower end of a transfer decides its
+/// rate.
 pub fn read(document: &str) -> Result<Platform, ReadError> {
     check_length(document)?;
     let mut words = Words::new(document);

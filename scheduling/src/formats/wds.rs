@@ -1,5 +1,5 @@
-//! `.wds` files: the toys of Stockinger 2020 without GPUs and prices. The same as [`super::gpu`] without these columns; machines are
-//! numbered from 1, and local access takes a second.
+//! `.wds` files: the toys of Stockinger 2020 without GPUs and prices. The same as [`super::gpu`] without these columns;
+//! machines are numbered from 1, and local access takes a second.
 
 use super::ReadError;
 use super::gpu::{Dialect, read_dialect};

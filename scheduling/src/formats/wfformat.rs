@@ -1,8 +1,8 @@
-//! WfFormat of WfCommons, versions 1.4 to 1.6: JSON with `workflow.specification` and `workflow.execution` (1.5, 1.6) or with
-//! all in `workflow.tasks` (1.4). Sizes in bytes, run times in seconds.
+//! WfFormat of WfCommons, versions 1.4 to 1.6: JSON with `workflow.specification` and `workflow.execution` (1.5, 1.6)
+//! or with all in `workflow.tasks` (1.4). Sizes in bytes, run times in seconds.
 //!
-//! Edges are the union of declared parents and children. A task without a run time takes no time. Files that no task writes are
-//! taken to be everywhere.
+//! Edges are the union of declared parents and children. A task without a run time takes no time. Files that no task
+//! writes are taken to be everywhere.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
-//! The random workflows of Aguilar 2016, chapter 5: 1 to 50 tasks with a complexity from 50 to 100; random edges are added until
-//! the graph is weakly connected. Edges that exist already, loops and edges that close a cycle are skipped. Machines compute
-//! complexity divided by speed hours; there are no transfers.
+//! The random workflows of Aguilar 2016, chapter 5: 1 to 50 tasks with a complexity from 50 to 100; random edges are
+//! added until the graph is weakly connected. Edges that exist already, loops and edges that close a cycle are skipped.
+//! Machines compute complexity divided by speed hours; there are no transfers.
 
 use crate::id::TaskId;
 use crate::problem::{Billing, Machine, ProblemError, Work, Workflow, WorkflowBuilder};

@@ -1,8 +1,9 @@
-//! The random workflows of Monge, Bělohradský, García Garino and Železný, section 5: `density · n(n−1)/2` edges, tasks of three
-//! types, and the output of a task goes to all its successors.
+//! The random workflows of Monge, Bělohradský, García Garino and Železný, section 5: `density · n(n−1)/2` edges, tasks
+//! of three types, and the output of a task goes to all its successors.
 //!
-//! The paper does not publish run times and sizes. Here a task has 10 to 100 s of work on the mean machine and makes 1 to 50 MB.
-//! Run times do not follow the speed of machines alone: each type of task has its own factor on each type of machine.
+//! The paper does not publish run times and sizes. Here a task has 10 to 100 s of work on the mean machine and makes 1
+//! to 50 MB. Run times do not follow the speed of machines alone: each type of task has its own factor on each type of
+//! machine.
 
 use crate::problem::{CostModel, Machine, Network, Platform, Problem, ProblemError, Work, WorkflowBuilder};
 use crate::random::Random;
@@ -10,8 +11,8 @@ use crate::random::Random;
 /// Name and Java MFlops of the three types of machine in Table 1 of the paper.
 pub const MACHINE_TYPES: [(&str, f64); 3] = [("Tesla", 285.45), ("Sikus", 600.04), ("Anika", 379.70)];
 
-/// How much longer each type of task (stage-in, clustering, classification) takes on each type of machine than its MFlops say,
-/// if run times do not follow MFlops. Our assumption.
+/// How much longer each type of task (stage-in, clustering, classification) takes on each type of machine than its
+/// MFlops say, if run times do not follow MFlops. Our assumption.
 pub const TYPE_FACTORS: [[f64; 3]; 3] = [[0.8, 1.6, 1.0], [1.3, 0.9, 0.7], [0.6, 1.9, 1.1]];
 
 /// 100 Mbit/s.

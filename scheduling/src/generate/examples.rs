@@ -2,8 +2,8 @@
 
 use crate::problem::{CostModel, Machine, Network, Platform, Problem, ProblemError, Work, WorkflowBuilder};
 
-/// The ten tasks and three processors of Topcuoglu, Hariri and Wu 2002, Fig. 2 and Table 1. HEFT gives 80, CPOP 86; the best
-/// schedule takes 73.
+/// The ten tasks and three processors of Topcuoglu, Hariri and Wu 2002, Fig. 2 and Table 1. HEFT gives 80, CPOP 86; the
+/// best schedule takes 73.
 pub fn heft_paper() -> Result<Problem, ProblemError> {
     const SECONDS: [[f64; 3]; 10] = [
         [14.0, 16.0, 9.0],
@@ -37,8 +37,8 @@ pub fn heft_paper() -> Result<Problem, ProblemError> {
     table_problem(&SECONDS, &EDGES)
 }
 
-/// Three tasks on two machines: the third one fits into the gap that the second machine has before the data of the first one
-/// arrive. HEFT gives 30 with insertion and 35 without.
+/// Three tasks on two machines: the third one fits into the gap that the second machine has before the data of the
+/// first one arrive. HEFT gives 30 with insertion and 35 without.
 pub fn insertion() -> Result<Problem, ProblemError> {
     const NEVER: f64 = f64::INFINITY;
     table_problem(&[[10.0, NEVER], [NEVER, 10.0], [NEVER, 5.0]], &[(1, 2, 10.0)])

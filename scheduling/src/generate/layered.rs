@@ -19,7 +19,8 @@ pub struct Options {
     pub communication: f64,
     /// How many machines.
     pub machines: usize,
-    /// Whether machines have several cores, GPUs, start-up times and different billing, and tasks several cores and GPU work.
+    /// Whether machines have several cores, GPUs, start-up times and different billing, and tasks several cores and GPU
+    /// work.
     pub varied: bool,
     /// The cost model.
     pub model: CostModel,

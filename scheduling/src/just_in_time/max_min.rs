@@ -1,5 +1,5 @@
-//! Max-Min in the batch form of Aguilar 2014, A.1.4, after Maheswaran and others 1999: as Min-Min, but the task whose best end
-//! is the latest goes first, so that long tasks do not remain for the end.
+//! Max-Min in the batch form of Aguilar 2014, A.1.4, after Maheswaran and others 1999: as Min-Min, but the task whose
+//! best end is the latest goes first, so that long tasks do not remain for the end.
 
 use super::batch::{Rule, plan};
 use crate::planner::{PlanError, Planner, Run};

@@ -1,5 +1,6 @@
-//! Min-Min in the batch form of Aguilar 2014, A.1.3, after Maheswaran and others 1999: a whole ready set is scheduled before
-//! the next one is formed; of all its tasks the one that can end first goes first. Ties: the lowest task, the lowest machine.
+//! Min-Min in the batch form of Aguilar 2014, A.1.3, after Maheswaran and others 1999: a whole ready set is scheduled
+//! before the next one is formed; of all its tasks the one that can end first goes first. Ties: the lowest task, the
+//! lowest machine.
 
 use super::batch::{Rule, plan};
 use crate::planner::{PlanError, Planner, Run};

@@ -1,9 +1,9 @@
 //! Myopic: the first ready task goes to the machine that looks best at that moment. After Ramamritham and others 1990.
 //!
-//! The papers mean different rules by this name, so all of them are here: Aguilar 2014, A.1.1, takes the machine on which the
-//! task ends first; Monge and others take the fastest machine (among all, or among those that are idle: they do not say); the
-//! code of Aguilar 2016 takes the machine that is free first, whatever its speed. No paper says which ready task goes first: here
-//! the one that became ready first, then the one that was defined first.
+//! The papers mean different rules by this name, so all of them are here: Aguilar 2014, A.1.1, takes the machine on
+//! which the task ends first; Monge and others take the fastest machine (among all, or among those that are idle: they
+//! do not say); the code of Aguilar 2016 takes the machine that is free first, whatever its speed. No paper says which
+//! ready task goes first: here the one that became ready first, then the one that was defined first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,10 +21,10 @@ pub enum MyopicRule {
     /// The one on which the task ends first.
     #[default]
     EarliestFinish,
-    /// The one that computes the task fastest.
+    /// The fastest one by its nominal speed, whatever the task: all tasks go to one machine if it can run them.
     Fastest,
-    /// The one that computes the task fastest among those that could start it at once; if there is none, among those that
-    /// could start it first.
+    /// The fastest one by its nominal speed among those that could start the task at once; if there is none, among
+    /// those that could start it first.
     FastestIdle,
     /// The one that is free first.
     FirstFree,
@@ -72,12 +72,12 @@ impl Planner for Myopic {
 impl Myopic {
     fn choose(&self, partial: &Partial<'_>, task: TaskId, arrival: f64) -> Result<Candidate, PlanError> {
         let problem = partial.problem();
-        let compute = |candidate: &Candidate| problem.compute_seconds(task, candidate.machine);
+        let slowdown = |candidate: &Candidate| problem.machine(candidate.machine).slowdown;
         let free = |candidate: &Candidate| partial.start(task, candidate.machine, 0.0, 0.0, Fill::Append);
         let key = |candidate: &Candidate| match self.rule {
             MyopicRule::EarliestFinish => (candidate.finish, 0.0),
-            MyopicRule::Fastest => (compute(candidate), candidate.finish),
-            MyopicRule::FastestIdle => (free(candidate).max(arrival), compute(candidate)),
+            MyopicRule::Fastest => (slowdown(candidate), 0.0),
+            MyopicRule::FastestIdle => (free(candidate).max(arrival), slowdown(candidate)),
             MyopicRule::FirstFree => (free(candidate), 0.0),
         };
         let candidates = problem.machines().filter_map(|machine| partial.candidate(task, machine, Fill::Append));

@@ -1,5 +1,5 @@
-//! Sufferage in the batch form of Aguilar 2014, A.1.5, after Maheswaran and others 1999: the task that would end much later on
-//! its second best machine goes first. With one machine nobody suffers, and the order is that of Min-Min.
+//! Sufferage in the batch form of Aguilar 2014, A.1.5, after Maheswaran and others 1999: the task that would end much
+//! later on its second best machine goes first. With one machine nobody suffers, and the order is that of Min-Min.
 
 use super::batch::{Rule, plan};
 use crate::planner::{PlanError, Planner, Run};

@@ -1,5 +1,6 @@
-//! CPOP (critical path on a processor) of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: ready tasks by upward plus downward
-//! rank; the tasks of the critical path run on the one machine that computes them all fastest, the others where they end first.
+//! CPOP (critical path on a processor) of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: ready tasks by upward plus
+//! downward rank; the tasks of the critical path run on the one machine that computes them all fastest, the others
+//! where they end first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -51,7 +52,8 @@ impl Planner for Cpop {
     }
 }
 
-/// One path of tasks with the highest priority. Sums of means differ by rounding, so a child with nearly the priority counts.
+/// One path of tasks with the highest priority. Sums of means differ by rounding, so a child with nearly the priority
+/// counts.
 fn critical_path(problem: &Problem, priority: impl Fn(TaskId) -> f64) -> Vec<TaskId> {
     let workflow = problem.workflow();
     let roots = problem.tasks().filter(|task| workflow.parents(*task).is_empty());

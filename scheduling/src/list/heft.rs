@@ -1,6 +1,6 @@
-//! HEFT (heterogeneous earliest finish time) of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: tasks by descending upward
-//! rank, each on the machine where it ends first, with or without insertion into gaps. Ties: parents before children, then the
-//! order of definition.
+//! HEFT (heterogeneous earliest finish time) of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: tasks by descending
+//! upward rank, each on the machine where it ends first, with or without insertion into gaps. Ties: parents before
+//! children, then the order of definition.
 
 use crate::partial::{Fill, Partial};
 use crate::planner::{PlanError, Planner, Run};

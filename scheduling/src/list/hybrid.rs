@@ -1,6 +1,6 @@
-//! The hybrid heuristic of Sakellariou and Zhao, IPDPS 2004, as outlined in Aguilar 2014, A.1.7: tasks by upward rank are cut
-//! into groups of independent tasks, and a batch algorithm schedules each group. The outline does not name the batch algorithm;
-//! here it is Min-Min.
+//! The hybrid heuristic of Sakellariou and Zhao, IPDPS 2004, as outlined in Aguilar 2014, A.1.7: tasks by upward rank
+//! are cut into groups of independent tasks, and a batch algorithm schedules each group. The outline does not name the
+//! batch algorithm; here it is Min-Min.
 
 use crate::id::TaskId;
 use crate::just_in_time::{Rule, schedule_batch};

@@ -1,6 +1,6 @@
-//! MOHEFT (multi-objective HEFT) of Durillo and Prodan, Cluster Computing 17(2), 2014: tasks by upward rank; each of several
-//! partial schedules is extended by the task on every machine, and the best trade-offs of time and money by crowding distance
-//! go on. The result is a Pareto set.
+//! MOHEFT (multi-objective HEFT) of Durillo and Prodan, Cluster Computing 17(2), 2014: tasks by upward rank; each of
+//! several partial schedules is extended by the task on every machine, and the best trade-offs of time and money by
+//! crowding distance go on. The result is a Pareto set.
 
 use crate::objective::{ParetoSet, Value};
 use crate::partial::{Candidate, Fill, Partial};

@@ -1,6 +1,6 @@
-//! PEFT (predict earliest finish time) of Arabnejad and Barbosa, IEEE TPDS 25(3), 2014: a table says for each task and machine
-//! how long the rest of the workflow takes at least (optimistically) after the task ran there. Ready tasks go by the mean of their
-//! row, each on the machine with the least sum of its end and its entry.
+//! PEFT (predict earliest finish time) of Arabnejad and Barbosa, IEEE TPDS 25(3), 2014: a table says for each task and
+//! machine how long the rest of the workflow takes at least (optimistically) after the task ran there. Ready tasks go
+//! by the mean of their row, each on the machine with the least sum of its end and its entry.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,7 +54,8 @@ impl Planner for Peft {
     }
 }
 
-/// `max over children of min over machines of (the child's entry + its seconds + the mean transfer if the machine changes)`.
+/// `max over children of min over machines of (the child's entry + its seconds + the mean transfer if the machine
+/// changes)`.
 fn optimistic_costs(problem: &Problem) -> Vec<f64> {
     let (workflow, machines) = (problem.workflow(), problem.machine_count());
     let ranks = Ranks::of(problem);

@@ -1,10 +1,10 @@
-//! TANH (task duplication-based scheduling for networks of heterogeneous systems) after Bajaj and Agrawal, IEEE TPDS 15(2),
-//! 2004, as outlined in Aguilar 2014, A.1.8: favourite predecessors form clusters; if there are more clusters than machines they
-//! share machines, otherwise tasks run twice where that saves a transfer.
+//! TANH (task duplication-based scheduling for networks of heterogeneous systems) after Bajaj and Agrawal, IEEE TPDS
+//! 15(2), 2004, as outlined in Aguilar 2014, A.1.8: favourite predecessors form clusters; if there are more clusters
+//! than machines they share machines, otherwise tasks run twice where that saves a transfer.
 //!
-//! The outline leaves out the rules, so these are ours: the favourite predecessor is the parent whose data arrive last with mean
-//! times; clusters grow from the ends of the workflow backwards; large clusters choose their machine first, the one with the least
-//! load after it. Transfers inline have no duplicates.
+//! The outline leaves out the rules, so these are ours: the favourite predecessor is the parent whose data arrive last
+//! with mean times; clusters grow from the ends of the workflow backwards; large clusters choose their machine first,
+//! the one with the least load after it. Transfers inline have no duplicates.
 
 use crate::id::{MachineId, TaskId};
 use crate::partial::{Candidate, Fill, Partial};

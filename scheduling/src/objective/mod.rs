@@ -37,8 +37,8 @@ pub enum Objective {
     Makespan,
     /// What all machines cost.
     Money,
-    /// `weight · makespan / time_scale + (1 − weight) · money / money_scale`: Stockinger 2020, (4.1). The scales only normalise;
-    /// they are no limits.
+    /// `weight · makespan / time_scale + (1 − weight) · money / money_scale`: Stockinger 2020, (4.1). The scales only
+    /// normalise; they are no limits.
     Weighted {
         /// The weight of time, φ in the paper.
         weight: f64,

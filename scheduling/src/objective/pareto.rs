@@ -31,7 +31,8 @@ impl<T> ParetoSet<T> {
         true
     }
 
-    /// Keeps at most this many members: both ends, and those with the most room around them (crowding distance of NSGA-II).
+    /// Keeps at most this many members: both ends, and those with the most room around them (crowding distance of
+    /// NSGA-II).
     pub fn thin(&mut self, keep: usize) {
         while self.members.len() > keep.max(2) {
             let distances = self.crowding();

@@ -1,5 +1,5 @@
-//! Histories as ARFF, the text format of Weka: `@relation`, `@attribute name numeric|string|{a,b}`, `@data`, then a run per
-//! line. `?` is a missing value, `%` begins a comment, names and words may stand in quotes.
+//! Histories as ARFF, the text format of Weka: `@relation`, `@attribute name numeric|string|{a,b}`, `@data`, then a run
+//! per line. `?` is a missing value, `%` begins a comment, names and words may stand in quotes.
 
 use std::fmt::Write;
 

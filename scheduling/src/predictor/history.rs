@@ -37,8 +37,8 @@ const COVERED: f64 = 0.9;
 /// The relative error of predictions before any was checked.
 const FIRST_ERROR: f64 = 1.0;
 
-/// Past runs of one type of activity. Memory is bounded: when the history is full, a new run is merged with the most similar
-/// one, so that rare runs are not forgotten and frequent ones are averaged.
+/// Past runs of one type of activity. Memory is bounded: when the history is full, a new run is merged with the most
+/// similar one, so that rare runs are not forgotten and frequent ones are averaged.
 #[derive(Debug, Clone)]
 pub struct History {
     /// The names of attributes.

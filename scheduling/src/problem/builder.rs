@@ -7,7 +7,8 @@ use super::workflow::{Edge, Work, Workflow};
 use crate::csr::Rows;
 use crate::id::{FileId, MachineId, TaskId};
 
-/// At most this many tasks, files, edges, or uses of files: offsets have 32 bits, and a planner needs some 100 bytes for each.
+/// At most this many tasks, files, edges, or uses of files: offsets have 32 bits, and a planner needs some 100 bytes
+/// for each.
 const MAX_ELEMENTS: usize = 100_000_000;
 
 /// Collects the parts of a workflow.

@@ -14,11 +14,13 @@ pub struct CostModel {
 /// Whether transfers run beside the computation or occupy the machine of the task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Transfers {
-    /// The model of the HEFT paper and most of the literature: data leave when a task ends and arrive after the time of the
-    /// edge; machines compute meanwhile; transfers do not slow each other down; data on the same machine cost nothing.
+    /// The model of the HEFT paper and most of the literature: data leave when a task ends and arrive after the time of
+    /// the edge; machines compute meanwhile; transfers do not slow each other down; data on the same machine cost
+    /// nothing.
     Overlapped,
-    /// The model of Stockinger 2020: a task reads its inputs, computes and writes its outputs, one action at a time, on its machine.
-    /// Each output file is stored on one machine, which the planner chooses. The other end of a transfer is not occupied.
+    /// The model of Stockinger 2020: a task reads its inputs, computes and writes its outputs, one action at a time, on
+    /// its machine. Each output file is stored on one machine, which the planner chooses. The other end of a transfer
+    /// is not occupied.
     Inline {
         /// Seconds of a read or write on the same machine. A task that reads (or writes) nothing needs them once.
         local_seconds: f64,

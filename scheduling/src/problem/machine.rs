@@ -10,8 +10,8 @@ pub(crate) const HOUR: f64 = 3600.0;
 pub enum Billing {
     /// The seconds in which tasks occupy it, each task with its share of the cores.
     Busy,
-    /// From the start-up before its first use to the end of its last use, gaps included. Reads and writes by other machines
-    /// are uses.
+    /// From the start-up before its first use to the end of its last use, gaps included. Reads and writes by other
+    /// machines are uses.
     Rental,
     /// From time 0 to the end of its last use: the rental of Stockinger 2020, (4.19) to (4.22).
     RentalFromStart,

@@ -48,8 +48,8 @@ impl Problem {
         Ok(Self { workflow, platform, model, limits: Limits::default(), durations: None })
     }
 
-    /// Replaces the speeds of machines by a table: seconds of each task on each machine, row by row. Infinity says that a
-    /// task cannot run on a machine.
+    /// Replaces the speeds of machines by a table: seconds of each task on each machine, row by row. Infinity says that
+    /// a task cannot run on a machine.
     pub fn with_durations(mut self, durations: Vec<f64>) -> Result<Self, ProblemError> {
         if durations.len() != self.task_count() * self.machine_count() {
             return Err(ProblemError::WrongTable {
@@ -173,8 +173,8 @@ impl Problem {
         self.model.round(self.platform.network.seconds(self.workflow.file_bytes(file), machine, stored_on))
     }
 
-    /// Seconds to read a file that the workflow finds in place: from the copy that is nearest. A file without copies is taken
-    /// to be on every machine.
+    /// Seconds to read a file that the workflow finds in place: from the copy that is nearest. A file without copies is
+    /// taken to be on every machine.
     pub fn placed_access_seconds(&self, file: FileId, machine: MachineId) -> f64 {
         let copies = self.workflow.copies(file);
         if copies.is_empty() || copies.contains(&machine) {
@@ -183,7 +183,8 @@ impl Problem {
         copies.iter().map(|copy| self.access_seconds(file, machine, *copy)).fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether reads and writes occupy the machine of the task, one after the other, and files have a place of their own.
+    /// Whether reads and writes occupy the machine of the task, one after the other, and files have a place of their
+    /// own.
     pub fn places_files(&self) -> bool {
         matches!(self.model.transfers, Transfers::Inline { .. })
     }

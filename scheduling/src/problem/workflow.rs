@@ -1,4 +1,5 @@
-//! Workflows: tasks with work, files that they read and write, and edges. Compact arrays, since graphs have 100,000 tasks.
+//! Workflows: tasks with work, files that they read and write, and edges. Compact arrays, since graphs have 100,000
+//! tasks.
 
 use crate::csr::Rows;
 use crate::id::{FileId, MachineId, TaskId};
@@ -119,8 +120,8 @@ impl Workflow {
         self.bytes[file.index()]
     }
 
-    /// Whether the file is in place before the workflow starts, so that no planner chooses its place. A file that no task
-    /// writes is always fixed.
+    /// Whether the file is in place before the workflow starts, so that no planner chooses its place. A file that no
+    /// task writes is always fixed.
     pub fn is_fixed(&self, file: FileId) -> bool {
         self.fixed[file.index()]
     }

@@ -1,5 +1,6 @@
-//! Back-tracking after Menascé and Casalicchio 2004: tasks run on their cheapest machines; while the deadline is missed, the
-//! search goes back from the last task along what it waited for and gives a faster machine to the first task that can have one.
+//! Back-tracking after Menascé and Casalicchio 2004: tasks run on their cheapest machines; while the deadline is
+//! missed, the search goes back from the last task along what it waited for and gives a faster machine to the first
+//! task that can have one.
 
 use super::common::{cheapest_schedule, deadline, within_deadline};
 use crate::id::TaskId;
@@ -36,7 +37,8 @@ impl Planner for BackTracking {
     }
 }
 
-/// The first task from the end backwards that has a machine which shortens the schedule: the cheapest of these machines.
+/// The first task from the end backwards that has a machine which shortens the schedule: the cheapest of these
+/// machines.
 fn faster(problem: &Problem, solution: &Solution, schedule: &Schedule) -> Option<(Solution, Schedule)> {
     for task in waiting_chain(problem, schedule) {
         let now = solution.machines[task.index()];

@@ -73,8 +73,8 @@ pub(super) fn least_seconds(problem: &Problem) -> Vec<f64> {
     problem.tasks().map(least).collect()
 }
 
-/// A part of the deadline for each task: as much of it as the longest way to the end of the task, with least seconds and mean
-/// transfers, is of the longest way of all.
+/// A part of the deadline for each task: as much of it as the longest way to the end of the task, with least seconds
+/// and mean transfers, is of the longest way of all.
 pub(super) fn task_deadlines(problem: &Problem, deadline: f64) -> Vec<f64> {
     let (workflow, ranks) = (problem.workflow(), Ranks::of(problem));
     let least = least_seconds(problem);
@@ -127,7 +127,8 @@ pub(super) fn reassignments(problem: &Problem, solution: &Solution) -> Vec<Reass
     all
 }
 
-/// Makes reassignments in order while `wanted` says so of the value before and after each; those that are not wanted are skipped.
+/// Makes reassignments in order while `wanted` says so of the value before and after each; those that are not wanted
+/// are skipped.
 pub(super) fn reassign(
     problem: &Problem,
     mut solution: Solution,

@@ -1,5 +1,6 @@
-//! CTC (compromised time and cost) after Liu, Jin, Chen, Liu, Yuan and Yang 2010: each task runs on the machine with the best
-//! compromise of its end and its cost. The weight of time is the least that keeps the deadline, found by halving.
+//! CTC (compromised time and cost) after Liu, Jin, Chen, Liu, Yuan and Yang 2010: each task runs on the machine with
+//! the best compromise of its end and its cost. The weight of time is the least that keeps the deadline, found by
+//! halving.
 
 use super::common::{by_rank, cheapest_schedule, deadline, within_deadline};
 use crate::order::Ordered;

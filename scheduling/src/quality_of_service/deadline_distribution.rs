@@ -1,5 +1,5 @@
-//! Deadline distribution after Yu, Buyya and Tham 2005: the deadline is distributed over the tasks, and each task runs on the
-//! cheapest machine that keeps its part. A task that cannot keep its part runs where it ends first.
+//! Deadline distribution after Yu, Buyya and Tham 2005: the deadline is distributed over the tasks, and each task runs
+//! on the cheapest machine that keeps its part. A task that cannot keep its part runs where it ends first.
 
 use super::common::{by_rank, cheapest, cheapest_schedule, deadline, earliest, task_deadlines, within_deadline};
 use crate::planner::{PlanError, Planner, Run};

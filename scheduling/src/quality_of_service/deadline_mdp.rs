@@ -1,5 +1,5 @@
-//! Deadline-MDP after Yu, Buyya and Tham 2005: the workflow is cut into chains; each chain gets a part of the deadline, and a
-//! decision process over its tasks finds the cheapest machines that keep it. Single tasks are chains of one.
+//! Deadline-MDP after Yu, Buyya and Tham 2005: the workflow is cut into chains; each chain gets a part of the deadline,
+//! and a decision process over its tasks finds the cheapest machines that keep it. Single tasks are chains of one.
 //!
 //! Time is cut into steps of a chain's part, rounded up, so a chain that fits by steps fits in time.
 
@@ -79,7 +79,8 @@ fn machines(problem: &Problem, parts: &[f64]) -> Vec<Option<MachineId>> {
 /// The cheapest machines for a chain within some seconds; empty if there are none.
 fn decide(problem: &Problem, chain: &[TaskId], seconds: f64) -> Vec<MachineId> {
     let step = (seconds / STEPS as f64).max(f64::MIN_POSITIVE);
-    // For each task from the last one backwards and each number of steps left: the least cost, and the machine that has it.
+    // For each task from the last one backwards and each number of steps left: the least cost, and the machine that has
+    // it.
     let mut cost = vec![0.0; STEPS + 1];
     let mut decisions: Vec<Vec<Option<(MachineId, usize)>>> = Vec::new();
     for task in chain.iter().rev() {

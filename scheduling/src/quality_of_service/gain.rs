@@ -1,5 +1,5 @@
-//! GAIN of Sakellariou, Zhao, Tsiakkouri and Dikaiakos 2007: from the cheapest schedule, the reassignments that gain most time
-//! for their money, as long as the budget holds.
+//! GAIN of Sakellariou, Zhao, Tsiakkouri and Dikaiakos 2007: from the cheapest schedule, the reassignments that gain
+//! most time for their money, as long as the budget holds.
 
 use super::common::{budget, cheapest_schedule, reassign, reassignments};
 use crate::objective::Value;

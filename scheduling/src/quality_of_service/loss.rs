@@ -1,5 +1,5 @@
-//! LOSS of Sakellariou, Zhao, Tsiakkouri and Dikaiakos 2007: from the schedule of HEFT, the reassignments that lose least time
-//! for the money that they save, until the budget holds.
+//! LOSS of Sakellariou, Zhao, Tsiakkouri and Dikaiakos 2007: from the schedule of HEFT, the reassignments that lose
+//! least time for the money that they save, until the budget holds.
 
 use super::common::{budget, cheapest_schedule, reassign, reassignments};
 use crate::list::Heft;

@@ -1,5 +1,5 @@
-//! Planners that keep a budget or a deadline. Aguilar 2014, A.2, names them and leaves them open; the rules come from the cited
-//! papers, and where these need a service market or a history, from us.
+//! Planners that keep a budget or a deadline. Aguilar 2014, A.2, names them and leaves them open; the rules come from
+//! the cited papers, and where these need a service market or a history, from us.
 //!
 //! | module | planner |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! Simulated annealing, after Young and others 2003 as cited by Aguilar 2014, A.3.3, who leaves it open. Random changes of
-//! machines, positions and places of files; worse solutions are accepted with a probability that falls with the temperature, which
-//! falls geometrically. The search starts from the best of HEFT and Min-Min.
+//! Simulated annealing, after Young and others 2003 as cited by Aguilar 2014, A.3.3, who leaves it open. Random changes
+//! of machines, positions and places of files; worse solutions are accepted with a probability that falls with the
+//! temperature, which falls geometrically. The search starts from the best of HEFT and Min-Min.
 
 use super::evaluator::{Change, Evaluator};
 use super::keeper::Keeper;

@@ -1,8 +1,8 @@
-//! Randomised construction of Stockinger 2020, Algorithms 5 and 11: of all triples of a ready task, a machine and a machine for
-//! its output files, one of the best is taken at random.
+//! Randomised construction of Stockinger 2020, Algorithms 5 and 11: of all triples of a ready task, a machine and a
+//! machine for its output files, one of the best is taken at random.
 //!
-//! The cost of a triple is the objective of the partial schedule with it. The paper's Algorithm 12 adds increments to the
-//! objective instead of to the money, which cannot be meant.
+//! The cost of a triple is the objective of the partial schedule with it. The paper's Algorithm 12 adds increments to
+//! the objective instead of to the money, which cannot be meant.
 
 use super::solution::Solution;
 use crate::id::{FileId, MachineId, TaskId};
@@ -36,8 +36,8 @@ struct Construction<'p> {
     money: f64,
 }
 
-/// Constructs a solution; `alpha` is the part of all triples among which one is taken. Cores beyond the first of a machine are
-/// not seen here; the decoded schedule uses them.
+/// Constructs a solution; `alpha` is the part of all triples among which one is taken. Cores beyond the first of a
+/// machine are not seen here; the decoded schedule uses them.
 pub(super) fn construct(problem: &Problem, objective: Objective, alpha: f64, random: &mut Random) -> Solution {
     let workflow = problem.workflow();
     let mut state = Construction {

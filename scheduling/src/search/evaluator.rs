@@ -1,9 +1,9 @@
 //! Incremental evaluation of solutions.
 //!
-//! A change of a solution touches a window of its order. Before the window nothing changes. After it the longest ways to the end
-//! of the workflow are known. So the window and the edges that leave it give a lower bound of the new makespan, and most changes
-//! are refused without looking at the rest. This works for machines with one core that are paid by busy seconds (or not at
-//! all); other problems are decoded in full for each change.
+//! A change of a solution touches a window of its order. Before the window nothing changes. After it the longest ways
+//! to the end of the workflow are known. So the window and the edges that leave it give a lower bound of the new
+//! makespan, and most changes are refused without looking at the rest. This works for machines with one core that are
+//! paid by busy seconds (or not at all); other problems are decoded in full for each change.
 
 use super::solution::{Solution, duration};
 use super::tables::{Tables, tight};
@@ -338,7 +338,8 @@ mod tests {
     use crate::problem::CostModel;
     use crate::random::Random;
 
-    /// The incremental score of every accepted change is the score of the decoded schedule, and refused changes would not help.
+    /// The incremental score of every accepted change is the score of the decoded schedule, and refused changes would
+    /// not help.
     #[test]
     fn incremental_scores_agree_with_decoded_schedules() {
         for (seed, model) in

@@ -1,6 +1,6 @@
-//! A genetic algorithm after Yu and Buyya 2006 as cited by Aguilar 2014, A.3.1, who leaves it open: solutions are crossed at a
-//! point of the order and of the machines, mutated, and chosen by tournaments. Time, budget and deadline come with the objective:
-//! a solution that breaks its limit loses against every one that keeps it.
+//! A genetic algorithm after Yu and Buyya 2006 as cited by Aguilar 2014, A.3.1, who leaves it open: solutions are
+//! crossed at a point of the order and of the machines, mutated, and chosen by tournaments. Time, budget and deadline
+//! come with the objective: a solution that breaks its limit loses against every one that keeps it.
 
 use super::keeper::Keeper;
 use super::solution::{Solution, order_by, random_machine};

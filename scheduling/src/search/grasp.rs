@@ -1,9 +1,9 @@
 //! GRASP of Aguilar 2014, A.3.2, after Blythe and others 2005: each ready task gets a random machine of its restricted
 //! candidate list; a local search improves the result; the best of many rounds wins.
 //!
-//! The thesis leaves the list, the local search and the end open. Here the list holds the machines on which the task ends at
-//! most `alpha` of the way from its earliest to its latest end, all ready tasks are assigned before the next ready set is formed,
-//! and the local search is the descent of GRASP-ILS.
+//! The thesis leaves the list, the local search and the end open. Here the list holds the machines on which the task
+//! ends at most `alpha` of the way from its earliest to its latest end, all ready tasks are assigned before the next
+//! ready set is formed, and the local search is the descent of GRASP-ILS.
 
 use super::evaluator::Evaluator;
 use super::keeper::Keeper;

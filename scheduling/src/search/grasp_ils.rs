@@ -1,9 +1,9 @@
-//! GRASP-ILS of Stockinger 2020, chapters 3 and 4, for CPUs and GPUs with places of files: randomised construction, variable
-//! neighbourhood descent, then rounds of perturbation and descent.
+//! GRASP-ILS of Stockinger 2020, chapters 3 and 4, for CPUs and GPUs with places of files: randomised construction,
+//! variable neighbourhood descent, then rounds of perturbation and descent.
 //!
-//! Where text and published runs differ, the values are options: the text perturbs a tenth of the tasks and walks on from
-//! whatever comes, the runs perturbed a twentieth and kept the old solution unless the new one was better. HEFT and
-//! Min-Min are improved first, so the result is never worse than these.
+//! Where text and published runs differ, the values are options: the text perturbs a tenth of the tasks and walks on
+//! from whatever comes, the runs perturbed a twentieth and kept the old solution unless the new one was better. HEFT
+//! and Min-Min are improved first, so the result is never worse than these.
 
 use super::construct::construct;
 use super::evaluator::{Change, Evaluator};

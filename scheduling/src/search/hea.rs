@@ -1,9 +1,9 @@
-//! The hybrid evolutionary algorithm (HEA) of Teylo and others, as told by Stockinger 2020, section 2.3.2: a population from
-//! Min-Min, HEFT and chance; local search on the best; path relinking from an elite set; crossover and mutation.
+//! The hybrid evolutionary algorithm (HEA) of Teylo and others, as told by Stockinger 2020, section 2.3.2: a population
+//! from Min-Min, HEFT and chance; local search on the best; path relinking from an elite set; crossover and mutation.
 //!
-//! Text and published parameters differ in places. Taken are the parameters of chapter 5: 50 solutions, 100 generations without
-//! improvement, an elite of 10, mutation 0.1, elitism 0.1, local search on the best 0.3; a solution enters the elite if it differs
-//! from all of it in a quarter of its elements.
+//! Text and published parameters differ in places. Taken are the parameters of chapter 5: 50 solutions, 100 generations
+//! without improvement, an elite of 10, mutation 0.1, elitism 0.1, local search on the best 0.3; a solution enters the
+//! elite if it differs from all of it in a quarter of its elements.
 
 use super::evaluator::{Change, Evaluator};
 use super::genetic::{cross, mutate, tournament};

@@ -1,7 +1,7 @@
 //! The four neighbourhoods of Stockinger 2020, section 3.2.2, and their variable neighbourhood descent.
 //!
-//! Each neighbourhood is passed once; every change that improves is made. After a pass with an improvement the descent goes
-//! back to the first neighbourhood; it ends when all four passes fail.
+//! Each neighbourhood is passed once; every change that improves is made. After a pass with an improvement the descent
+//! goes back to the first neighbourhood; it ends when all four passes fail.
 
 use super::evaluator::{Change, Evaluator};
 use crate::id::{FileId, TaskId};

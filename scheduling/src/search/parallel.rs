@@ -1,5 +1,5 @@
-//! Any planner on several cores: each thread has a seed of its own, and the best schedule wins. Equal seeds and numbers of
-//! threads give equal schedules unless a stop ends the search.
+//! Any planner on several cores: each thread has a seed of its own, and the best schedule wins. Equal seeds and numbers
+//! of threads give equal schedules unless a stop ends the search.
 
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;

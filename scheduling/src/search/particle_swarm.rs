@@ -1,6 +1,6 @@
-//! Particle swarm optimisation after Pandey and others 2010 and Wu and others 2010, in the form of random keys: a particle has
-//! a number for the machine of each task, the place of each file and the priority of each task; it is drawn to its own best
-//! position and to the best one of all.
+//! Particle swarm optimisation after Pandey and others 2010 and Wu and others 2010, in the form of random keys: a
+//! particle has a number for the machine of each task, the place of each file and the priority of each task; it is
+//! drawn to its own best position and to the best one of all.
 
 use super::keeper::Keeper;
 use super::solution::{Solution, order_by};

@@ -1,10 +1,11 @@
-//! Our own search, which takes turns: descents from every list planner and from many randomised constructions fill a pool of
-//! good solutions; then annealing improves one after the other, each time with more steps, and iterated local search ends each
-//! turn.
+//! Our own search, which takes turns: descents from every list planner and from many randomised constructions fill a
+//! pool of good solutions; then annealing improves one after the other, each time with more steps, and iterated local
+//! search ends each turn.
 //!
-//! Constructions find the right places for large files, which single changes hardly find; annealing crosses the plateaus on which
-//! descents end; perturbations move a task's outputs together with the tasks that read them. Steps double when the whole pool had its turn, so the search needs no time limit in advance. No result is worse
-//! than that of any list planner or just-in-time planner.
+//! Constructions find the right places for large files, which single changes hardly find; annealing crosses the
+//! plateaus on which descents end; perturbations move a task's outputs together with the tasks that read them. Steps
+//! double when the whole pool had its turn, so the search needs no time limit in advance. No result is worse than that
+//! of any list planner or just-in-time planner.
 
 use super::annealing::Annealing;
 use super::construct::construct;

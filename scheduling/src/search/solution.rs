@@ -9,7 +9,8 @@ use crate::random::Random;
 use crate::schedule::{Placement, Schedule};
 use crate::timeline::Timeline;
 
-/// An order of all tasks with parents before children, the machine of each task, and the place of each file that is not fixed.
+/// An order of all tasks with parents before children, the machine of each task, and the place of each file that is not
+/// fixed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Solution {
     /// All tasks.

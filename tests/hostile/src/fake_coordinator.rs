@@ -13,7 +13,7 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 /// Upper bound on the messages here: larger than any node accepts.
 const MAX_BYTES: usize = 1 << 30;
 /// Upper bound on the time that a report may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The stream of a coordinator. Dropping it closes the stream.
 pub struct FakeCoordinator {
@@ -74,6 +74,17 @@ impl FakeCoordinator {
             }
         }
         Ok(None)
+    }
+
+    /// The next answer to an attempt of this element; `None` if the node closed the stream before.
+    pub async fn answer_to(&mut self, element: u64) -> Option<v1::Answer> {
+        while let Ok(Some(report)) = self.report().await {
+            let is_wanted = |answer: &v1::Answer| answer.id.as_ref().is_some_and(|id| id.element == element);
+            if let Some(answer) = report.answers.into_iter().find(is_wanted) {
+                return Some(answer);
+            }
+        }
+        None
     }
 
     /// The error with which the node closed the stream. Panics if it does not.

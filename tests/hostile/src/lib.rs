@@ -7,15 +7,15 @@
 //! | `fake_coordinator` | streams of orders to workers and coordinators |
 //! | `fake_manager` | a group manager that sends any roster, and the neighbour of a real one |
 //! | `fake_node` | a node that joins a group with any description |
+//! | `fake_worker` | a worker that a real coordinator connects to |
 //! | `raw` | connections that send nothing, or half of something |
 
 pub mod client;
 pub mod fake_coordinator;
 pub mod fake_manager;
 pub mod fake_node;
-pub mod raw;
-
 pub mod fake_worker;
+pub mod raw;
 
 use tonic::transport::Channel;
 

@@ -9,6 +9,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use xavantes_proto::programs::program_digest;
 use xavantes_proto::v1;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_tests::{Grid, free_address};
@@ -86,13 +87,11 @@ async fn attempt(channel: &Channel, group: &str) -> Option<v1::Answer> {
         address: String::new(),
         ..v1::CoordinatorHello::default()
     };
-    let program = v1::Program {
-        digest: "one".into(),
-        documents: vec![v1::Document { name: "one.xml".into(), text: document(ONE) }],
-    };
+    let documents = vec![v1::Document { name: "one.xml".into(), text: document(ONE) }];
+    let program = v1::Program { digest: program_digest(&documents), documents };
     let job = v1::Job {
         id: Some(v1::AttemptId { process: "Same-0001".into(), element: 7, attempt: 1 }),
-        program: "one".into(),
+        program: program.digest.clone(),
         ..v1::Job::default()
     };
     let order =

@@ -194,12 +194,12 @@ impl<C, A> Driver<C, A> {
     pub fn counts(&self) -> v1::Counts {
         let (counts, subtrees) = (self.engine.state().counts(), &self.notes.subtrees);
         v1::Counts {
-            completed: counts.completed + subtrees.completed,
-            failed: counts.failed + subtrees.failed,
+            completed: counts.completed.saturating_add(subtrees.completed),
+            failed: counts.failed.saturating_add(subtrees.failed),
             // The engine counts a reuse as an attempt.
-            attempts: counts.attempts.saturating_sub(self.notes.reused) + subtrees.attempts,
+            attempts: counts.attempts.saturating_sub(self.notes.reused).saturating_add(subtrees.attempts),
             running: counts.outstanding,
-            reused: self.notes.reused + subtrees.reused,
+            reused: self.notes.reused.saturating_add(subtrees.reused),
         }
     }
 

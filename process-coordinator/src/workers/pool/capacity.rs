@@ -22,7 +22,7 @@ impl Pool {
     pub(super) fn update_share(&mut self, now: Duration) {
         let workers = self.peers.values().filter(|peer| peer.kind == PeerKind::Worker);
         let available = workers.filter(|worker| worker.connected && !worker.draining);
-        let total: u64 = available.map(|worker| u64::from(worker.capacity())).sum();
+        let total: u64 = available.map(|worker| u64::from(worker.capacity())).fold(0, u64::saturating_add);
         let roster = &self.roster;
         // Work stays in the local group unless this group has no free worker and another group has one.
         let crowded = roster.free_slots == 0 && roster.foreign_free_slots > 0;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use xavantes_proto::limits::MAX_SLOTS;
 use xavantes_proto::v1;
 
 use super::peer::Lease;
@@ -19,6 +20,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pool gives such a worker up when it has not been connected for this long.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
 
+/// Upper bound on the duration of a lease, whatever the other group says.
+const MAX_LEASE: Duration = Duration::from_secs(60);
+
 impl Pool {
     /// Another group lends a worker, or extends its lease.
     pub fn on_borrowed(&mut self, place: v1::PlaceResponse, now: Duration) {
@@ -26,8 +30,8 @@ impl Pool {
         let name: Arc<str> = format!("{}/{}", place.group, node.name).into();
         let borrowed = self.peers.get(&name).is_some_and(|worker| worker.lease.is_some());
         let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
-        let until = now + Duration::from_millis(place.lease_ms);
-        worker.lease = Some(Lease { until, slots: place.slots, renewing: false });
+        let until = now + Duration::from_millis(place.lease_ms).min(MAX_LEASE);
+        worker.lease = Some(Lease { until, slots: place.slots.min(MAX_SLOTS), renewing: false });
         worker.lease_stored &= borrowed;
         if !worker.lease_stored {
             self.commands.push(PoolCommand::StoreLease(name, node.address));

@@ -46,7 +46,7 @@ impl Linker<'_> {
         let targets = computed.iter().map(|(_, slot, _)| *slot).collect();
         let script = self.binding_script(id, &computed);
         if !literals.is_empty() || !computed.is_empty() {
-            self.nodes[id.index()].bindings = Some(Bindings { literals, script, targets });
+            self.nodes[id.index()].bindings = Some(Box::new(Bindings { literals, script, targets }));
         }
     }
 

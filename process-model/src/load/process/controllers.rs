@@ -47,7 +47,8 @@ impl<'a> Linker<'a> {
         self.pre_code(id, xml);
         if let Some(child) = grammar::child(self.document, xml, Tag::PostCode) {
             let summaries = readable_summaries(tag, collects, CodePosition::PostCode);
-            self.nodes[id.index()].post_code = self.statements(child, id, &summaries).and_then(|(script, _)| script);
+            let script = self.statements(child, id, &summaries).and_then(|(script, _)| script);
+            self.nodes[id.index()].post_code = script.map(Box::new);
         }
         match tag {
             Tag::Switch | Tag::ParSwitch => self.switch(id, tag, xml),
@@ -63,7 +64,7 @@ impl<'a> Linker<'a> {
         let Some(child) = grammar::child(self.document, xml, Tag::PreCode) else { return };
         match self.statements(child, id, &[]) {
             Some((script, certain)) => {
-                self.nodes[id.index()].pre_code = script;
+                self.nodes[id.index()].pre_code = script.map(Box::new);
                 if !certain {
                     self.unclear.insert(id);
                 }
@@ -86,14 +87,14 @@ impl<'a> Linker<'a> {
             }
         }
         let parallel = (tag == Tag::ParSwitch).then(|| self.parallel(id, tag, xml));
-        self.nodes[id.index()].kind = Kind::Switch { conditions, parallel };
+        self.nodes[id.index()].kind = Kind::Switch { conditions, parallel: parallel.map(Box::new) };
     }
 
     fn for_loop(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
         let source = self.source(id, tag, xml);
         let parallel = (tag == Tag::ParFor).then(|| self.parallel(id, tag, xml));
         if let Some(source) = source {
-            self.nodes[id.index()].kind = Kind::For { source, collect: None, parallel };
+            self.nodes[id.index()].kind = Kind::For { source, collect: None, parallel: parallel.map(Box::new) };
         }
     }
 
@@ -103,6 +104,7 @@ impl<'a> Linker<'a> {
         let condition = self.condition(xml, tag, id, &summaries);
         let parallel = (tag == Tag::ParWhile).then(|| self.parallel(id, tag, xml));
         if let Some(condition) = condition {
+            let (condition, parallel) = (Box::new(condition), parallel.map(Box::new));
             self.nodes[id.index()].kind = Kind::While { condition, collect: None, parallel };
         }
     }
@@ -115,7 +117,7 @@ impl<'a> Linker<'a> {
             .map(|element| (&*self.nodes[element.index()].name, self.drafts[element.index()].xml))
             .collect();
         let after::Links { waits_for, dependents } = after::links(self.document, &elements, self.report);
-        self.nodes[id.index()].kind = Kind::Par { parallel, waits_for, dependents };
+        self.nodes[id.index()].kind = Kind::Par { parallel: Box::new(parallel), waits_for, dependents };
     }
 
     /// Adds `COLLECT`, which stands on the loop but runs in the scope of its `ITERATE`.
@@ -127,7 +129,7 @@ impl<'a> Linker<'a> {
         };
         let script = self.expression(&attribute.value, 0..attribute.value.value.len(), id, &[]);
         if let Kind::For { collect, .. } | Kind::While { collect, .. } = &mut self.nodes[parent.index()].kind {
-            *collect = script;
+            *collect = script.map(Box::new);
         }
     }
 
@@ -169,7 +171,7 @@ impl<'a> Linker<'a> {
             return match self.value(attribute)? {
                 AttributeValue::Code(range) => {
                     self.check_type(attribute, range.clone(), Type::List, false);
-                    self.expression(&attribute.value, range, id, &[]).map(LoopSource::Each)
+                    self.expression(&attribute.value, range, id, &[]).map(|script| LoopSource::Each(Box::new(script)))
                 }
                 AttributeValue::Literal(_) => {
                     let span = document.span(&attribute.value_span);
@@ -261,7 +263,7 @@ impl<'a> Linker<'a> {
         match self.value(attribute)? {
             AttributeValue::Code(range) => {
                 self.check_type(attribute, range.clone(), Type::Int, false);
-                self.expression(&attribute.value, range, id, &[]).map(Bound::Code)
+                self.expression(&attribute.value, range, id, &[]).map(|script| Bound::Code(Box::new(script)))
             }
             AttributeValue::Literal(text) => match literals::int(&text, least, i64::MAX) {
                 Ok(number) => Some(Bound::Literal(number)),

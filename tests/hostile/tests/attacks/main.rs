@@ -3,7 +3,13 @@
 mod answers;
 mod budgets;
 mod damage;
-mod flood;
+mod flood_connections;
+mod flood_definitions;
+mod flood_failures;
+mod flood_messages;
+mod flood_names;
+mod flood_summaries;
+mod flood_uploads;
 mod forwarding;
 mod shared_objects;
 mod silent_workers;

@@ -1,0 +1,85 @@
+//! The names of all types that submitted documents define. They stay when the programs themselves do not stay in memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use xavantes_model::definition::Program;
+use xavantes_proto::v1;
+
+/// Upper bound on the remembered types. Those of the oldest programs go first.
+const MAX_TYPES: usize = 50_000;
+
+struct ProgramTypes {
+    digest: Arc<str>,
+    types: Vec<v1::TypeDescription>,
+}
+
+/// Types by program, in the order in which the programs arrived.
+#[derive(Default)]
+pub(crate) struct TypeIndex {
+    programs: VecDeque<ProgramTypes>,
+    count: usize,
+}
+
+impl TypeIndex {
+    /// Adds the types of a program. Returns false if types of older programs had to go.
+    pub fn add(&mut self, digest: &str, program: &Program) -> bool {
+        if self.programs.iter().any(|known| *known.digest == *digest) {
+            return true;
+        }
+        let describe = |name: &Arc<str>, kind: v1::TypeKind, source: usize| v1::TypeDescription {
+            name: name.to_string(),
+            kind: kind.into(),
+            digest: digest.to_owned(),
+            document: program.sources.get(source).map_or_else(String::new, |name| name.to_string()),
+        };
+        let processes = program.processes.iter().map(|it| describe(&it.name, v1::TypeKind::Process, it.source));
+        let activities = program.activities.iter().map(|it| describe(&it.name, v1::TypeKind::Activity, it.source));
+        let types: Vec<_> = processes.chain(activities).take(MAX_TYPES).collect();
+        self.count += types.len();
+        self.programs.push_back(ProgramTypes { digest: digest.into(), types });
+        let fits = self.count <= MAX_TYPES;
+        while self.count > MAX_TYPES
+            && let Some(oldest) = self.programs.pop_front()
+        {
+            self.count -= oldest.types.len();
+        }
+        fits
+    }
+
+    /// All types.
+    pub fn all(&self) -> impl Iterator<Item = &v1::TypeDescription> {
+        self.programs.iter().flat_map(|program| &program.types)
+    }
+
+    /// Digest of the latest program that defines a type.
+    pub fn defining(&self, name: &str) -> Option<Arc<str>> {
+        let defines = |program: &&ProgramTypes| program.types.iter().any(|it| it.name == name);
+        self.programs.iter().rev().find(defines).map(|program| program.digest.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xavantes_model::definition::ProcessType;
+
+    use super::*;
+
+    fn program(names: impl IntoIterator<Item = String>) -> Program {
+        let process =
+            |name: String| ProcessType { name: name.into(), source: 0, line: 1, parameters: 0, nodes: Vec::new() };
+        Program { processes: names.into_iter().map(process).collect(), ..Program::default() }
+    }
+
+    #[test]
+    fn the_types_of_the_oldest_programs_go_first() {
+        let mut index = TypeIndex::default();
+        let many = |prefix: &'static str| program((0..MAX_TYPES / 2).map(move |number| format!("{prefix}{number}")));
+        assert!(index.add("1", &many("a")) && index.add("1", &many("a")) && index.add("2", &many("b")));
+        assert!(index.add("3", &program([])));
+        assert_eq!(index.defining("a7").as_deref(), Some("1"));
+        assert!(!index.add("4", &program(["b7".to_owned()])), "the limit is reached");
+        assert_eq!((index.defining("a7"), index.defining("b7").as_deref()), (None, Some("4")));
+        assert_eq!(index.all().count(), MAX_TYPES / 2 + 1);
+    }
+}

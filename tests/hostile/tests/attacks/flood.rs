@@ -1,1 +1,0 @@
-//! Peers and clients that send too much, or open connections and stay silent.

@@ -1,0 +1,76 @@
+//! Large messages that begin and do not end, and many of them at once.
+
+use tonic::Code;
+use xavantes_hostile::fake_coordinator::FakeCoordinator;
+use xavantes_hostile::{block_on, client, connect};
+use xavantes_proto::MAX_PART_BYTES;
+use xavantes_proto::held::MAX_HELD_BYTES_PER_PEER;
+use xavantes_tests::{Grid, free_address};
+
+/// The memory of a node beside the messages that it receives, generously.
+const OTHER_MIB: u64 = 400;
+
+#[test]
+fn unfinished_messages_take_bounded_memory() {
+    let mut grid = Grid::new();
+    let (manager, worker) = (grid.group("a", &[], &[]), free_address());
+    grid.start("a/w", &worker, &["--roles", "activity-manager", "--join", &manager]);
+    let refused = block_on(async {
+        let mut refused = 0;
+        for (address, is_worker) in [(&worker, true), (&manager, false)] {
+            let mut streams = Vec::new();
+            for number in 0..8 {
+                let (channel, hello) = (connect(address).await, FakeCoordinator::hello(&format!("c{number}")));
+                let mut stream = match is_worker {
+                    true => FakeCoordinator::to_worker(&channel, hello).await.expect("it is accepted"),
+                    false => FakeCoordinator::to_coordinator(&channel, hello).await.expect("it is accepted"),
+                };
+                // Eight parts are as much as one message may have.
+                let mut all_taken = true;
+                for _ in 0..8 {
+                    all_taken &= stream.send_part(MAX_PART_BYTES, false).await;
+                }
+                if !all_taken || number >= 6 {
+                    let status = stream.refusal().await;
+                    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+                    assert!(status.message().contains("send fewer at once"), "{status:?}");
+                    refused += 1;
+                }
+                streams.push(stream);
+            }
+        }
+        refused
+    });
+    assert!(refused >= 4, "only {refused} streams were refused");
+    for node in ["a/w", "a/main"] {
+        let peak = grid.peak_mib(node);
+        assert!(peak < (MAX_HELD_BYTES_PER_PEER as u64 >> 20) + OTHER_MIB, "{node} took {peak} MiB");
+    }
+    assert_eq!(grid.nodes(&manager).len(), 2);
+}
+
+#[test]
+fn many_large_submissions_at_once_take_bounded_memory() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    let (taken, refused) = block_on(async {
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..40 {
+            let address = address.clone();
+            calls.spawn(async move { client::submit(&connect(&address).await, &" ".repeat(15 << 20)).await });
+        }
+        let (mut taken, mut refused) = (0, 0);
+        while let Some(answer) = calls.join_next().await {
+            match answer.expect("it ends").expect_err("no document is valid").code() {
+                Code::InvalidArgument => taken += 1,
+                Code::ResourceExhausted => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        (taken, refused)
+    });
+    assert!(taken > 0, "{taken} taken, {refused} refused");
+    let peak = grid.peak_mib("a/main");
+    assert!(peak < 2 * (MAX_HELD_BYTES_PER_PEER as u64 >> 20) + OTHER_MIB, "the node took {peak} MiB");
+    grid.cli(&address, &["list"]).ok();
+}

@@ -1,0 +1,52 @@
+//! Runs a small grid for minutes under honest work and hostile peers, and fails if memory, open files or threads of a node
+//! grow: `cargo test -p xavantes-hostile --test soak -- --minutes 10`. Without `--minutes` it does nothing.
+
+mod measure;
+mod peers;
+mod work;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use measure::Measurements;
+use xavantes_hostile::block_on;
+use xavantes_tests::Grid;
+
+/// Interval of the measurements.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(3);
+const NODES: [&str; 5] = ["a/main", "a/w1", "a/w2", "b/main", "b/w1"];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let minutes = arguments.iter().skip_while(|argument| *argument != "--minutes").nth(1);
+    let Some(minutes) = minutes.and_then(|minutes| minutes.parse::<f64>().ok()) else {
+        eprintln!("SKIPPED: say --minutes N to run the soak");
+        return;
+    };
+    let length = Duration::from_secs_f64(60.0 * minutes);
+    let mut grid = Grid::new();
+    let a = grid.group("a", &[2, 2], &["--max-connections", "200"]);
+    let b = grid.group("b", &[1], &["--adjacent", &a, "--max-connections", "200"]);
+    let documents = work::Documents::write(&mut grid);
+    let (grid, stop, began) = (&grid, &AtomicBool::new(false), Instant::now());
+    let mut measurements = Measurements::default();
+    std::thread::scope(|scope| {
+        for address in [&a, &b] {
+            scope.spawn(|| work::submit_until(grid, address, &documents, stop));
+        }
+        for seed in 1..=2 {
+            let addresses = [a.clone(), b.clone()];
+            scope.spawn(move || block_on(peers::attack_until(addresses, seed, stop)));
+        }
+        while began.elapsed() < length {
+            std::thread::sleep(MEASURE_INTERVAL);
+            for node in NODES {
+                measurements.add(node, grid.pid(node));
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    measurements.print();
+    let growing = measurements.growing();
+    assert!(growing.is_empty(), "not flat: {growing:?}");
+}
