@@ -24,6 +24,7 @@ use crate::answers::writer::{AnswerWriter, WriterReport};
 use crate::attempts::action::{TableAction, WorkerReport};
 use crate::attempts::admission::{Load, Resources, unmet};
 use crate::attempts::job::{Job, StopSignal};
+use crate::attempts::order::TableOrder;
 use crate::attempts::realm_attempt::{CoordinatorStream, RealmAttempt};
 use crate::attempts::table::{AttemptTable, ReadyJob};
 use crate::definitions::{Definition, Definitions};
@@ -149,6 +150,11 @@ impl AttemptManager {
                     None => actions.extend(state.table.on_persisted(&answer.attempt)),
                 },
                 TableAction::Forget(attempt) => records.push(AnswerRecord::Forgotten(attempt)),
+                TableAction::Reply(reply) => {
+                    if let Some(caller) = state.callers.remove(&reply.ticket) {
+                        let _ = caller.send(call_result(reply));
+                    }
+                }
             }
         }
         if let Some(writer) = self.writer.get() {
@@ -243,48 +249,13 @@ impl AttemptManager {
 
     /// Handles an order, except for its definitions. Returns false if the stream is no longer current.
     pub fn on_order(&self, stream: &CoordinatorStream, order: v1::WorkOrder) -> bool {
-        let jobs = order.jobs.into_iter().filter_map(|mut job| {
-            let attempt = stream.attempt(&job.id.take()?);
-            Some((attempt.clone(), job.epoch, self.prepare(attempt, job)))
-        });
-        let jobs: Vec<_> = jobs.collect();
         for release in &order.releases {
             self.staging.release(&stream.realm, release);
         }
+        let order = TableOrder::new(stream, order, |attempt, job| self.prepare(attempt, job));
         let mut state = self.state.lock();
-        let state = &mut *state;
-        if !state.table.is_current(stream) {
-            return false;
-        }
-        if !order.claims.is_empty() {
-            let actions = state.table.claim(stream, order.claims);
-            self.perform(state, actions);
-        }
-        if order.recall {
-            let actions = state.table.recall(stream);
-            self.perform(state, actions);
-        }
-        let acknowledged = order.acknowledged.iter().flat_map(|id| state.table.acknowledge(stream, id)).collect();
-        self.perform(state, acknowledged);
-        for (attempt, epoch, ready) in jobs {
-            let actions = state.table.on_job(stream, attempt, epoch, ready);
-            self.perform(state, actions);
-        }
-        for id in &order.cancels {
-            let actions = state.table.cancel(stream, id);
-            self.perform(state, actions);
-        }
-        for reply in order.replies {
-            if state.table.on_reply(stream, reply.ticket)
-                && let Some(caller) = state.callers.remove(&reply.ticket)
-            {
-                let _ = caller.send(match reply.result {
-                    Some(v1::shared_reply::Result::Value(value)) => value_from(value).map_err(|unfit| unfit.0.into()),
-                    Some(v1::shared_reply::Result::Error(message)) => Err(message),
-                    None => Ok(Value::Null),
-                });
-            }
-        }
+        let Some(actions) = state.table.on_order(stream, order) else { return false };
+        self.perform(&mut state, actions);
         true
     }
 
@@ -412,6 +383,15 @@ impl AttemptManager {
         let mut state = self.state.lock();
         let actions = state.table.stop_all();
         self.perform(&mut state, actions);
+    }
+}
+
+/// The result that an activity gets for a call.
+fn call_result(reply: v1::SharedReply) -> CallResult {
+    match reply.result {
+        Some(v1::shared_reply::Result::Value(value)) => value_from(value).map_err(|unfit| unfit.0.into()),
+        Some(v1::shared_reply::Result::Error(message)) => Err(message),
+        None => Ok(Value::Null),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::process::recovery_marks::RecoveryMarks;
 use crate::process::registry::ProcessRegistry;
 use crate::subtrees::parents::Parents;
 use crate::workers::connection::Context;
-use crate::workers::dispatcher::{BORROWED, Dispatcher};
+use crate::workers::dispatcher::Dispatcher;
 use crate::workers::handle::PoolHandle;
 use crate::workers::messages::Share;
 
@@ -99,10 +99,7 @@ impl Coordinator {
             submissions: AtomicU64::new(0),
             repository,
         });
-        for (name, address) in coordinator.repository.documents(BORROWED).await? {
-            let address = String::from_utf8_lossy(&address).into_owned();
-            coordinator.pool.lease_restored(name.into(), address);
-        }
+        coordinator.restore_leases().await?;
         coordinator.announce_address().await?;
         coordinator.take_over().await?;
         coordinator.leave_foreign().await?;

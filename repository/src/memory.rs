@@ -61,6 +61,7 @@ impl MemoryProcess {
             summary: self.summary.clone(),
             owner: String::new(),
             size: parts.map(|part| part.len() as u64).sum(),
+            epoch: FIXED_EPOCH,
         }
     }
 }

@@ -142,4 +142,6 @@ pub struct Entry {
     pub owner: String,
     /// Bytes that the process takes in the store.
     pub size: u64,
+    /// Epoch of the process. See [`Journal::epoch`].
+    pub epoch: u64,
 }

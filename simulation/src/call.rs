@@ -4,15 +4,23 @@ use std::sync::Arc;
 
 use xavantes_process_coordinator::handover::Placement;
 use xavantes_process_coordinator::process::input::Steering;
-use xavantes_process_coordinator::process::journal::Origin;
 use xavantes_proto::AttemptKey;
 
 /// A request to a coordinator.
 #[derive(Debug, Clone)]
 pub enum CallRequest {
-    Submit { id: Arc<str>, process_type: &'static str, n: i64 },
-    Steer { path: Arc<str>, action: Steering },
+    Submit {
+        id: Arc<str>,
+        process_type: &'static str,
+        n: i64,
+    },
+    Steer {
+        path: Arc<str>,
+        action: Steering,
+    },
     Moved(AttemptKey, Placement),
+    /// Cancel a held process.
+    CancelHeld(Arc<str>),
 }
 
 /// The receiver of an answer.
@@ -20,18 +28,10 @@ pub enum CallRequest {
 pub enum ReplyTo {
     /// The user whose request has this ticket.
     User(u64),
-    Moved(Box<MoveReport>),
+    /// The coordinator, in this life, whose report of a move has this ticket.
+    Moved(usize, u32, u64),
     /// A move notice in this store. It loses its place if no process waits for the subtree.
     MoveNotice(usize, Box<AttemptKey>),
-}
-
-/// A coordinator that reports to a parent where a subtree runs.
-#[derive(Debug, Clone)]
-pub struct MoveReport {
-    pub c: usize,
-    pub life: u32,
-    pub origin: Origin,
-    pub epoch: u64,
 }
 
 /// The answer to a call.

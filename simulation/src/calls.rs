@@ -1,6 +1,6 @@
 //! Calls: requests and answers that may be lost, come late, or come twice.
 
-use crate::call::{CallAnswer, CallRequest, MoveReport, ReplyTo};
+use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::event::{NodeTask, UserAction, WorldEvent};
 use crate::machine::NodeRef;
 use crate::world::World;
@@ -48,13 +48,8 @@ impl World<'_> {
                     self.stores[store].moved.insert(*key, None);
                 }
             }
-            ReplyTo::Moved(moved) => {
-                let MoveReport { c, life, origin, epoch } = *moved;
-                let (delay, task) = match answer {
-                    CallAnswer::Done => (delay + 30_000, NodeTask::ReportPlace(origin, epoch)),
-                    CallAnswer::Unwanted => (delay, NodeTask::StopUnwanted(origin)),
-                    _ => (delay + 2000, NodeTask::ReportPlace(origin, epoch)),
-                };
+            ReplyTo::Moved(c, life, ticket) => {
+                let task = NodeTask::MoveAnswered(ticket, answer);
                 self.at(self.now + delay, WorldEvent::Node(NodeRef::Coordinator(c), life, task));
             }
         }

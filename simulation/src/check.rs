@@ -7,10 +7,12 @@ use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1::answer::Outcome;
 
-use crate::worker::state::SimJob;
+use crate::worker::state::{ActivityKind, SimJob};
 
 /// Message of activities that fail by intention.
 pub const INTENDED_FAILURE: &str = "bad luck";
+/// Message of activities that took too long.
+pub const TIMED_OUT: &str = "took too long";
 
 /// A coordinator with the fastest clock takes a worker for lost that is silent for this long.
 const LOST_AFTER_MS: u64 = 8_500;
@@ -31,12 +33,16 @@ struct Execution {
     attempt: u32,
     began: u64,
     finished: bool,
-    /// With [`INTENDED_FAILURE`].
+    /// A failure puts the element on hold.
+    holds: bool,
+    /// With [`INTENDED_FAILURE`] or [`TIMED_OUT`].
     failed: bool,
     stopped: bool,
     kept: bool,
     recorded: bool,
-    /// The worker crashed before the answer was on its disk.
+    /// The journal has its failure.
+    failure_recorded: bool,
+    /// The worker crashed before the answer was on its disk, or stopped the attempt in order to leave.
     crashed: bool,
 }
 
@@ -54,6 +60,8 @@ pub struct Check {
     recorded: BTreeSet<AttemptName>,
     /// Paths that a user wanted to run again.
     pub asked: Vec<String>,
+    /// Paths of held elements that a user wanted to retry.
+    pub retried: BTreeSet<String>,
     /// Coordinators and workers that are not connected, and since when.
     gaps: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// Workers that do not run, and since when.
@@ -65,16 +73,18 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn connected(&mut self, coordinator: &Arc<str>, worker: &Arc<str>, now: u64) {
+    /// A coordinator is connected to a worker, or does not want to be any more.
+    pub fn connected(&mut self, coordinator: &Arc<str>, worker: &str, now: u64) {
+        let worker: Arc<str> = worker.into();
         if let Some(since) = self.gaps.remove(&(coordinator.clone(), worker.clone()))
             && now - since > LOST_AFTER_MS
         {
-            self.silent.insert(worker.clone(), now);
+            self.silent.insert(worker, now);
         }
     }
 
-    pub fn disconnected(&mut self, coordinator: &Arc<str>, worker: &Arc<str>, now: u64) {
-        self.gaps.entry((coordinator.clone(), worker.clone())).or_insert(now);
+    pub fn disconnected(&mut self, coordinator: &Arc<str>, worker: &str, now: u64) {
+        self.gaps.entry((coordinator.clone(), worker.into())).or_insert(now);
     }
 
     fn was_silent(&self, worker: &Arc<str>, since: u64, now: u64) -> bool {
@@ -83,7 +93,8 @@ impl Check {
             || self.gaps.iter().any(|((_, name), gap)| name == worker && now - gap > LOST_AFTER_MS)
     }
 
-    fn was_asked(&self, path: &str) -> bool {
+    /// Did a user want the element at this path, or an element around it, to run again?
+    pub fn was_asked(&self, path: &str) -> bool {
         self.asked.iter().any(|asked| path.starts_with(&**asked))
     }
 
@@ -102,10 +113,12 @@ impl Check {
             attempt,
             began: now,
             finished: false,
+            holds: job.kind == ActivityKind::Fragile,
             failed: false,
             stopped: false,
             kept: false,
             recorded: false,
+            failure_recorded: false,
             crashed: false,
         };
         self.executions.insert(number, execution);
@@ -125,12 +138,16 @@ impl Check {
         if self.was_asked(&first.path) {
             return None;
         }
+        if first.failure_recorded && first.holds && !self.retried.contains(&first.path) {
+            return Some(format!("{} is held, and executed again", first.path));
+        }
         if first.recorded {
             return Some(format!("{} is executed after its end was recorded", first.path));
         }
         // The attempt may have waited for a slot since.
         let since = first.began.min(second.began).saturating_sub(MAX_QUEUED_MS);
-        let excused = first.failed || first.crashed || self.was_silent(&first.worker, since, now);
+        let stopped = first.stopped && self.retried.contains(&first.path);
+        let excused = first.failed || first.crashed || stopped || self.was_silent(&first.worker, since, now);
         (!excused).then(|| {
             format!("{} is executed again without a reason: attempts {}, {}", first.path, first.attempt, second.attempt)
         })
@@ -139,7 +156,8 @@ impl Check {
     pub fn finished(&mut self, number: u64, outcome: &Outcome) {
         if let Some(execution) = self.executions.get_mut(&number) {
             execution.finished = true;
-            execution.failed = matches!(outcome, Outcome::Failed(why) if why.message == INTENDED_FAILURE);
+            let expected = |message: &str| [INTENDED_FAILURE, TIMED_OUT].contains(&message);
+            execution.failed = matches!(outcome, Outcome::Failed(why) if expected(&why.message));
             execution.stopped = matches!(outcome, Outcome::Cancelled(_));
         }
     }
@@ -179,6 +197,24 @@ impl Check {
         }
     }
 
+    /// A worker does nothing with its attempts any more.
+    pub fn silenced(&mut self, node: usize) {
+        self.interrupted(node);
+    }
+
+    /// A worker that leaves stops its activities.
+    pub fn interrupted(&mut self, node: usize) {
+        for execution in self.executions.values_mut().filter(|execution| execution.node == node && !execution.finished)
+        {
+            execution.crashed = true;
+        }
+    }
+
+    /// A worker has left its group; it keeps its answers.
+    pub fn worker_left(&mut self, worker: &Arc<str>, now: u64) {
+        self.down.insert(worker.clone(), now);
+    }
+
     pub fn called(&mut self, number: u64) {
         self.called.insert(number);
     }
@@ -204,6 +240,7 @@ impl Check {
         if let Some(execution) = self.names.get(&name).and_then(|number| self.executions.get_mut(number)) {
             // A coordinator may have stopped an attempt that it took for lost, and crashed before it recorded the loss.
             execution.recorded = !execution.failed && !execution.stopped;
+            execution.failure_recorded = execution.failed;
         }
     }
 

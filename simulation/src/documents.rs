@@ -30,20 +30,52 @@ impl Tools {
 }
 
 /// The process types that users submit.
-pub const TYPES: [&str; 4] = ["Flat", "Deep", "Mixed", "Calls"];
+pub const TYPES: [&str; 6] = ["Flat", "Deep", "Mixed", "Calls", "Timed", "Held"];
 
-/// The right result of a process: the sum of the values of its activities, and the number of activities.
-pub fn expected(process_type: &str, n: i64) -> (i64, u64) {
+/// Parts of a process with a `TIMEOUT` that may begin again at any time.
+pub fn restarting_parts(process_type: &str) -> &'static [&'static str] {
+    if process_type == "Timed" { &["kinds/near", "kinds/far"] } else { &[] }
+}
+
+/// A change that a user may make with `set`.
+#[derive(Debug, Clone, Copy)]
+pub struct SetChange {
+    /// Path of the element in its process.
+    pub element: &'static str,
+    pub key: &'static str,
+    pub value: i64,
+}
+
+/// The change that a user may make to a process.
+pub fn change(process_type: &str, n: i64) -> Option<SetChange> {
+    match process_type {
+        "Flat" => Some(SetChange { element: "all", key: "TO", value: n + 3 }),
+        "Mixed" => Some(SetChange { element: "turns", key: "TO", value: 6 }),
+        "Calls" => Some(SetChange { element: "graph/second", key: "base", value: 2000 }),
+        _ => None,
+    }
+}
+
+/// The right result of a process: the sum of the values of its activities, and the number of activities. `changed` says
+/// that a user has made the [`change`].
+pub fn expected(process_type: &str, n: i64, changed: bool) -> (i64, u64) {
     let numbers: Vec<i64> = match process_type {
-        "Flat" => (1..=n).collect(),
+        "Flat" => (1..=if changed { n + 3 } else { n }).collect(),
         "Deep" => (1..=3).flat_map(|row| (1..=n / 3).map(move |cell| row * 100 + cell)).collect(),
-        "Mixed" => (1..=4)
+        "Mixed" => (1..=if changed { 6 } else { 4 })
             .flat_map(|turn| match turn % 2 {
                 1 => (1..=n / 4).map(|part| turn * 100 + part).collect(),
                 _ => vec![turn],
             })
             .collect(),
-        _ => (1..=n / 4).flat_map(|part| [part, part + 1, part + 1000, part + 1001]).chain([7]).collect(),
+        "Timed" => {
+            (1..=n / 2).chain((1..=n / 6).map(|step| step + 100)).chain((1..=n / 8).map(|step| step + 200)).collect()
+        }
+        "Held" => (1..=n / 2).chain((1..=n / 8).map(|step| step + 100)).collect(),
+        _ => {
+            let base = if changed { 2000 } else { 1000 };
+            (1..=n / 4).flat_map(|part| [part, part + 1, part + base, part + base + 1]).chain([7]).collect()
+        }
     };
     (numbers.iter().map(|number| value(*number)).sum(), numbers.len() as u64)
 }

@@ -21,6 +21,12 @@ pub enum NodeTask {
     Persisted,
     /// Worker: an execution goes on.
     Step(u64),
+    /// Worker: an execution reaches its time-out.
+    TimedOut(u64),
+    /// Worker: reports the attempts that run to the coordinator of a stream.
+    ReportRunning(usize),
+    /// Worker: it drains, and leaves when it is idle. It stops its activities at this time.
+    Leave(u64),
     /// Coordinator: the pool reads its mail.
     Pool,
     /// Coordinator: the pool gets a tick.
@@ -30,18 +36,23 @@ pub enum NodeTask {
     RenewLease,
     Connect(Arc<str>, u64),
     FindPlace(AttemptKey),
+    /// Coordinator: the group manager answers a request for a worker of another group, or for a longer lease.
+    Borrow(Option<Arc<str>>),
     /// Coordinator: a process reads its mail.
     Wake(Arc<str>, u64),
     /// Coordinator: a process writes its journal.
     Record(Arc<str>, u64),
     /// Coordinator: a process reaches its deadline.
     Timer(Arc<str>, u64),
+    /// Coordinator: cancels a held process.
+    CancelHeld(Arc<str>),
     /// Coordinator: the store answers a write.
     Stored(AfterWrite, Result<(), StoreRefusal>),
     /// Coordinator: a process repeats a write.
     WriteAgain(Arc<str>, u64),
     ReportPlace(Origin, u64),
-    StopUnwanted(Origin),
+    /// Coordinator: the answer to the report of a move with this ticket.
+    MoveAnswered(u64, CallAnswer),
     Discard(Arc<str>),
 }
 
@@ -50,6 +61,8 @@ pub enum NodeTask {
 pub enum UserAction {
     Submit(usize),
     Steer(usize),
+    /// Retry what is held, and give up subtrees whose process is damaged.
+    Rescue(usize),
     /// An answer arrives to the request with this ticket.
     Answered(u64, CallAnswer),
 }
@@ -86,10 +99,15 @@ pub enum Fault {
     Partition,
     PartitionGroups,
     CutStore,
+    DrainWorker,
+    /// A worker accepts attempts from now on, and does nothing with them.
+    SilenceWorker,
+    /// A coordinator crashes, and its store loses records of a process.
+    DamageStore,
 }
 
 impl Fault {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::CrashCoordinator,
         Self::CrashWorker,
         Self::FreezeCoordinator,
@@ -98,6 +116,9 @@ impl Fault {
         Self::Partition,
         Self::PartitionGroups,
         Self::CutStore,
+        Self::DrainWorker,
+        Self::SilenceWorker,
+        Self::DamageStore,
     ];
 }
 

@@ -1,4 +1,4 @@
-//! Faults: crashes, frozen nodes, broken streams, partitions, and stores out of reach.
+//! Faults: crashes, frozen, draining and silent nodes, broken streams, partitions, and stores out of reach or damaged.
 
 use crate::event::{CrashPoint, Fault, WorldEvent};
 use crate::machine::NodeRef;
@@ -147,6 +147,21 @@ impl World<'_> {
             Fault::CutStore => {
                 let c = self.random.below(self.coordinators.len() as u64) as usize;
                 self.coordinators[c].store_cut_until = self.now + duration.min(MAX_STORE_CUT_MS);
+            }
+            Fault::DrainWorker => {
+                let w = self.random.below(self.workers.len() as u64) as usize;
+                self.drain(w);
+            }
+            Fault::SilenceWorker => {
+                let w = self.random.below(self.workers.len() as u64) as usize;
+                self.silence(w);
+            }
+            Fault::DamageStore => {
+                let c = self.random.below(self.coordinators.len() as u64) as usize;
+                if self.machine(NodeRef::Coordinator(c)).alive {
+                    self.crash(NodeRef::Coordinator(c));
+                    self.damage_process(c);
+                }
             }
         }
     }

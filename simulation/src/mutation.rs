@@ -29,11 +29,25 @@ pub enum Mutation {
     GiveUpAtOnce,
     /// Workers carry out orders that arrive by a former stream.
     OldStreamOrders,
+    /// A coordinator gives attempts to borrowed workers whose names it has not stored.
+    LeaseNotStored,
+    /// A draining worker leaves before its answers are on its disk.
+    LeaveBeforeDurable,
+    /// Workers ignore time-outs.
+    IgnoreTimeouts,
+    /// A coordinator acknowledges `set` and forgets it.
+    LoseSet,
+    /// A coordinator retries held elements when it recovers a process.
+    RetryHeld,
+    /// A coordinator recovers processes from damaged journals.
+    RecoverDamaged,
+    /// A coordinator waits without end for workers that do nothing with their attempts.
+    EndlessPatience,
 }
 
 impl Mutation {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Mutation); 13] = [
+    pub const ALL: [(&'static str, Mutation); 20] = [
         ("acknowledge-before-flush", Mutation::AcknowledgeBeforeFlush),
         ("release-before-flush", Mutation::ReleaseBeforeFlush),
         ("forget-attempt-number", Mutation::ForgetAttemptNumber),
@@ -47,6 +61,13 @@ impl Mutation {
         ("lose-steering", Mutation::LoseSteering),
         ("give-up-at-once", Mutation::GiveUpAtOnce),
         ("old-stream-orders", Mutation::OldStreamOrders),
+        ("lease-not-stored", Mutation::LeaseNotStored),
+        ("leave-before-durable", Mutation::LeaveBeforeDurable),
+        ("ignore-timeouts", Mutation::IgnoreTimeouts),
+        ("lose-set", Mutation::LoseSet),
+        ("retry-held", Mutation::RetryHeld),
+        ("recover-damaged", Mutation::RecoverDamaged),
+        ("endless-patience", Mutation::EndlessPatience),
     ];
 
     /// The bug of this name.

@@ -119,6 +119,9 @@ impl World<'_> {
         match (node, task) {
             (NodeRef::Worker(w), NodeTask::Persisted) => self.on_persisted(w),
             (NodeRef::Worker(w), NodeTask::Step(number)) => self.step(w, number),
+            (NodeRef::Worker(w), NodeTask::TimedOut(number)) => self.on_timed_out(w, number),
+            (NodeRef::Worker(w), NodeTask::ReportRunning(stream)) => self.report_running(w, stream),
+            (NodeRef::Worker(w), NodeTask::Leave(patience)) => self.leave_when_idle(w, patience),
             (NodeRef::Worker(_), _) => {}
             (NodeRef::Coordinator(c), task) => match task {
                 NodeTask::Pool => self.on_pool(c),
@@ -131,15 +134,22 @@ impl World<'_> {
                 NodeTask::RenewLease => self.renew_lease(c),
                 NodeTask::Connect(name, number) => self.connect(c, &name, number),
                 NodeTask::FindPlace(key) => self.find_place(c, key),
+                NodeTask::Borrow(again) => self.borrow_worker(c, again.as_deref()),
                 NodeTask::Wake(id, number) => self.on_wake(c, &id, number),
                 NodeTask::Record(id, number) => self.record(c, &id, number),
                 NodeTask::Timer(id, number) => self.on_timer(c, &id, number),
+                NodeTask::CancelHeld(process) => self.cancel_held(c, &process),
                 NodeTask::Stored(after, result) => self.on_stored(c, after, result),
                 NodeTask::WriteAgain(id, number) => self.write_again(c, &id, number),
                 NodeTask::ReportPlace(origin, epoch) => self.report_place(c, origin, epoch),
-                NodeTask::StopUnwanted(origin) => self.stop_unwanted(c, &origin),
+                NodeTask::MoveAnswered(ticket, answer) => self.on_move_answered(c, ticket, answer),
                 NodeTask::Discard(process) => self.discard(c, &process),
-                NodeTask::Flush(..) | NodeTask::Persisted | NodeTask::Step(_) => {}
+                NodeTask::Flush(..)
+                | NodeTask::Persisted
+                | NodeTask::Step(_)
+                | NodeTask::TimedOut(_)
+                | NodeTask::ReportRunning(_)
+                | NodeTask::Leave(_) => {}
             },
         }
     }

@@ -30,6 +30,8 @@ pub struct StoredProcess {
     pub owner: u64,
     /// Number of the last change of owners.
     pub epoch: u64,
+    /// The store has lost records of the process, and knows that.
+    pub damaged: bool,
 }
 
 /// A change that a coordinator wants.
@@ -40,6 +42,9 @@ pub enum StoreChange {
     Compact(Arc<str>, Bytes),
     Close(Arc<str>, Bytes),
     Forget(Vec<Arc<str>>),
+    /// A coordinator, and the name and address of a worker that it borrowed.
+    PutLease(Arc<str>, Arc<str>, String),
+    DeleteLease(Arc<str>, Arc<str>),
 }
 
 /// The store of a group.
@@ -55,6 +60,8 @@ pub struct SimStore {
     pub last_epoch: u64,
     /// Move notices: the new places of subtrees, or `None` if the parent does not wait for the subtree.
     pub moved: BTreeMap<AttemptKey, Option<Placement>>,
+    /// Addresses of borrowed workers, by coordinator and worker.
+    pub borrowed: BTreeMap<(Arc<str>, Arc<str>), String>,
 }
 
 /// The session of a coordinator, and the epochs of the processes that it believes to own.
@@ -82,8 +89,9 @@ impl SimStore {
                 self.last_epoch += 1;
                 let epoch = self.last_epoch;
                 session.epochs.insert(process.clone(), epoch);
-                let (snapshot, records, summary) = (None, Vec::new(), None);
-                let stored = StoredProcess { head, snapshot, records, summary, owner: session.number, epoch };
+                let (snapshot, records, summary, damaged) = (None, Vec::new(), None, false);
+                let owner = session.number;
+                let stored = StoredProcess { head, snapshot, records, summary, owner, epoch, damaged };
                 self.processes.insert(process, stored);
             }
             StoreChange::Append(process, record) => self.owned(&process, session, fenced)?.records.push(record),
@@ -106,6 +114,10 @@ impl SimStore {
                     }
                 }
             }
+            StoreChange::PutLease(coordinator, worker, address) => {
+                self.borrowed.insert((coordinator, worker), address);
+            }
+            StoreChange::DeleteLease(coordinator, worker) => drop(self.borrowed.remove(&(coordinator, worker))),
         }
         Ok(())
     }

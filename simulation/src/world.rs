@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::check::Check;
 use crate::coordinator::state::SimCoordinator;
-use crate::documents::{TYPES, Tools};
+use crate::documents::{TYPES, Tools, restarting_parts};
 use crate::event::{CrashPoint, NodeTask, ScheduledEvent, UserAction, WorldEvent};
 use crate::machine::{Machine, NodeRef};
 use crate::mutation::Mutation;
@@ -32,6 +32,8 @@ pub struct World<'a> {
     pub compacts: bool,
     /// Users steer their processes.
     pub steers: bool,
+    /// Coordinators borrow workers of other groups.
+    pub borrows: bool,
     trace: bool,
     pub queue: BinaryHeap<ScheduledEvent>,
     number: u64,
@@ -49,6 +51,7 @@ impl<'a> World<'a> {
         let mut random = Random::new(seed);
         let compacts = random.one_in(3);
         let steers = random.one_in(2);
+        let borrows = random.one_in(3);
         let mut world = Self {
             now: 0,
             tools,
@@ -62,6 +65,7 @@ impl<'a> World<'a> {
             check: Check::default(),
             compacts,
             steers,
+            borrows,
             trace,
             queue: BinaryHeap::new(),
             number: 0,
@@ -101,6 +105,11 @@ impl<'a> World<'a> {
             self.at(at, WorldEvent::User(UserAction::Submit(case)));
             let at = self.random.between(1000, 9000);
             self.at(at, WorldEvent::User(UserAction::Steer(case)));
+            let at = self.random.between(1000, 4000);
+            self.at(at, WorldEvent::User(UserAction::Rescue(case)));
+            let id = &self.users.submissions[case].id;
+            let restarting = restarting_parts(process_type).iter().map(|part| format!("{id}/{part}"));
+            self.check.asked.extend(restarting);
         }
     }
 

@@ -56,4 +56,6 @@ pub enum TableAction<J> {
     Persist(OwnedAnswer),
     /// Delete the durable answer of the attempt.
     Forget(RealmAttempt),
+    /// Pass the reply on to the activity that made the call.
+    Reply(v1::SharedReply),
 }

@@ -5,11 +5,13 @@
 //! | `realm_attempt` | names of attempts and of coordinator streams |
 //! | `action` | what the attempt table asks the attempt manager to do |
 //! | `admission` | which attempts run, wait or are refused; pure |
+//! | `order` | the part of an order that concerns the table; pure |
 //! | `table` | every attempt from its arrival until its answer is acknowledged; pure |
 //! | `job` | the work of one attempt, and its stop signal |
 
 pub mod action;
 pub mod admission;
 pub(crate) mod job;
+pub mod order;
 pub mod realm_attempt;
 pub mod table;

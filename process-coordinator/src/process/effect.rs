@@ -6,6 +6,8 @@ use xavantes_proto::v1;
 
 use crate::cache::entry::{CacheLookup, CacheWrite};
 use crate::task::Task;
+use crate::workers::messages::Order;
+use crate::workers::pool::pool_input::PoolInput;
 use xavantes_proto::AttemptKey;
 
 /// An effect that may happen once the reason for it is recorded. For `C` and `A` see
@@ -39,6 +41,59 @@ pub enum ProcessEffect<C, A> {
     Reply(C, v1::SharedReply),
     /// Tell an asker the decision.
     Decide(A, Result<(), Rejection>),
+}
+
+/// An effect, by who carries it out.
+#[derive(Debug)]
+pub enum EffectStep<C, A> {
+    /// The pool takes an input.
+    Pool(PoolInput),
+    /// A connection sends an order.
+    Send(C, Order),
+    /// An asker gets a decision.
+    Decide(A, Result<(), Rejection>),
+    /// The result cache is searched.
+    SearchCache(AttemptKey, Box<CacheLookup>),
+    /// Watchers get the results of an element.
+    Publish {
+        /// The results.
+        product: Product,
+        /// They come from the result cache.
+        reused: bool,
+    },
+}
+
+/// Performs effects in their order. Consecutive activities go to the pool together.
+pub fn perform_effects<C, A>(effects: Vec<ProcessEffect<C, A>>, mut perform: impl FnMut(EffectStep<C, A>)) {
+    let mut tasks: Vec<Task> = Vec::new();
+    for effect in effects {
+        let step = match effect {
+            ProcessEffect::Dispatch(task) => {
+                tasks.push(task);
+                continue;
+            }
+            ProcessEffect::Publish { product, reused } => {
+                perform(EffectStep::Publish { product, reused });
+                continue;
+            }
+            ProcessEffect::SearchCache(key, lookup) => EffectStep::SearchCache(key, lookup),
+            ProcessEffect::Delegate(task) => EffectStep::Pool(PoolInput::Delegate(task)),
+            ProcessEffect::HandOver(key) => EffectStep::Pool(PoolInput::HandOver(key)),
+            ProcessEffect::Cancel(key) => EffectStep::Pool(PoolInput::Cancel(key)),
+            ProcessEffect::Pause(key, paused) => EffectStep::Pool(PoolInput::Pause(key, paused)),
+            ProcessEffect::Abandon(key) => EffectStep::Pool(PoolInput::Abandon(key)),
+            ProcessEffect::Acknowledge(connection, key) => EffectStep::Send(connection, Order::Acknowledge(key)),
+            ProcessEffect::Reply(connection, reply) => EffectStep::Send(connection, Order::Reply(reply)),
+            ProcessEffect::Decide(asker, decision) => EffectStep::Decide(asker, decision),
+        };
+        if !tasks.is_empty() {
+            perform(EffectStep::Pool(PoolInput::Dispatch(std::mem::take(&mut tasks))));
+        }
+        perform(step);
+    }
+    if !tasks.is_empty() {
+        perform(EffectStep::Pool(PoolInput::Dispatch(tasks)));
+    }
 }
 
 /// A write to the journal.

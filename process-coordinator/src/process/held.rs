@@ -29,6 +29,7 @@ impl Coordinator {
         let reason = v1::HeldReason::from(reason);
         warn!(process = %id, %reason, "the process is held");
         let entry = self.repository.find(&id).await.ok().flatten();
+        let epoch = entry.as_ref().map_or(0, |entry| entry.epoch);
         let head = entry.and_then(|entry| codec::decode::<Head>("head", &entry.head).ok());
         let status = match &head {
             Some(head) => self.status_from_head(&id, head, &self.options.node),
@@ -44,8 +45,10 @@ impl Coordinator {
         let stalled = Some(v1::stall_reason::Kind::Held(reason).into());
         let origin = head.and_then(|head| head.parent);
         if let Some(parent) = origin.as_ref().and_then(|origin| Parent::of(origin, &self.parents)) {
-            // The parent goes on waiting, and can cancel the subtree.
+            // The parent goes on waiting, learns where the subtree is, and can cancel it.
             parent.restore(&id);
+            let address = origin.as_ref().map_or_else(String::new, |origin| origin.address.clone());
+            self.report_place(parent, address, epoch, false);
         }
         self.processes.hold(id.clone(), HeldProcess { status: v1::ProcessStatus { stalled, ..status }, origin });
         self.pool.process_lost(id);

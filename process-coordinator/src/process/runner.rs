@@ -16,7 +16,7 @@ use crate::convert::element_from;
 use crate::data::pinning::Pinning;
 use crate::options::Printed;
 use crate::process::driver::Driver;
-use crate::process::effect::{Batch, JournalWrite, ProcessEffect};
+use crate::process::effect::{Batch, EffectStep, JournalWrite, ProcessEffect, perform_effects};
 use crate::process::handle::{DecisionSender, LiveInput, Mailbox, ProcessMail};
 use crate::process::input::ProcessInput;
 use crate::process::memory::ProcessMemory;
@@ -26,7 +26,6 @@ use crate::process::registry::ProcessRegistry;
 use crate::process::stepping::{MAX_TURN, Stepping};
 use crate::repository_calls::{RepositoryCall, join_in_order};
 use crate::subtrees::parents::Parent;
-use crate::task::Task;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::messages::{Order, Share};
 use xavantes_proto::AttemptKey;
@@ -302,34 +301,20 @@ impl Runner {
 
     /// Carries out effects whose reason is recorded.
     fn carry_out(&mut self, effects: Vec<ProcessEffect<Orders, DecisionSender>>) {
-        let mut tasks: Vec<Task> = Vec::new();
-        for effect in effects {
-            // Consecutive activities go to the pool together.
-            if !matches!(effect, ProcessEffect::Dispatch(_) | ProcessEffect::Publish { .. }) && !tasks.is_empty() {
-                self.pool.dispatch(std::mem::take(&mut tasks));
-            }
+        let mut acknowledged = false;
+        perform_effects(effects, |step| match step {
+            EffectStep::Pool(input) => self.pool.handle(input),
             // A peer whose connection broke asks again.
-            match effect {
-                ProcessEffect::Dispatch(task) => tasks.push(task),
-                ProcessEffect::Publish { product, reused } => self.outputs.add(product, reused),
-                ProcessEffect::SearchCache(key, lookup) => self.search_cache(key, lookup),
-                ProcessEffect::Delegate(task) => self.pool.delegate(task),
-                ProcessEffect::HandOver(key) => self.pool.hand_over(key),
-                ProcessEffect::Cancel(key) => self.pool.cancel(key),
-                ProcessEffect::Pause(key, paused) => self.pool.pause(key, paused),
-                ProcessEffect::Abandon(key) => self.pool.abandon(key),
-                ProcessEffect::Acknowledge(orders, key) => {
-                    let _ = orders.send(Order::Acknowledge(key));
-                    if std::mem::take(&mut self.on_probation) {
-                        self.marks.on_progress(&self.id);
-                    }
-                }
-                ProcessEffect::Reply(orders, reply) => drop(orders.send(Order::Reply(reply))),
-                ProcessEffect::Decide(asker, decision) => drop(asker.send(decision)),
+            EffectStep::Send(orders, order) => {
+                acknowledged |= matches!(order, Order::Acknowledge(_));
+                let _ = orders.send(order);
             }
-        }
-        if !tasks.is_empty() {
-            self.pool.dispatch(tasks);
+            EffectStep::Decide(asker, decision) => drop(asker.send(decision)),
+            EffectStep::SearchCache(key, lookup) => self.search_cache(key, lookup),
+            EffectStep::Publish { product, reused } => self.outputs.add(product, reused),
+        });
+        if acknowledged && std::mem::take(&mut self.on_probation) {
+            self.marks.on_progress(&self.id);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::process::held::panic_message;
 use crate::process::journal::{self, Head};
 use crate::process::recovery_marks::{PROBATION, RecoveryMark, RecoveryPlan};
 use crate::subtrees::parents::Parent;
+use crate::workers::lease_documents::borrowed_workers;
 use crate::workers::messages::Order;
 
 /// A process whose repository does not answer is loaded again at this interval.
@@ -64,7 +65,16 @@ impl Coordinator {
             }
         }
         if !gained.is_empty() {
+            self.restore_leases().await?;
             self.recover_all(gained).await;
+        }
+        Ok(())
+    }
+
+    /// Connects to the borrowed workers that may have attempts of processes of this repository.
+    pub(crate) async fn restore_leases(&self) -> Result<(), Error> {
+        for (worker, address) in borrowed_workers(&self.repository).await? {
+            self.pool.lease_restored(worker, address);
         }
         Ok(())
     }
@@ -146,7 +156,10 @@ impl Coordinator {
                 Ok(())
             }
             Err(RecoveryError::Gone) => {
-                self.set_foreign(id.clone());
+                match self.repository.find(id).await?.filter(|entry| entry.summary.is_none()) {
+                    Some(entry) => self.leave(&entry),
+                    None => self.set_foreign(id.clone()),
+                }
                 Ok(())
             }
             Err(RecoveryError::Unavailable(problem)) => {

@@ -41,7 +41,7 @@ pub(super) async fn delegate(
     let caller = Caller::of(&hello);
     for (process, runs) in coordinator.parents.retire(&caller) {
         if runs {
-            coordinator.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
+            let _ = coordinator.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
         } else {
             coordinator.discard(&process);
         }
@@ -130,11 +130,13 @@ impl DelegateSession {
                 ParentOrder::Claim(claims) => parents.claim(caller, claims),
                 ParentOrder::Job(job) => coordinator.accept_subtree(caller, *stream, hello, *job).await,
                 ParentOrder::Cancel(id) => {
-                    coordinator.notify_subtree(parents.cancel(caller, &id), ProcessInput::ParentCancelled).await;
+                    // On an error the parent cancels again when it connects again.
+                    let cancelled = parents.cancel(caller, &id);
+                    let _ = coordinator.notify_subtree(cancelled, ProcessInput::ParentCancelled).await;
                 }
                 ParentOrder::Pause(pause) => {
                     let process = parents.process(caller, &pause.id.unwrap_or_default());
-                    coordinator.notify_subtree(process, ProcessInput::ParentPaused(pause.paused)).await;
+                    let _ = coordinator.notify_subtree(process, ProcessInput::ParentPaused(pause.paused)).await;
                 }
                 ParentOrder::Reply(reply) => parents.reply(reply),
             }

@@ -6,6 +6,7 @@ use tracing::warn;
 use xavantes_proto::limits::{check_job, check_path};
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
+use xavantes_repository::Error;
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::LiveInput;
@@ -77,17 +78,21 @@ impl Coordinator {
         *group == self.options.group || allowed.is_empty() || allowed.contains(group)
     }
 
-    /// Sends an input to a process that runs a subtree, if it runs. A subtree that is held can be cancelled.
-    pub(crate) async fn notify_subtree(&self, process: Option<Arc<str>>, input: LiveInput) {
-        let Some(process) = process else { return };
+    /// Sends an input to a process that runs a subtree, if it runs. A subtree that is held can be cancelled; an error if
+    /// the repository does not answer now.
+    pub(crate) async fn notify_subtree(&self, process: Option<Arc<str>>, input: LiveInput) -> Result<(), Error> {
+        let Some(process) = process else { return Ok(()) };
         if let Some(handle) = self.processes.find(&process) {
             handle.notify(input).await;
         } else if matches!(input, ProcessInput::ParentCancelled)
             && let Err(error) = self.cancel_held(&process).await
         {
-            // The parent cancels again when it connects again.
             warn!(%process, %error, "could not cancel a held subtree");
+            if matches!(error, Error::Unavailable(_)) {
+                return Err(error);
+            }
         }
+        Ok(())
     }
 }
 

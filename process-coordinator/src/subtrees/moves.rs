@@ -69,7 +69,10 @@ impl Coordinator {
         match unwanted {
             UnwantedSubtree::Discard(process) => self.discard(&process),
             UnwantedSubtree::Cancel(process) => {
-                self.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
+                // Nobody else cancels a held subtree that its parent has forgotten.
+                while self.notify_subtree(Some(process.clone()), ProcessInput::ParentCancelled).await.is_err() {
+                    tokio::time::sleep(REPORT_INTERVAL).await;
+                }
             }
             UnwantedSubtree::Gone => {}
         }

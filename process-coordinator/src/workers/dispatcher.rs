@@ -13,12 +13,10 @@ use crate::data::pinning::pin_owner;
 use crate::process::input::ProcessInput;
 use crate::workers::connection::{self as link, Context, Delivery};
 use crate::workers::handle::{NotHeld, Orders, PoolMail};
+use crate::workers::lease_documents::{LeaseWrite, write_leases};
 use crate::workers::messages::{PoolCommand, PoolNotice, Share};
 use crate::workers::pool::Pool;
 use crate::workers::pool::pool_input::PoolInput;
-
-/// Kind of the stored documents that name borrowed workers, which may have attempts of this coordinator.
-pub(crate) const BORROWED: &str = "borrowed";
 
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Upper bound on the mails that the dispatcher handles before it places queued attempts.
@@ -40,14 +38,17 @@ pub(crate) struct Dispatcher {
     links: HashMap<Arc<str>, PeerLink>,
     began: Instant,
     share: watch::Sender<Share>,
+    lease_writes: mpsc::UnboundedSender<LeaseWrite>,
 }
 
 impl Dispatcher {
-    /// A dispatcher with an empty pool, and the share of each process as it changes.
+    /// A dispatcher with an empty pool, and the share of each process as it changes. Must be called on a runtime.
     pub fn new(context: Context) -> (Self, watch::Receiver<Share>) {
         let (share, shared) = watch::channel(Share::default());
         let (pool, links, began) = (Pool::with_patience(context.patience), HashMap::new(), Instant::now());
-        (Self { context, pool, links, began, share }, shared)
+        let (lease_writes, receiver) = mpsc::unbounded_channel();
+        tokio::spawn(write_leases(context.clone(), receiver));
+        (Self { context, pool, links, began, share, lease_writes }, shared)
     }
 
     /// Runs until all senders of mail are gone.
@@ -182,28 +183,12 @@ impl Dispatcher {
             }
             PoolCommand::StoreLease(name, address) => {
                 info!(worker = %name, "borrowed a worker of another group");
-                let context = self.context.clone();
-                tokio::spawn(async move {
-                    let address = address.into_bytes().into();
-                    match context.repository.put(BORROWED, &name, address).await {
-                        Ok(()) => context.pool.lease_stored(name),
-                        Err(error) => {
-                            warn!(worker = %name, %error, "cannot store the lease of a worker; it gets no attempts")
-                        }
-                    }
-                });
+                let _ = self.lease_writes.send(LeaseWrite::Store(name, address));
             }
             PoolCommand::ReportSilent(name, attempts, pause) => {
                 warn!(worker = %name, attempts, "worker neither runs nor answers its attempts; it gets none for {pause:?}");
             }
-            PoolCommand::DeleteLease(name) => {
-                let context = self.context.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = context.repository.remove(BORROWED, &name).await {
-                        debug!(worker = %name, %error, "cannot delete the lease of a worker");
-                    }
-                });
-            }
+            PoolCommand::DeleteLease(name) => drop(self.lease_writes.send(LeaseWrite::Delete(name))),
         }
     }
 }

@@ -7,7 +7,6 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
 use crate::handover::{Placement, RecoveredAttempt};
-use crate::task::Task;
 use crate::workers::messages::{MoveOutcome, Order, Vicinity, Whereabouts};
 use crate::workers::pool::pool_input::PoolInput;
 use xavantes_proto::AttemptKey;
@@ -85,36 +84,6 @@ impl PoolHandle {
     /// The group, as its manager knows it now.
     pub fn set_roster(&self, roster: v1::Roster) {
         self.handle(PoolInput::Roster(roster));
-    }
-
-    /// Activities want workers.
-    pub fn dispatch(&self, tasks: Vec<Task>) {
-        self.handle(PoolInput::Dispatch(tasks));
-    }
-
-    /// A subtree wants a coordinator.
-    pub fn delegate(&self, task: Task) {
-        self.handle(PoolInput::Delegate(task));
-    }
-
-    /// The placement of a subtree is recorded: it may go there.
-    pub fn hand_over(&self, key: AttemptKey) {
-        self.handle(PoolInput::HandOver(key));
-    }
-
-    /// Stops an attempt.
-    pub fn cancel(&self, key: AttemptKey) {
-        self.handle(PoolInput::Cancel(key));
-    }
-
-    /// Pauses or resumes a subtree.
-    pub fn pause(&self, key: AttemptKey, paused: bool) {
-        self.handle(PoolInput::Pause(key, paused));
-    }
-
-    /// Forgets an attempt.
-    pub fn abandon(&self, key: AttemptKey) {
-        self.handle(PoolInput::Abandon(key));
     }
 
     /// A process began, in this epoch.

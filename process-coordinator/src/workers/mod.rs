@@ -8,6 +8,7 @@
 //! | `messages` | commands, orders, notices and answers of the pool |
 //! | `dispatcher` | the task that owns the pool: its mail, its clock, its connections |
 //! | `handle` | the pool, as other tasks use it |
+//! | `lease_documents` | borrowed workers in the repository |
 //! | `connection` | the stream to one peer |
 //! | `link_state` | what the reader and the writer of a stream share |
 //! | `order_batch` | the messages that carry orders; pure |
@@ -16,6 +17,7 @@
 pub(crate) mod connection;
 pub(crate) mod dispatcher;
 pub(crate) mod handle;
+pub(crate) mod lease_documents;
 mod link_state;
 pub mod messages;
 pub mod order_batch;

@@ -16,7 +16,7 @@ use crate::repository::{Entry, Journal, Lease};
 macro_rules! select_processes {
     ($condition:literal) => {
         concat!(
-            "SELECT process, node, head, summary,
+            "SELECT process, node, epoch, head, summary,
                  (octet_length(head) + coalesce(octet_length(summary), 0)
                      + coalesce((SELECT sum(octet_length(content)) FROM xavantes.records r WHERE r.process = p.process), 0)
                  )::bigint AS size
@@ -86,6 +86,7 @@ fn entry(row: &PgRow) -> sqlx::Result<Entry> {
         summary: row.try_get::<Option<Vec<u8>>, _>("summary")?.map(Bytes::from),
         owner: row.try_get("node")?,
         size: row.try_get::<i64, _>("size")?.try_into().unwrap_or_default(),
+        epoch: row.try_get::<i64, _>("epoch")?.unsigned_abs(),
     })
 }
 

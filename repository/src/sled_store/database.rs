@@ -252,6 +252,7 @@ impl Database {
             summary: record.summary.map(|summary| self.payload(0, summary)).transpose()?,
             owner: record.owner,
             size: 0,
+            epoch: FIXED_EPOCH,
         })
     }
 
@@ -290,7 +291,7 @@ impl Database {
 
 /// A process of which nothing can be read.
 pub(super) fn unreadable_entry(id: &str) -> Entry {
-    Entry { process: id.into(), head: Bytes::new(), summary: None, owner: String::new(), size: 0 }
+    Entry { process: id.into(), head: Bytes::new(), summary: None, owner: String::new(), size: 0, epoch: FIXED_EPOCH }
 }
 
 /// Waits until a database that this program dropped a moment ago releases its lock on the file. The lock of the data

@@ -6,6 +6,7 @@ use xavantes_process_coordinator::codec;
 use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
 use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::journal;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 
 use crate::coordinator::state::{AfterWrite, PendingStoreWrite, SimEffect};
 use crate::event::{CrashPoint, NodeTask, WorldEvent};
@@ -17,7 +18,7 @@ use crate::world::World;
 /// Writes to a store out of reach fail after this time.
 const STORE_TIMEOUT_MS: u64 = 300;
 /// Failed writes are repeated after this time.
-const STORE_RETRY_INTERVAL_MS: u64 = 1000;
+pub const STORE_RETRY_INTERVAL_MS: u64 = 1000;
 
 impl World<'_> {
     /// A process writes its next batch, unless a write is under way.
@@ -139,6 +140,13 @@ impl World<'_> {
                     self.later(NodeRef::Coordinator(c), STORE_RETRY_INTERVAL_MS, NodeTask::Discard(id));
                 }
             }
+            AfterWrite::LeaseStored(worker) => {
+                if result.is_ok() {
+                    self.pool_input(c, PoolInput::LeaseStored(worker));
+                }
+            }
+            AfterWrite::LeaseDeleted => {}
+            AfterWrite::HeldCancelled(id) => self.on_held_cancelled(c, &id, result),
             AfterWrite::Recorded(id, number) => {
                 let Some(runner) = self.runner(c, &id, number) else { return };
                 match (result, runner.writing.take()) {

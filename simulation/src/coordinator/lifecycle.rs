@@ -4,24 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use xavantes_engine::Root;
+use xavantes_engine::{Action, Root};
 use xavantes_model::definition::NodeId;
 use xavantes_process_coordinator::codec;
 use xavantes_process_coordinator::process::driver::Driver;
-use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::journal::{self, Head};
 use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
 use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
+use crate::call::ReplyTo;
 use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
 use crate::store::StoreSession;
 use crate::world::World;
+
+/// How long an attempt may stay at a worker without a sign that it moves.
+const WORKER_PATIENCE: Duration = Duration::from_secs(8);
 
 impl World<'_> {
     /// The hello of a coordinator.
@@ -45,15 +50,20 @@ impl World<'_> {
     pub fn coordinator_started(&mut self, c: usize) {
         let session = self.count();
         let it = &mut self.coordinators[c];
+        if self.mutation != Some(Mutation::EndlessPatience) {
+            it.memory.pool = Pool::with_patience(WORKER_PATIENCE);
+        }
         let store = &mut self.stores[it.store];
         store.begin(it.session.number, session, self.now);
         it.session = StoreSession { number: session, ..StoreSession::default() };
+        self.restore_leases(c);
         self.take_over(c);
         let it = &mut self.coordinators[c];
         let others = self.stores[it.store]
             .processes
             .iter()
-            .filter(|(process, stored)| stored.summary.is_none() && !it.memory.runners.contains_key(*process));
+            .filter(|(process, stored)| stored.summary.is_none() && !it.memory.runners.contains_key(*process))
+            .filter(|(process, _)| !it.memory.held.contains(*process));
         let others: Vec<(Arc<str>, Bytes)> = others.map(|(id, stored)| (id.clone(), stored.head.clone())).collect();
         for (process, head) in others {
             self.leave(c, &process, &head);
@@ -114,6 +124,11 @@ impl World<'_> {
         if self.mutation != Some(Mutation::NoFencing) {
             lost.iter().for_each(|process| self.lose(c, process));
         }
+        let unread = std::mem::take(&mut self.coordinators[c].memory.unread);
+        let gained: Vec<Arc<str>> = unread.into_iter().chain(gained).collect();
+        if !gained.is_empty() {
+            self.restore_leases(c);
+        }
         for process in gained {
             self.recover(c, &process);
         }
@@ -163,7 +178,28 @@ impl World<'_> {
     fn recover(&mut self, c: usize, process: &Arc<str>) {
         let it = &self.coordinators[c];
         let Some(stored) = self.stores[it.store].processes.get(process).cloned() else { return };
+        let owned = stored.owner == it.session.number && it.session.epochs.get(process) == Some(&stored.epoch);
+        if !owned || stored.summary.is_some() {
+            // Another coordinator has taken it over since.
+            if stored.summary.is_none() {
+                self.leave(c, process, &stored.head);
+            }
+            return;
+        }
+        if !self.is_healed() && self.random.one_in(12) {
+            self.trace(|| format!("c{c} cannot read {process}"));
+            let memory = &mut self.coordinators[c].memory;
+            memory.unread.push(process.clone());
+            memory.foreign.entry(process.clone()).or_default();
+            return self.pool_input(c, PoolInput::ProcessLost(process.clone()));
+        }
         let program = self.tools.program.clone();
+        if stored.damaged && self.mutation != Some(Mutation::RecoverDamaged) {
+            if let Ok(head) = codec::decode::<Head>("head", &stored.head) {
+                self.hold(c, process, &head, stored.epoch);
+            }
+            return;
+        }
         let read = codec::decode::<Head>("head", &stored.head).and_then(|head| {
             Ok((journal::restore(&program, &head, stored.snapshot.as_deref(), &stored.records)?, head))
         });
@@ -198,6 +234,12 @@ impl World<'_> {
         self.run_process(c, process, driver, head, at, parent);
         for key in lost {
             self.notify(c, process, ProcessInput::Lost(key));
+        }
+        if self.mutation == Some(Mutation::RetryHeld) {
+            for path in self.held_elements(c, process) {
+                let steering = Steering::Engine(Action::Retry);
+                self.notify(c, process, ProcessInput::Steered { path, steering, asker: ReplyTo::User(0) });
+            }
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_process_coordinator::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
-use xavantes_proto::v1;
+use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_proto::{AttemptKey, v1};
 
 use crate::call::ReplyTo;
-use crate::coordinator::state::{SimInput, SimPoolMail, SimProcessMail};
+use crate::coordinator::state::{SimInput, SimPoolMail, SimProcessMail, SimReport};
 use crate::event::{CrashPoint, NodeTask};
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
@@ -70,19 +71,40 @@ impl World<'_> {
             self.trace(|| format!("c{c} is connected to {name}: {:?} {:?}", hello.running, hello.answered));
             self.pool_mail(c, SimPoolMail::Connected(name.clone(), hello, stream));
         }
+        let mut answered = Vec::new();
         for input in report.pool_inputs {
             self.trace(|| format!("c{c} gets a report of {name}: {input:?}"));
-            self.pool_input(c, input);
+            match input {
+                PoolInput::Answered(_, keys) => answered = keys,
+                input => self.pool_input(c, input),
+            }
         }
         if !report.answers.is_empty() {
             self.pass_crash_point(CrashPoint::AnswerArrival, NodeRef::Coordinator(c));
         }
+        let (answers, calls) = (report.answers, report.calls);
+        if !answers.is_empty() || !calls.is_empty() {
+            let report = SimReport { peer: name, stream, answered, answers, calls };
+            self.pool_mail(c, SimPoolMail::Reported(report.into()));
+        }
+    }
+
+    /// The pool has seen answers and calls of a peer: they go on to their processes. The peer does not have the attempts
+    /// `not_held`.
+    pub fn on_reported(&mut self, c: usize, report: SimReport, not_held: &[Vec<AttemptKey>; 2]) {
+        let (stream, [doubted_answers, doubted_calls]) = (report.stream, not_held);
         for ProcessAnswers { process, inputs } in report.answers {
-            inputs.into_iter().for_each(|input| self.on_answer(c, stream, &process, input));
+            for input in inputs {
+                self.on_answer(c, stream, &process, input.doubt(doubted_answers));
+            }
         }
         for call in report.calls {
             let ticket = call.ticket;
             let process: Arc<str> = call.id.as_ref().map_or("", |id| &id.process).into();
+            let doubted = call.id.as_ref().is_some_and(|id| doubted_calls.contains(&AttemptKey::from(id)));
+            if doubted && self.coordinators[c].memory.runners.contains_key(&process) {
+                continue;
+            }
             if !self.mail(c, &process, SimProcessMail::Called(call, stream))
                 && !self.coordinators[c].memory.foreign.contains_key(&process)
             {
@@ -92,10 +114,14 @@ impl World<'_> {
     }
 
     fn on_answer(&mut self, c: usize, stream: usize, process: &Arc<str>, answer: SimInput) {
-        let ProcessInput::Answered { key, extras, .. } = &answer else { return };
+        let (key, is_subtree) = match &answer {
+            ProcessInput::Answered { key, extras, .. } => (key, extras.is_some()),
+            ProcessInput::Doubted { key, .. } => (key, false),
+            _ => return,
+        };
         let early = match self.mutation {
-            Some(Mutation::AckUnrecorded) => extras.is_none(),
-            Some(Mutation::ParentAcksEarly) => extras.is_some(),
+            Some(Mutation::AckUnrecorded) => !is_subtree,
+            Some(Mutation::ParentAcksEarly) => is_subtree,
             _ => false,
         };
         let key = key.clone();

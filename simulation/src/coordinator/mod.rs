@@ -7,8 +7,12 @@
 //! | `requests` | requests of users and of other coordinators |
 //! | `process`, `journal` | processes that run here, and their journals |
 //! | `pool`, `links` | the pool, its peers and their reports |
+//! | `borrowing` | workers of other groups |
+//! | `damage` | processes of which the store has lost records |
 //! | `parents`, `moves` | subtrees that run here for other coordinators |
 
+mod borrowing;
+mod damage;
 mod journal;
 mod lifecycle;
 mod links;

@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use xavantes_process_coordinator::handover::Placement;
-use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::journal::Origin;
 use xavantes_process_coordinator::subtrees::move_notice::{NoticeStep, ParentState, on_notice};
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, UnwantedSubtree};
 
-use crate::call::{CallRequest, MoveReport, ReplyTo};
+use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::state::SimPoolMail;
+use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::world::World;
+
+/// A move that the parent has not recorded yet is reported again at this interval.
+const MOVE_REPORT_INTERVAL_MS: u64 = 2_000;
+/// A parent that has recorded the place is asked at this interval whether it still waits for the subtree.
+pub const STILL_WANTED_INTERVAL_MS: u64 = 30_000;
+/// A report without an answer, because the node that got it crashed, has failed after this time.
+const MOVE_REPORT_TIMEOUT_MS: u64 = 10_000;
 
 impl World<'_> {
     /// Reports to a parent where a subtree runs, while the parent waits for it.
@@ -23,20 +30,31 @@ impl World<'_> {
         }
         let name = it.machine.name.to_string();
         let place = Placement { node: name.clone(), address: name, epoch };
-        let (life, to) = (it.machine.life, NodeRef::at_address(&origin.address));
-        let reply = ReplyTo::Moved(Box::new(MoveReport { c, life, origin, epoch }));
-        self.call(Some(NodeRef::Coordinator(c)), to, CallRequest::Moved(parent.key, place), reply);
+        let (here, life, to) = (NodeRef::Coordinator(c), it.machine.life, NodeRef::at_address(&origin.address));
+        let ticket = self.count();
+        self.coordinators[c].memory.move_reports.insert(ticket, (origin, epoch));
+        self.call(Some(here), to, CallRequest::Moved(parent.key, place), ReplyTo::Moved(c, life, ticket));
+        self.later(here, MOVE_REPORT_TIMEOUT_MS, NodeTask::MoveAnswered(ticket, CallAnswer::Nothing));
+    }
+
+    /// The report of a move is answered, or its time is over.
+    pub fn on_move_answered(&mut self, c: usize, ticket: u64, answer: CallAnswer) {
+        let Some((origin, epoch)) = self.coordinators[c].memory.move_reports.remove(&ticket) else { return };
+        let pause = match answer {
+            CallAnswer::Unwanted => return self.stop_unwanted(c, &origin),
+            CallAnswer::Done => STILL_WANTED_INTERVAL_MS,
+            _ => MOVE_REPORT_INTERVAL_MS,
+        };
+        self.later(NodeRef::Coordinator(c), pause, NodeTask::ReportPlace(origin, epoch));
     }
 
     /// Stops or removes a subtree for which no process waits.
-    pub fn stop_unwanted(&mut self, c: usize, origin: &Origin) {
+    fn stop_unwanted(&mut self, c: usize, origin: &Origin) {
         let Some(parent) = ParentAttempt::of(origin) else { return };
         self.trace(|| format!("c{c}: no process waits for {}", parent.key));
         match self.coordinators[c].memory.parents.forget(&parent) {
             UnwantedSubtree::Discard(process) => self.discard(c, &process),
-            UnwantedSubtree::Cancel(process) => {
-                self.notify(c, &process, ProcessInput::ParentCancelled);
-            }
+            UnwantedSubtree::Cancel(process) => self.cancel_subtree(c, &process),
             UnwantedSubtree::Gone => {}
         }
     }

@@ -35,7 +35,7 @@ impl World<'_> {
             let caller = Caller::of(&hello);
             for (process, runs) in self.coordinators[c].memory.parents.retire(&caller) {
                 if runs {
-                    self.notify(c, &process, ProcessInput::ParentCancelled);
+                    self.cancel_subtree(c, &process);
                 } else {
                     self.discard(c, &process);
                 }
@@ -89,7 +89,7 @@ impl World<'_> {
             ParentOrder::Job(job) => self.accept_subtree(c, parent, stream, *job),
             ParentOrder::Cancel(id) => {
                 if let Some(process) = parents.cancel(caller, &AttemptKey::from(&id)) {
-                    self.notify(c, &process, ProcessInput::ParentCancelled);
+                    self.cancel_subtree(c, &process);
                 }
             }
             ParentOrder::Pause(pause) => {

@@ -10,11 +10,13 @@ use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::call::CallAnswer;
+use crate::coordinator::borrowing::node_name;
 use crate::coordinator::links::MIN_RECONNECT_PAUSE_MS;
 use crate::coordinator::state::{SimLink, SimPoolMail};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::stream::Side;
+use crate::worker::state::SimWorker;
 use crate::world::World;
 
 impl World<'_> {
@@ -39,11 +41,17 @@ impl World<'_> {
         let name = &self.coordinators[c].machine.name.clone();
         let memory = &mut self.coordinators[c].memory;
         memory.pool_awake = false;
-        let mut replies = Vec::new();
+        let (mut replies, mut reports) = (Vec::new(), Vec::new());
         for mail in std::mem::take(&mut memory.pool_mail) {
             let pool = &mut memory.pool;
             match mail {
                 SimPoolMail::Input(input) => pool.handle(input, now),
+                SimPoolMail::Reported(report) => {
+                    let answers = pool.on_answered(&report.peer, &report.answered, now);
+                    let callers = report.calls.iter().filter_map(|call| call.id.as_ref()).map(AttemptKey::from);
+                    let calls = pool.not_held(&report.peer, &callers.collect::<Vec<_>>());
+                    reports.push((report, [answers, calls]));
+                }
                 SimPoolMail::Moved(key, place, reply) => {
                     let outcome = pool.on_moved(&key, &place, now);
                     replies.push((key, reply, outcome));
@@ -52,7 +60,7 @@ impl World<'_> {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = Some(stream);
                         pool.on_connected(&peer, hello, now);
-                        self.check.connected(name, &peer, self.now);
+                        self.check.connected(name, node_name(&peer), self.now);
                     }
                 }
                 SimPoolMail::Disconnected(peer) => {
@@ -60,9 +68,12 @@ impl World<'_> {
                         link.orders = None;
                     }
                     pool.on_disconnected(&peer, now);
-                    self.check.disconnected(name, &peer, self.now);
+                    self.check.disconnected(name, node_name(&peer), self.now);
                 }
             }
+        }
+        for (report, not_held) in reports {
+            self.on_reported(c, *report, &not_held);
         }
         for (key, reply, outcome) in replies {
             match outcome {
@@ -118,11 +129,13 @@ impl World<'_> {
                 former.and_then(|link| link.stream).into_iter().for_each(|it| self.close(it, Side::Client));
                 if peer == PeerKind::Worker {
                     let own = &self.coordinators[c].machine.name;
-                    self.check.disconnected(own, &name, self.now);
+                    self.check.disconnected(own, node_name(&name), self.now);
                 }
                 self.later(NodeRef::Coordinator(c), 0, NodeTask::Connect(name, number));
             }
             PoolCommand::Disconnect(name) => {
+                let own = self.coordinators[c].machine.name.clone();
+                self.check.connected(&own, node_name(&name), self.now);
                 let link = self.coordinators[c].memory.links.remove(&name);
                 link.and_then(|link| link.stream).into_iter().for_each(|it| self.close(it, Side::Client));
             }
@@ -139,7 +152,12 @@ impl World<'_> {
                 let delay = self.random.between(1, 40);
                 self.later(NodeRef::Coordinator(c), delay, NodeTask::FindPlace(key));
             }
-            PoolCommand::Borrow(_) | PoolCommand::StoreLease(..) | PoolCommand::DeleteLease(_) => {}
+            PoolCommand::Borrow(again) => {
+                let delay = self.random.between(5, 200);
+                self.later(NodeRef::Coordinator(c), delay, NodeTask::Borrow(again));
+            }
+            PoolCommand::StoreLease(name, address) => self.store_lease(c, name, address),
+            PoolCommand::DeleteLease(name) => self.delete_lease(c, name),
             PoolCommand::ReportSilent(..) => {}
         }
     }
@@ -160,17 +178,25 @@ impl World<'_> {
         let it = &self.coordinators[c].machine;
         let settling = self.now < it.began + 400;
         let near = self.workers.iter().filter(|worker| worker.machine.group == it.group);
-        let alive = near.filter(|worker| worker.machine.alive || worker.machine.died + 5000 > self.now);
-        let workers = alive.map(|worker| v1::NodeDescription {
+        let near = near.filter(|worker| worker.machine.alive || worker.machine.died + 5000 > self.now);
+        let describe = |worker: &SimWorker| v1::NodeDescription {
             name: worker.machine.name.to_string(),
             address: worker.machine.name.to_string(),
             slots: worker.slots,
             ..v1::NodeDescription::default()
-        });
+        };
+        let (draining, workers): (Vec<_>, Vec<_>) = near.partition(|worker| worker.memory.draining);
+        let (mut free_slots, mut foreign_free_slots) = (1, 0);
+        if self.borrows {
+            (free_slots, foreign_free_slots) = (self.random.below(2) as u32, self.random.below(4) as u32);
+        }
+        let late = settling && self.random.one_in(2);
         let roster = v1::Roster {
-            workers: if settling && self.random.one_in(2) { Vec::new() } else { workers.collect() },
+            workers: if late { Vec::new() } else { workers.into_iter().map(describe).collect() },
+            draining: draining.into_iter().map(describe).collect(),
             settling,
-            free_slots: 1,
+            free_slots,
+            foreign_free_slots,
             foreign_coordinators: self.coordinators.len() as u32 - 1,
             ..v1::Roster::default()
         };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use xavantes_engine::{ElementId, Rejection, Time};
+use xavantes_engine::{Action, ElementId, Rejection, Time};
 use xavantes_process_coordinator::codec;
-use xavantes_process_coordinator::process::effect::ProcessEffect;
+use xavantes_process_coordinator::process::effect::{EffectStep, perform_effects};
 use xavantes_process_coordinator::process::final_status::{final_results, final_status};
-use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::summary::Summary;
 use xavantes_process_coordinator::subtrees::hosted;
 use xavantes_process_coordinator::subtrees::parent_links::EndDecision;
@@ -120,6 +120,14 @@ impl World<'_> {
             }
             return;
         }
+        if let ProcessInput::Steered { steering: Steering::Engine(Action::Set { .. }), .. } = &input
+            && self.mutation == Some(Mutation::LoseSet)
+        {
+            if let ProcessInput::Steered { asker, .. } = input {
+                self.reply(asker, CallAnswer::Done);
+            }
+            return;
+        }
         let answered = match &input {
             ProcessInput::Answered { key, from: Some(_), .. } if is_outstanding(runner, key) => Some(key.clone()),
             _ => None,
@@ -173,38 +181,33 @@ impl World<'_> {
 
     /// Carries out effects whose reason is recorded.
     pub fn carry_out_effects(&mut self, c: usize, id: &Arc<str>, effects: Vec<SimEffect>) {
-        for effect in effects {
-            match effect {
-                ProcessEffect::Acknowledge(stream, key) => self.order(stream, Order::Acknowledge(key)),
-                ProcessEffect::Reply(stream, reply) => self.order(stream, Order::Reply(reply)),
-                ProcessEffect::Decide(asker, decision) => {
-                    let is_move = !matches!(asker, ReplyTo::User(_));
-                    let answer = match decision {
-                        Ok(()) if is_move => CallAnswer::Noted,
-                        Err(_) if is_move => CallAnswer::Unwanted,
-                        Ok(()) => CallAnswer::Done,
-                        Err(Rejection::Delegated { element, attempt }) => {
-                            let key = AttemptKey::new(id.clone(), element.bits(), attempt);
-                            let place = self.coordinators[c].memory.pool.whereabouts(&[key]).pop().flatten();
-                            match place {
-                                Some(Whereabouts::At { address, .. }) => CallAnswer::There(address),
-                                _ => CallAnswer::Rejected,
-                            }
-                        }
-                        Err(_) => CallAnswer::Rejected,
-                    };
-                    self.reply(asker, answer);
+        perform_effects(effects, |step| match step {
+            EffectStep::Pool(input) => self.pool_input(c, input),
+            EffectStep::Send(stream, order) => self.order(stream, order),
+            EffectStep::Decide(asker, decision) => self.on_decision(c, id, asker, decision),
+            // No process of the simulation has a cache or watchers.
+            EffectStep::SearchCache(..) | EffectStep::Publish { .. } => {}
+        });
+    }
+
+    /// A process has decided about a request.
+    fn on_decision(&mut self, c: usize, id: &Arc<str>, asker: ReplyTo, decision: Result<(), Rejection>) {
+        let is_move = !matches!(asker, ReplyTo::User(_));
+        let answer = match decision {
+            Ok(()) if is_move => CallAnswer::Noted,
+            Err(_) if is_move => CallAnswer::Unwanted,
+            Ok(()) => CallAnswer::Done,
+            Err(Rejection::Delegated { element, attempt }) => {
+                let key = AttemptKey::new(id.clone(), element.bits(), attempt);
+                let place = self.coordinators[c].memory.pool.whereabouts(&[key]).pop().flatten();
+                match place {
+                    Some(Whereabouts::At { address, .. }) => CallAnswer::There(address),
+                    _ => CallAnswer::Rejected,
                 }
-                ProcessEffect::Dispatch(task) => self.pool_input(c, PoolInput::Dispatch(vec![task])),
-                ProcessEffect::Delegate(task) => self.pool_input(c, PoolInput::Delegate(task)),
-                ProcessEffect::HandOver(key) => self.pool_input(c, PoolInput::HandOver(key)),
-                ProcessEffect::Cancel(key) => self.pool_input(c, PoolInput::Cancel(key)),
-                ProcessEffect::Pause(key, on) => self.pool_input(c, PoolInput::Pause(key, on)),
-                ProcessEffect::Abandon(key) => self.pool_input(c, PoolInput::Abandon(key)),
-                // No process of the simulation has a cache or watchers.
-                ProcessEffect::SearchCache(..) | ProcessEffect::Publish { .. } => {}
             }
-        }
+            Err(_) => CallAnswer::Rejected,
+        };
+        self.reply(asker, answer);
     }
 
     /// A process ends.
@@ -245,7 +248,10 @@ impl World<'_> {
                 ) => {
                     self.reply(asker, CallAnswer::Rejected);
                 }
-                SimProcessMail::Input(ProcessInput::Answered { key, from: Some(stream), .. }) => {
+                SimProcessMail::Input(
+                    ProcessInput::Answered { key, from: Some(stream), .. }
+                    | ProcessInput::Doubted { key, from: Some(stream) },
+                ) => {
                     self.order(stream, Order::Acknowledge(key));
                 }
                 SimProcessMail::Input(_) => {}

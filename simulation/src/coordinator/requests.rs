@@ -15,6 +15,7 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::coordinator::moves::STILL_WANTED_INTERVAL_MS;
 use crate::coordinator::state::{AfterWrite, SimPoolMail, StartingProcess};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
@@ -40,9 +41,7 @@ impl World<'_> {
             CallRequest::Steer { path, action } => {
                 let mut at = &*path;
                 let id = loop {
-                    let runners = self.coordinators[c].memory.runners.iter();
-                    let here = runners.filter(|(_, runner)| **runner.driver.engine().id() == *at);
-                    if let Some((id, _)) = here.max_by_key(|(_, runner)| runner.number) {
+                    if let Some(id) = self.runner_at(c, at) {
                         break id.clone();
                     }
                     let known = self.stores[self.coordinators[c].store].processes.contains_key(at);
@@ -53,6 +52,10 @@ impl World<'_> {
                 };
                 let steered = ProcessInput::Steered { path: path.to_string(), steering: action, asker: reply };
                 self.notify(c, &id, steered);
+            }
+            CallRequest::CancelHeld(process) => {
+                self.cancel_held(c, &process);
+                self.reply(reply, CallAnswer::Done);
             }
             CallRequest::Moved(key, place) => {
                 let it = &self.coordinators[c];
@@ -75,6 +78,13 @@ impl World<'_> {
                 }
             }
         }
+    }
+
+    /// The process that a coordinator runs under this path; of several the newest.
+    pub fn runner_at(&self, c: usize, path: &str) -> Option<&Arc<str>> {
+        let runners = self.coordinators[c].memory.runners.iter();
+        let here = runners.filter(|(_, runner)| **runner.driver.engine().id() == *path);
+        here.max_by_key(|(_, runner)| runner.number).map(|(id, _)| id)
     }
 
     /// Writes the head of a process, which starts when the store has it.
@@ -130,7 +140,7 @@ impl World<'_> {
                 let epoch = self.coordinators[c].session.epochs.get(&id).copied().unwrap_or_default();
                 self.pool_input(c, PoolInput::ProcessBegan(id.clone(), epoch));
                 if let Some(origin) = head.parent.clone() {
-                    self.later(NodeRef::Coordinator(c), 30_000, NodeTask::ReportPlace(origin, epoch));
+                    self.later(NodeRef::Coordinator(c), STILL_WANTED_INTERVAL_MS, NodeTask::ReportPlace(origin, epoch));
                 }
                 self.run_process(c, &id, driver, head, 0, parent.map(|(parent, _)| parent));
                 reply.into_iter().for_each(|reply| self.reply(reply, CallAnswer::Done));

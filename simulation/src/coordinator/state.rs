@@ -1,6 +1,6 @@
 //! A simulated coordinator: its memory, its writes, and the pure cores of the product in it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use xavantes_process_coordinator::handover::Placement;
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::effect::{Batch, ProcessEffect};
 use xavantes_process_coordinator::process::input::ProcessInput;
-use xavantes_process_coordinator::process::journal::Head;
+use xavantes_process_coordinator::process::journal::{Head, Origin};
 use xavantes_process_coordinator::process::summary::Summary;
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, ParentLinks};
 use xavantes_process_coordinator::workers::messages::Share;
+use xavantes_process_coordinator::workers::peer_report::ProcessAnswers;
 use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_proto::AttemptKey;
@@ -32,10 +33,22 @@ pub type SimEffect = ProcessEffect<usize, ReplyTo>;
 #[derive(Debug)]
 pub enum SimPoolMail {
     Input(PoolInput),
+    /// Answers and calls of a peer, which go on to their processes afterwards.
+    Reported(Box<SimReport>),
     Moved(AttemptKey, Placement, ReplyTo),
     /// With the stream of the peer.
     Connected(Arc<str>, v1::WorkerHello, usize),
     Disconnected(Arc<str>),
+}
+
+/// Answers and calls that a peer sent by a stream.
+#[derive(Debug)]
+pub struct SimReport {
+    pub peer: Arc<str>,
+    pub stream: usize,
+    pub answered: Vec<AttemptKey>,
+    pub answers: Vec<ProcessAnswers<usize, ReplyTo>>,
+    pub calls: Vec<v1::SharedCall>,
 }
 
 /// Mail for a process.
@@ -128,7 +141,13 @@ pub struct CoordinatorMemory {
     pub runners: BTreeMap<Arc<str>, SimRunner>,
     /// Processes of other coordinators, and the answers that arrived here for them, with their streams.
     pub foreign: BTreeMap<Arc<str>, Vec<(usize, AttemptKey)>>,
+    /// Those of them that no coordinator runs, because they are damaged.
+    pub held: BTreeSet<Arc<str>>,
+    /// Claimed processes that could not be read yet.
+    pub unread: Vec<Arc<str>>,
     pub parents: ParentLinks<usize, usize>,
+    /// Reports of moves that wait for an answer, by ticket: the origin of the subtree, and its epoch.
+    pub move_reports: BTreeMap<u64, (Origin, u64)>,
 }
 
 /// A write on its way to the store.
@@ -147,6 +166,11 @@ pub enum AfterWrite {
     /// The subtree is closed, and the store may forget it.
     Discarded(Arc<str>),
     Forgotten(Arc<str>),
+    /// A borrowed worker may get attempts.
+    LeaseStored(Arc<str>),
+    LeaseDeleted,
+    /// A held process was cancelled.
+    HeldCancelled(Arc<str>),
 }
 
 /// A process that starts when the store has it.

@@ -6,6 +6,7 @@ use xavantes_engine::Action;
 use xavantes_process_coordinator::process::input::Steering;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::documents::{SetChange, change};
 use crate::event::{UserAction, WorldEvent};
 use crate::machine::NodeRef;
 use crate::user::state::{Belief, PendingRequest, Submission};
@@ -15,7 +16,7 @@ use crate::world::World;
 const REQUEST_TIMEOUT_MS: u64 = 8_000;
 
 impl World<'_> {
-    fn ask(&mut self, case: usize, asked: PendingRequest, to: NodeRef, request: CallRequest) {
+    pub fn ask(&mut self, case: usize, asked: PendingRequest, to: NodeRef, request: CallRequest) {
         let ticket = self.count();
         self.users.pending.insert(ticket, (case, asked));
         self.call(None, to, request, ReplyTo::User(ticket));
@@ -45,6 +46,13 @@ impl World<'_> {
                     self.at(self.now + delay, WorldEvent::User(UserAction::Steer(case)));
                 }
             }
+            UserAction::Rescue(case) => {
+                self.rescue(case);
+                if !self.has_ended(case) {
+                    let delay = self.random.between(1000, 4000);
+                    self.at(self.now + delay, WorldEvent::User(UserAction::Rescue(case)));
+                }
+            }
             UserAction::Answered(ticket, answer) => self.on_user_answer(ticket, answer),
         }
     }
@@ -64,7 +72,7 @@ impl World<'_> {
         }
         // A copy of the generator, because `driver` borrows the world.
         let mut random = self.random.clone();
-        match random.below(16) {
+        match random.below(18) {
             0..5 => self.ask(number, PendingRequest::Pause, to, ask(Action::Pause)),
             5 => {
                 let request = ask(Action::Cancel);
@@ -84,11 +92,20 @@ impl World<'_> {
                 let Some(view) = at.and_then(|at| engine.view(at)) else { return };
                 let action = if choice < 9 { Steering::RetryElsewhere } else { Steering::Engine(Action::Retry) };
                 let path: Arc<str> = view.path.into();
+                // The invariants do not follow the attempts inside a subtree, and in a part that may begin again.
+                let counts = view.tag == "ACTIVITY" && !self.check.was_asked(&path);
+                let attempt = if counts { view.attempts } else { 0 };
                 self.check.asked.push(path.to_string());
-                // The invariants do not follow the attempts inside a subtree.
-                let attempt = if view.tag == "ACTIVITY" { view.attempts } else { 0 };
                 let request = CallRequest::Steer { path: path.clone(), action: action.clone() };
                 self.ask(number, PendingRequest::Again(path, action, attempt), to, request);
+            }
+            12..15 if case.changed == Belief::No => {
+                let Some(SetChange { element, key, value }) = change(case.process_type, case.n) else { return };
+                let action = Action::Set { key: key.into(), value: value.to_string() };
+                let path = format!("{id}/{element}").into();
+                self.users.submissions[number].changed = Belief::Maybe;
+                let request = CallRequest::Steer { path, action: Steering::Engine(action) };
+                self.ask(number, PendingRequest::Set, to, request);
             }
             _ => {}
         }
@@ -109,6 +126,8 @@ impl World<'_> {
             (PendingRequest::Resume, CallAnswer::Done) => case.paused = Belief::No,
             (PendingRequest::Cancel(_), CallAnswer::Done) => case.cancelled = Belief::Yes,
             (PendingRequest::Cancel(before), CallAnswer::Rejected) => case.cancelled = before,
+            (PendingRequest::Set, CallAnswer::Done) => case.changed = Belief::Yes,
+            (PendingRequest::Set, CallAnswer::Rejected) => case.changed = Belief::No,
             (PendingRequest::Again(path, _, attempt), CallAnswer::Done) if attempt > 0 => {
                 case.again.push((path, attempt))
             }

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `state` | what users want and know |
 //! | `actions` | submitting and steering |
+//! | `rescue` | held elements and damaged processes |
 //! | `results` | what must come out |
 
 mod actions;
+mod rescue;
 mod results;
 pub mod state;

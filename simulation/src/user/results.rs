@@ -45,6 +45,7 @@ impl World<'_> {
 
     fn check_result(&self, case: &Submission) -> Option<String> {
         let id = &case.id;
+        let damaged = self.stores[case.group].processes.get(id).is_some_and(|stored| stored.damaged);
         let read = || {
             let summary = self.stores[case.group].processes.get(id)?.summary.clone()?;
             let summary: Summary = codec::decode("summary", &summary).ok()?;
@@ -52,6 +53,10 @@ impl World<'_> {
         };
         let Some((status, results)) = read() else { return Some(format!("the end of {id} is lost")) };
         let cancelled = status.state() == v1::ProcessState::Cancelled;
+        if damaged {
+            let went_on = format!("{id} is damaged, and ended {:?}", status.state());
+            return (!cancelled).then_some(went_on);
+        }
         match (case.cancelled, cancelled) {
             (Belief::Yes, false) => return Some(format!("{id} was cancelled, and ended {:?}", status.state())),
             (Belief::No, true) => return Some(format!("{id} ended cancelled, and no user cancelled it")),
@@ -70,10 +75,15 @@ impl World<'_> {
         else {
             return Some(format!("{id} lacks results: {results:?}"));
         };
-        let (right, activities) = expected(case.process_type, case.n);
-        if sum != right {
-            return Some(format!("the sum of {id} is {sum}, not {right}"));
-        }
+        let changes: &[bool] = match case.changed {
+            Belief::No => &[false],
+            Belief::Maybe => &[false, true],
+            Belief::Yes => &[true],
+        };
+        let right = changes.iter().map(|changed| expected(case.process_type, case.n, *changed));
+        let Some((_, activities)) = right.clone().find(|(right, _)| *right == sum) else {
+            return Some(format!("the sum of {id} is {sum}, not one of {:?}", right.collect::<Vec<_>>()));
+        };
         let completed = status.counts.unwrap_or_default().completed;
         let asked = self.check.asked.iter().any(|path| path.starts_with(&**id));
         if completed < activities || (!asked && completed != activities) {

@@ -28,6 +28,10 @@ pub enum PendingRequest {
     Cancel(Belief),
     /// Run the element at this path again, instead of the attempt that ran then.
     Again(Arc<str>, Steering, u32),
+    /// Change the process.
+    Set,
+    /// Retry a held element, or give up a subtree.
+    Rescue,
 }
 
 /// A process that a user submits.
@@ -40,6 +44,8 @@ pub struct Submission {
     pub acknowledged: bool,
     pub paused: Belief,
     pub cancelled: Belief,
+    /// The user has changed the process.
+    pub changed: Belief,
     /// Paths and attempts that a coordinator has agreed to replace.
     pub again: Vec<(Arc<str>, u32)>,
 }
@@ -57,8 +63,9 @@ impl Users {
     pub fn add(&mut self, process_type: &'static str, n: i64, group: usize) -> usize {
         let id = format!("{process_type}-{}", self.submissions.len()).into();
         let (acknowledged, again) = (false, Vec::new());
-        let (paused, cancelled) = (Belief::No, Belief::No);
-        self.submissions.push(Submission { id, process_type, n, group, acknowledged, paused, cancelled, again });
+        let (paused, cancelled, changed) = (Belief::No, Belief::No, Belief::No);
+        let submission = Submission { id, process_type, n, group, acknowledged, paused, cancelled, changed, again };
+        self.submissions.push(submission);
         self.submissions.len() - 1
     }
 

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
-use crate::check::INTENDED_FAILURE;
+use crate::check::{INTENDED_FAILURE, TIMED_OUT};
 use crate::documents::value;
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
-use crate::worker::state::{RunningActivity, SimJob};
+use crate::mutation::Mutation;
+use crate::random::Random;
+use crate::worker::state::{ActivityKind, RunningActivity, SimJob};
 use crate::world::World;
+
+/// An activity has ended this long after its time-out, unless its worker was frozen.
+const TIMEOUT_SLACK_MS: u64 = 500;
 
 impl World<'_> {
     /// An activity begins.
@@ -20,16 +25,24 @@ impl World<'_> {
         self.trace(|| format!("w{w} begins {} attempt {} ({number})", job.path, job.key.key.attempt));
         let problem = self.check.began(number, &job, w, creation, self.now);
         self.report_problem(problem);
+        if self.workers[w].memory.draining {
+            self.report_problem(Some(format!("w{w} drains, and begins {}", job.path)));
+        }
         let pace = match self.random.below(12) {
             0 => self.random.between(1500, 5000),
             1..4 => self.random.between(200, 1500),
             _ => self.random.between(2, 200),
         };
-        let fails = self.random.one_in(12);
-        self.workers[w]
-            .memory
-            .running
-            .insert(number, RunningActivity { job, calls: 0, ticket: None, stop: false, fails, pace });
+        let unlucky = |random: &mut Random, kind, times| job.kind == kind && random.one_in(times);
+        let fails =
+            unlucky(&mut self.random, ActivityKind::Work, 12) || unlucky(&mut self.random, ActivityKind::Fragile, 5);
+        let hangs = unlucky(&mut self.random, ActivityKind::Endless, 6);
+        if let Some(timeout) = job.timeout_ms.filter(|_| self.mutation != Some(Mutation::IgnoreTimeouts)) {
+            self.later(NodeRef::Worker(w), timeout, NodeTask::TimedOut(number));
+        }
+        let (calls, ticket, stop, timed_out, began) = (0, None, false, false, self.now);
+        let running = RunningActivity { job, calls, ticket, stop, timed_out, fails, hangs, pace, began };
+        self.workers[w].memory.running.insert(number, running);
         let delay = 1 + self.random.below(pace);
         self.later(NodeRef::Worker(w), delay, NodeTask::Step(number));
     }
@@ -42,13 +55,17 @@ impl World<'_> {
         let id = running.job.key.key.to_wire();
         if running.stop && !(stubborn && running.calls == 2) {
             running.ticket.into_iter().for_each(|ticket| memory.table.abandon_call(ticket));
-            return self.finish(w, number, Outcome::Cancelled(v1::Nothing {}));
+            let outcome = match running.timed_out {
+                true => failed(v1::FailureKind::Timeout, TIMED_OUT),
+                false => Outcome::Cancelled(v1::Nothing {}),
+            };
+            return self.finish(w, number, outcome);
         }
-        if running.ticket.is_some() {
+        if running.ticket.is_some() || (running.hangs && running.calls == 1) {
             return;
         }
         if running.fails && running.calls == 0 {
-            return self.finish(w, number, failed(INTENDED_FAILURE));
+            return self.finish(w, number, failed(v1::FailureKind::Code, INTENDED_FAILURE));
         }
         let call = v1::SharedCall {
             id: Some(id),
@@ -75,6 +92,17 @@ impl World<'_> {
         self.perform(w, actions);
     }
 
+    /// An activity reaches its time-out.
+    pub fn on_timed_out(&mut self, w: usize, number: u64) {
+        let Some(running) = self.workers[w].memory.running.get_mut(&number).filter(|running| !running.stop) else {
+            return;
+        };
+        (running.stop, running.timed_out) = (true, true);
+        self.trace(|| format!("w{w}: {number} reaches its time-out"));
+        let delay = self.random.between(0, 200);
+        self.later(NodeRef::Worker(w), delay, NodeTask::Step(number));
+    }
+
     /// The reply to a call of a shared object arrives.
     pub fn on_shared_reply(&mut self, w: usize, reply: v1::SharedReply) {
         let running = &mut self.workers[w].memory.running;
@@ -87,7 +115,7 @@ impl World<'_> {
         let running = &mut self.workers[w].memory.running;
         let Some(running) = running.get_mut(&number) else { return };
         if let Some(v1::shared_reply::Result::Error(message)) = reply.result {
-            return self.finish(w, number, failed(&message));
+            return self.finish(w, number, failed(v1::FailureKind::Code, &message));
         }
         running.calls += 1;
         if running.calls == 2 {
@@ -104,16 +132,17 @@ impl World<'_> {
             format!("w{w} finishes {} attempt {}: {outcome:?}", running.job.path, running.job.key.key.attempt)
         });
         self.check.finished(number, &outcome);
+        let limit = running.job.timeout_ms.map_or(u64::MAX, |timeout| timeout + TIMEOUT_SLACK_MS);
+        let frozen = self.workers[w].machine.frozen_until >= running.began;
+        if self.now - running.began > limit && !frozen {
+            self.report_problem(Some(format!("{} ran beyond its TIMEOUT", running.job.path)));
+        }
         let key = running.job.key.clone();
         let actions = self.workers[w].memory.table.on_finished(&key, key.answer(outcome));
         self.perform(w, actions);
     }
 }
 
-fn failed(message: &str) -> Outcome {
-    Outcome::Failed(v1::Failure {
-        kind: v1::FailureKind::Code.into(),
-        message: message.into(),
-        ..v1::Failure::default()
-    })
+fn failed(kind: v1::FailureKind, message: &str) -> Outcome {
+    Outcome::Failed(v1::Failure { kind: kind.into(), message: message.into(), ..v1::Failure::default() })
 }

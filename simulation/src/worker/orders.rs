@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::action::{OwnedAnswer, TableAction};
 use xavantes_activity_manager::attempts::admission::Resources;
+use xavantes_activity_manager::attempts::order::TableOrder;
 use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
 use xavantes_activity_manager::attempts::table::ReadyJob;
 use xavantes_activity_manager::report_batch::OutgoingReport;
+use xavantes_model::definition::Program;
 use xavantes_proto::v1;
 
 use crate::event::{CrashPoint, NodeTask};
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
 use crate::stream::Side;
-use crate::worker::state::{DiskRecord, SimJob, WorkerMemory};
+use crate::worker::state::{ActivityKind, DiskRecord, SimJob, WorkerMemory};
 use crate::world::World;
 
 impl World<'_> {
@@ -55,7 +57,7 @@ impl World<'_> {
     }
 
     /// An order arrives at a worker.
-    pub fn on_worker_order(&mut self, w: usize, stream: usize, order: v1::WorkOrder) {
+    pub fn on_worker_order(&mut self, w: usize, stream: usize, mut order: v1::WorkOrder) {
         let late = self.streams[stream].closed[Side::Server as usize];
         if let Some(hello) = &order.hello {
             if late {
@@ -80,6 +82,7 @@ impl World<'_> {
             }
             self.report(stream, OutgoingReport::Hello(hello));
             self.perform(w, actions);
+            self.report_running_later(w, stream);
         }
         let Some(mut connection) = self.streams[stream].coordinator_stream.clone() else { return };
         let worker = &mut self.workers[w];
@@ -93,42 +96,22 @@ impl World<'_> {
             };
             connection = current;
         }
-        let worker = &mut self.workers[w];
-        worker.memory.programs.extend(order.programs.into_iter().map(|program| program.digest));
-        if !order.claims.is_empty() && self.mutation != Some(Mutation::SkipClaims) {
-            let actions = worker.memory.table.claim(&connection, order.claims);
-            self.perform(w, actions);
+        let memory = &mut self.workers[w].memory;
+        memory.programs.extend(std::mem::take(&mut order.programs).into_iter().map(|program| program.digest));
+        if self.mutation == Some(Mutation::SkipClaims) {
+            order.claims.clear();
         }
-        if order.recall {
-            let actions = self.workers[w].memory.table.recall(&connection);
-            self.perform(w, actions);
-        }
-        for id in &order.acknowledged {
-            let actions = self.workers[w].memory.table.acknowledge(&connection, id);
-            self.perform(w, actions);
-        }
-        for job in order.jobs {
-            let Some(id) = &job.id else { continue };
-            let key = connection.attempt(id);
-            let ready = ready(&key, &job, &self.workers[w].memory.programs);
-            let actions = self.workers[w].memory.table.on_job(&connection, key, job.epoch, ready);
-            self.perform(w, actions);
-        }
-        for id in &order.cancels {
-            let actions = self.workers[w].memory.table.cancel(&connection, id);
-            self.perform(w, actions);
-        }
-        for reply in order.replies {
-            if self.workers[w].memory.table.on_reply(&connection, reply.ticket) {
-                self.on_shared_reply(w, reply);
-            }
-        }
+        let (programs, known) = (&memory.programs, &self.tools.program);
+        let order = TableOrder::new(&connection, order, |key, job| ready(key, &job, programs, known));
+        let actions = memory.table.on_order(&connection, order).unwrap_or_default();
+        self.perform(w, actions);
     }
 
     pub fn perform(&mut self, w: usize, actions: Vec<TableAction<Arc<SimJob>>>) {
         let mut actions = VecDeque::from(actions);
         while let Some(action) = actions.pop_front() {
             match action {
+                TableAction::Start(_) | TableAction::Stop(_) if self.workers[w].silent => {}
                 TableAction::Start(job) => self.begin(w, job),
                 TableAction::Stop(job) => {
                     let running = &mut self.workers[w].memory.running;
@@ -153,6 +136,7 @@ impl World<'_> {
                     _ => self.persist(w, DiskRecord::Answer(key, owner, answer)),
                 },
                 TableAction::Forget(key) => self.persist(w, DiskRecord::Forgotten(key)),
+                TableAction::Reply(reply) => self.on_shared_reply(w, reply),
             }
         }
     }
@@ -200,7 +184,12 @@ impl World<'_> {
     }
 }
 
-fn ready(key: &RealmAttempt, job: &v1::Job, programs: &BTreeSet<String>) -> Result<ReadyJob<Arc<SimJob>>, v1::Refusal> {
+fn ready(
+    key: RealmAttempt,
+    job: &v1::Job,
+    programs: &BTreeSet<String>,
+    program: &Program,
+) -> Result<ReadyJob<Arc<SimJob>>, v1::Refusal> {
     if !programs.contains(&job.program) {
         return Err(v1::Refusal::permanent(v1::refusal_reason::Kind::UnknownProgram(v1::Nothing {})));
     }
@@ -213,6 +202,8 @@ fn ready(key: &RealmAttempt, job: &v1::Job, programs: &BTreeSet<String>) -> Resu
         Some(v1::value::Kind::Shared(object)) => Some(object),
         _ => None,
     };
-    let job = SimJob { key: key.clone(), path: job.path.clone(), number, objects: [object(1), object(2)] };
+    let kind = ActivityKind::of(&program.activities[job.activity as usize].name);
+    let (path, timeout_ms, objects) = (job.path.clone(), job.timeout_ms, [object(1), object(2)]);
+    let job = SimJob { key, path, kind, timeout_ms, number, objects };
     Ok(ReadyJob { needs: Resources::slots(1), job: Arc::new(job) })
 }

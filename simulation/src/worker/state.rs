@@ -10,11 +10,36 @@ use xavantes_proto::v1;
 
 use crate::machine::Machine;
 
+/// What an activity does beside its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActivityKind {
+    /// Fails at times.
+    Work,
+    /// Does not end at times.
+    Endless,
+    /// Fails often, and is held then.
+    Fragile,
+}
+
+impl ActivityKind {
+    /// The kind of the activity type of this name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "Limited" | "Endless" => Self::Endless,
+            "Fragile" => Self::Fragile,
+            _ => Self::Work,
+        }
+    }
+}
+
 /// An activity that is ready to run.
 #[derive(Debug)]
 pub struct SimJob {
     pub key: RealmAttempt,
     pub path: String,
+    pub kind: ActivityKind,
+    /// Upper bound on its duration.
+    pub timeout_ms: Option<u64>,
     /// First parameter.
     pub number: i64,
     /// Shared objects among the parameters: a counter and a log.
@@ -30,9 +55,13 @@ pub struct RunningActivity {
     /// Ticket of the call that waits for a reply.
     pub ticket: Option<u64>,
     pub stop: bool,
+    pub timed_out: bool,
     pub fails: bool,
+    /// It does not end before it is stopped.
+    pub hangs: bool,
     /// Upper bound on the time between two steps.
     pub pace: u64,
+    pub began: u64,
 }
 
 /// A record for the disk.
@@ -56,6 +85,8 @@ pub struct WorkerMemory {
     pub writing: usize,
     /// By the number of the execution.
     pub running: BTreeMap<u64, RunningActivity>,
+    /// It takes no new attempts, and leaves when it is idle.
+    pub draining: bool,
 }
 
 /// A worker.
@@ -67,6 +98,8 @@ pub struct SimWorker {
     /// Unacknowledged answers, with the coordinators that get them.
     pub disk: BTreeMap<RealmAttempt, (Arc<str>, Arc<v1::Answer>)>,
     pub memory: WorkerMemory,
+    /// It does nothing with its attempts, even after a restart.
+    pub silent: bool,
 }
 
 impl WorkerMemory {
@@ -78,13 +111,14 @@ impl WorkerMemory {
             writes: VecDeque::new(),
             writing: 0,
             running: BTreeMap::new(),
+            draining: false,
         }
     }
 }
 
 impl SimWorker {
     pub fn new(machine: Machine, slots: u32, queue: u32) -> Self {
-        Self { machine, slots, queue, disk: BTreeMap::new(), memory: WorkerMemory::new(slots, queue) }
+        Self { machine, slots, queue, disk: BTreeMap::new(), memory: WorkerMemory::new(slots, queue), silent: false }
     }
 
     pub fn write(&mut self, record: DiskRecord) {

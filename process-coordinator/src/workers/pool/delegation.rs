@@ -11,7 +11,7 @@ use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
 use super::{Delegated, Pool, send_task};
 use crate::handover::Placement;
 use crate::task::Task;
-use crate::workers::messages::{MoveOutcome, Order, PeerKind, PoolCommand, PoolNotice};
+use crate::workers::messages::{MoveOutcome, PeerKind, PoolCommand, PoolNotice};
 use xavantes_proto::AttemptKey;
 
 /// How long a subtree waits for the connection to its coordinator before the pool refuses it.
@@ -71,8 +71,7 @@ impl Pool {
             }
             &PoolAttemptState::Assigned { peer, confirmation: Confirmation::AskWhenRecorded, .. } => {
                 self.attempts.set_confirmation(key, Confirmation::Asked);
-                let claim = self.claim(&key.process);
-                self.send_if_connected(peer, Order::Claim(vec![claim]));
+                self.claim_at(peer, &key.process);
             }
             PoolAttemptState::Queued
             | PoolAttemptState::Placing { place: None }

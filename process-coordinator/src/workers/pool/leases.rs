@@ -14,6 +14,11 @@ use crate::workers::messages::{PeerKind, PoolCommand};
 const BORROW_AFTER: Duration = Duration::from_millis(500);
 /// The pool asks for a longer lease of a worker that it needs when the lease ends within this time.
 const RENEW_BEFORE: Duration = Duration::from_secs(3);
+/// The pool reconnects at this interval to a worker whose lease has ended and that may keep answers: the worker's hello
+/// says what it keeps.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The pool gives such a worker up when it has not been connected for this long.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
 
 /// Upper bound on the duration of a lease, whatever the other group says.
 const MAX_LEASE: Duration = Duration::from_secs(60);
@@ -23,12 +28,12 @@ impl Pool {
     pub fn on_borrowed(&mut self, place: v1::PlaceResponse, now: Duration) {
         let Some(node) = place.node else { return };
         let name: Arc<str> = format!("{}/{}", place.group, node.name).into();
-        let known = self.peers.contains_key(&name);
+        let borrowed = self.peers.get(&name).is_some_and(|worker| worker.lease.is_some());
         let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
         let until = now + Duration::from_millis(place.lease_ms).min(MAX_LEASE);
         worker.lease = Some(Lease { until, slots: place.slots.min(MAX_SLOTS), renewing: false });
-        if !known {
-            worker.lease_stored = false;
+        worker.lease_stored &= borrowed;
+        if !worker.lease_stored {
             self.commands.push(PoolCommand::StoreLease(name, node.address));
         }
     }
@@ -40,12 +45,18 @@ impl Pool {
         }
     }
 
-    /// Reconnects to a worker that this coordinator borrowed before it restarted: the worker may still have attempts.
+    /// Reconnects to a worker that this coordinator borrowed before it restarted, or another one before this one took over
+    /// its processes: the worker may still have attempts.
     pub fn restore_lease(&mut self, name: Arc<str>, address: String, now: Duration) {
+        if self.peers.contains_key(&name) {
+            return;
+        }
         let worker = self.open(PeerKind::Worker, &name, address, now);
+        worker.owes = true;
         // Long enough for its report; without slots the worker gets nothing new.
         worker.lease = Some(Lease { until: now + LOST_AFTER, slots: 0, renewing: false });
-        worker.lease_stored = true;
+        // The stored lease may be that of another coordinator.
+        worker.lease_stored = false;
     }
 
     /// Asks other groups for workers while attempts are queued, and disconnects peers that are not needed any more.
@@ -60,11 +71,21 @@ impl Pool {
         let (attempts, commands) = (&mut self.attempts, &mut self.commands);
         let searching = !self.searches.is_empty();
         self.peers.retain(|name, peer| {
+            let busy = attempts.has_assigned(peer.index);
+            let lease_ended = !busy && !searching && peer.lease.is_some_and(|lease| lease.until <= now);
+            if lease_ended && peer.owes && peer.connected && now.saturating_sub(peer.connected_at) >= RECHECK_INTERVAL {
+                peer.on_disconnected(now);
+                commands.push(PoolCommand::Disconnect(name.clone()));
+                commands.push(PoolCommand::Connect(name.clone(), peer.kind, peer.address.clone()));
+            }
+            let given_up = peer.silent_since.is_some_and(|since| now.saturating_sub(since) > GIVE_UP_AFTER);
             let unneeded = match peer.kind {
-                PeerKind::Worker => peer.lease.is_some_and(|lease| lease.until <= now) && !searching,
-                PeerKind::Coordinator => !peer.connected && attempts.awaiting(peer.index).is_empty() && !peer.owes,
+                PeerKind::Worker => lease_ended && (!peer.owes || given_up),
+                PeerKind::Coordinator => {
+                    !busy && !peer.connected && attempts.awaiting(peer.index).is_empty() && !peer.owes
+                }
             };
-            if unneeded && !attempts.has_assigned(peer.index) {
+            if unneeded {
                 attempts.remove_peer(peer.index);
                 commands.push(PoolCommand::Disconnect(name.clone()));
                 if peer.lease.is_some() {

@@ -30,10 +30,8 @@ impl Pool {
             self.roster_complete_since.get_or_insert(now);
             self.remove_departed(&roster);
         }
-        for node in &roster.draining {
-            self.on_draining(&node.name);
-        }
-        for node in &roster.workers {
+        // A draining worker may have attempts that this coordinator handed out before it restarted.
+        for node in roster.workers.iter().chain(&roster.draining) {
             let name: Arc<str> = node.name.as_str().into();
             let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
             if worker.address != node.address {
@@ -43,6 +41,9 @@ impl Pool {
                 self.commands.push(PoolCommand::Disconnect(name.clone()));
                 self.commands.push(PoolCommand::Connect(name, PeerKind::Worker, node.address.clone()));
             }
+        }
+        for node in &roster.draining {
+            self.on_draining(&node.name);
         }
         self.roster = roster;
     }
@@ -70,7 +71,7 @@ impl Pool {
     /// A peer connected and reports what it offers and which attempts it knows.
     pub fn on_connected(&mut self, name: &Arc<str>, mut hello: v1::WorkerHello, now: Duration) {
         let Some(peer) = self.peers.get_mut(name) else { return };
-        peer.on_hello(&mut hello);
+        peer.on_hello(&mut hello, now);
         let (index, kind) = (peer.index, peer.kind);
         let running: Vec<AttemptKey> = hello.running.iter().map(AttemptKey::from).collect();
         let answered = hello.answered.iter().map(AttemptKey::from);
@@ -94,10 +95,7 @@ impl Pool {
             PeerKind::Worker => self.recovered.clone(),
             PeerKind::Coordinator => self.asked_processes(index),
         };
-        if !processes.is_empty() {
-            let claims = processes.iter().map(|process| self.claim(process)).collect();
-            self.send(name, Order::Claim(claims));
-        }
+        processes.iter().for_each(|process| self.claim_at(index, process));
         self.send_awaiting(index);
     }
 

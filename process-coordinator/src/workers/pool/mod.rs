@@ -208,14 +208,23 @@ impl Pool {
     pub fn on_answered(&mut self, name: &str, keys: &[AttemptKey], now: Duration) -> Vec<AttemptKey> {
         let Some(peer) = self.peers.get_mut(name) else { return keys.to_vec() };
         let mut not_held = Vec::new();
-        for key in keys {
+        // The attempts of this report that the peer had, from the first doubt on.
+        let mut had: Option<HashSet<&AttemptKey>> = None;
+        for (position, key) in keys.iter().enumerate() {
             let has = |attempt: &PoolAttempt| {
                 attempt.is_assigned_to(peer.index) || *attempt.state() == PoolAttemptState::Unsettled
             };
             match self.attempts.remove_if(key, has) {
                 // The worker had to fetch the files that the activity needed.
-                Some(attempt) => peer.holdings.add(attempt.task.files.iter().map(|need| need.digest)),
+                Some(attempt) => {
+                    peer.holdings.add(attempt.task.files.iter().map(|need| need.digest));
+                    if let Some(had) = &mut had {
+                        had.insert(key);
+                    }
+                }
                 None if peer.may_speak_for(self.attempts.get(key)) => {}
+                // A report may have an answer twice: a peer sends it when it connects, and when its process is claimed.
+                None if had.get_or_insert_with(|| keys[..position].iter().collect()).contains(key) => {}
                 None => not_held.push(key.clone()),
             }
         }
@@ -245,6 +254,10 @@ impl Pool {
             peer.unfit.insert((attempt.task.program.digest.clone(), attempt.task.job.activity));
         } else {
             peer.full_until = Some(now + FULL_FOR);
+        }
+        // A worker that gives back what it left lying would get it again and again.
+        if let Some(patience) = self.patience.filter(|_| attempt.movement.is_recalled()) {
+            peer.window.on_taken_back(now, patience);
         }
         if attempt.cancelled {
             self.attempts.remove(key);

@@ -71,6 +71,11 @@ impl Movement {
         self.recalled = Some(now);
     }
 
+    /// Whether the pool recalled the attempt because it did not move.
+    pub fn is_recalled(&self) -> bool {
+        self.recalled.is_some()
+    }
+
     /// What to do about an attempt with this `TIMEOUT`.
     pub fn judge(&self, timeout: Option<Duration>, limits: Limits, now: Duration) -> Verdict {
         let Limits { patience, grace } = limits;

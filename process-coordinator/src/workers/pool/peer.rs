@@ -1,7 +1,7 @@
 //! One worker, or another coordinator, as the pool knows it: what it offers, which files it has, and how well it suits a
 //! task. The attempts that it has, and the resources that they use, are in the attempt table.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,8 +78,12 @@ pub struct Peer {
     pub lease: Option<Lease>,
     /// The lease, if any, is stored. A worker whose lease is not stored gets no attempts.
     pub lease_stored: bool,
-    /// The coordinator may have a subtree of this coordinator, or answers that it does not know to be recorded.
+    /// The peer may have attempts of this coordinator, or answers that it does not know to be recorded.
     pub owes: bool,
+    /// When the peer connected last.
+    pub connected_at: Duration,
+    /// Claims that were sent by this connection and have no answer yet, by process.
+    unanswered_claims: HashMap<Arc<str>, u32>,
 }
 
 /// A requirement that a worker does not meet. Ordered from the hardest to meet to the easiest.
@@ -141,12 +145,15 @@ impl Peer {
             lease: None,
             lease_stored: true,
             owes: false,
+            connected_at: now,
+            unanswered_claims: HashMap::new(),
         }
     }
 
     /// The peer connects and says what it offers and which files it has.
-    pub fn on_hello(&mut self, hello: &mut v1::WorkerHello) {
+    pub fn on_hello(&mut self, hello: &mut v1::WorkerHello, now: Duration) {
         self.connected = true;
+        self.connected_at = now;
         self.silent_since = None;
         self.offer = Offer {
             slots: hello.slots,
@@ -163,6 +170,25 @@ impl Peer {
         self.draining = false;
         self.impaired = None;
         self.unfit.clear();
+        self.unanswered_claims.clear();
+    }
+
+    /// A claim of this process was sent to the peer.
+    pub fn on_claim_sent(&mut self, process: &Arc<str>) {
+        *self.unanswered_claims.entry(process.clone()).or_default() += 1;
+    }
+
+    /// The peer answered a claim of this process. True if the answer is to the latest claim: an answer to an earlier one
+    /// leaves out what the peer got since.
+    pub fn on_claim_answered(&mut self, process: &str) -> bool {
+        match self.unanswered_claims.get_mut(process) {
+            Some(unanswered) if *unanswered > 1 => {
+                *unanswered -= 1;
+                false
+            }
+            Some(_) => self.unanswered_claims.remove(process).is_some(),
+            None => false,
+        }
     }
 
     /// Whether the peer may call shared objects for an attempt. A subtree may have moved without the pool knowing, and after a

@@ -15,7 +15,7 @@ use super::movement::Movement;
 use super::{LOST_AFTER, Pool, Search};
 use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
-use crate::workers::messages::{LossReason, Order, PeerKind, PoolNotice};
+use crate::workers::messages::{LossReason, Order, PeerKind, PoolCommand, PoolNotice};
 use xavantes_proto::AttemptKey;
 
 /// A gap this long between ticks means that this coordinator was suspended.
@@ -48,8 +48,7 @@ impl Pool {
                     self.remember_delegation(attempt.task.job.path.clone(), place.address);
                     self.attempts.insert(attempt);
                     self.expect_answers_of(peer);
-                    let claim = self.claim(process);
-                    self.send_if_connected(peer, Order::Claim(vec![claim]));
+                    self.claim_at(peer, process);
                 }
                 // The subtree was not sent anywhere before.
                 None => self.find_place(recovered(PoolAttemptState::Placing { place: None })),
@@ -57,18 +56,23 @@ impl Pool {
         }
         // Also if nothing is outstanding: workers learn that a former owner has lost the process, and repeat answers
         // that were recorded but not acknowledged.
-        let workers = self.peers.iter().filter(|(_, peer)| peer.is_connected_worker());
-        for name in workers.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
-            let claim = self.claim(process);
-            self.send(&name, Order::Claim(vec![claim]));
+        let workers = self.peers.values().filter(|peer| peer.is_connected_worker());
+        for worker in workers.map(|peer| peer.index).collect::<Vec<_>>() {
+            self.claim_at(worker, process);
         }
         if searching {
             self.searches.insert(process.clone(), Search { heard: HashSet::new(), since: now });
         }
     }
 
-    pub(super) fn claim(&self, process: &str) -> v1::Claim {
-        v1::Claim { process: process.to_owned(), epoch: self.epoch(process) }
+    /// Claims a process at a peer, if it is connected.
+    pub(super) fn claim_at(&mut self, peer: PeerIndex, process: &Arc<str>) {
+        let claim = v1::Claim { process: process.to_string(), epoch: self.epoch(process) };
+        let name = self.attempts.peer_name(peer);
+        if let Some(peer) = self.peers.get_mut(name).filter(|peer| peer.connected) {
+            peer.on_claim_sent(process);
+            self.commands.push(PoolCommand::Send(name.clone(), Order::Claim(vec![claim])));
+        }
     }
 
     /// A coordinator that restarted may take a subtree for one of a former owner. The process records the place once
@@ -169,10 +173,17 @@ impl Pool {
         let running: Vec<AttemptKey> = known.running.iter().map(AttemptKey::from).collect();
         let answered: Vec<AttemptKey> = known.answered.iter().map(AttemptKey::from).collect();
         self.adopt(name, peer, running.iter().chain(&answered));
-        let claimed: HashSet<&str> = known.processes.iter().map(String::as_str).collect();
+        if let Some(peer) = self.peers.get_mut(name) {
+            peer.owes |= !running.is_empty() || !answered.is_empty();
+        }
+        let claims = known.processes.iter().filter(|process| {
+            let peer = self.peers.get_mut(name);
+            peer.is_some_and(|peer| peer.on_claim_answered(process))
+        });
+        let settled: HashSet<&str> = claims.map(String::as_str).collect();
         let reported: HashSet<&AttemptKey> = running.iter().chain(&answered).collect();
         for key in self.attempts.assigned_to(peer) {
-            if !claimed.contains(&*key.process) || !self.is_asked(&key) {
+            if !settled.contains(&*key.process) || !self.is_asked(&key) {
                 continue;
             }
             if reported.contains(&key) {
@@ -183,8 +194,8 @@ impl Pool {
                 self.notify(key, PoolNotice::Lost(LossReason::UnknownToCoordinator));
             }
         }
-        for process in &known.processes {
-            if let Some(search) = self.searches.get_mut(&**process) {
+        for process in settled {
+            if let Some(search) = self.searches.get_mut(process) {
                 search.heard.insert(name.clone());
             }
         }

@@ -1,5 +1,7 @@
 //! Which worker gets which task, and when a slow worker gives tasks back.
 
+mod peers;
+
 use super::placement::has_node_name;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,5 @@
 //! The loader makes of any bytes either a consistent program, or findings that lie in the text.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use xavantes_model::definition::{
     Direction, Kind, LoopSource, Node, NodeId, ProcessType, Program, Script, ScriptInput, ScriptTarget,
 };
@@ -10,13 +7,14 @@ use xavantes_model::diagnostic::{Diagnostic, Source as Text};
 use xavantes_model::load::load;
 use xavantes_model::xml;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Checks a document.
+pub fn check(bytes: &[u8]) {
     let Ok(text) = xml::decode(bytes) else { return };
     match load(&[Text::new("fuzz.xml", text)]) {
         Ok(program) => program.processes.iter().for_each(|process| check_process(&program, process)),
         Err(found) => check_findings(text, &found),
     }
-});
+}
 
 fn check_findings(text: &str, found: &[Diagnostic]) {
     assert!(!found.is_empty(), "refused without a reason");

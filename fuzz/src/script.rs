@@ -1,13 +1,10 @@
 //! Lua that the check accepts compiles inside its wrapper, runs, and does not break out of the wrapper.
 
-#![no_main]
-
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
-use xavantes_model::script::{Argument, Code, Form, Limits, NameUse, Port, Sandbox, check};
+use xavantes_model::script::{Argument, Code, Form, Limits, NameUse, Port, Sandbox, check as check_code};
 use xavantes_model::shared::Objects;
 use xavantes_model::value::Value;
 
@@ -21,14 +18,16 @@ thread_local! {
     static SANDBOX: RefCell<Sandbox> = RefCell::new(Sandbox::new(LIMITS, false).expect("a sandbox"));
 }
 
-fuzz_target!(|text: &str| {
+/// Checks a text as statements and as an expression.
+pub fn check(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
     for form in [Form::Statements, Form::Expression] {
-        match check(text, form) {
+        match check_code(text, form) {
             Err(error) => assert!(text.get(error.at.clone()).is_some(), "not in the text: {error:?}"),
             Ok(uses) => accepted(text, form, &uses),
         }
     }
-});
+}
 
 fn accepted(text: &str, form: Form, uses: &[NameUse]) {
     for it in uses {
