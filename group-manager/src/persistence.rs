@@ -6,17 +6,24 @@ use xavantes_repository::{Error, Store};
 /// Kind of the document. Its key is the name of the group.
 const KIND: &str = "group";
 
+/// Kind of the documents that could not be read as states. They are kept for people.
+const UNREADABLE_KIND: &str = "unreadable-group";
+
 /// Loads the state of a group. A new group has an empty state. So has one whose state cannot be read: its nodes join again,
-/// and the settings of the node name the adjacent groups and the data sources.
+/// and the settings of the node name the adjacent groups and the data sources. What cannot be read is kept.
 pub(crate) async fn load(repository: &Store, group: &str) -> Result<v1::GroupState, Error> {
     let documents = repository.documents(KIND).await?;
     let Some((_, document)) = documents.into_iter().find(|(key, _)| key == group) else {
         return Ok(v1::GroupState::default());
     };
-    Ok(v1::GroupState::decode(document).unwrap_or_else(|error| {
-        tracing::error!(group, %error, "the stored state of the group cannot be read; starting with an empty one");
-        v1::GroupState::default()
-    }))
+    match v1::GroupState::decode(document.clone()) {
+        Ok(state) => Ok(state),
+        Err(error) => {
+            tracing::error!(group, %error, "the stored state of the group cannot be read; starting with an empty one");
+            repository.put(UNREADABLE_KIND, group, document).await?;
+            Ok(v1::GroupState::default())
+        }
+    }
 }
 
 /// Stores the state of a group.

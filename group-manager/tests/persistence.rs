@@ -127,11 +127,13 @@ async fn added_and_removed_sources_are_durable() {
 }
 
 #[tokio::test]
-async fn an_unreadable_state_is_an_error() {
+async fn an_unreadable_state_is_kept_and_the_group_starts_anew() {
     let repository = in_memory();
     repository.put("group", "g", vec![0xff; 9].into()).await.unwrap();
-    let error = Service::open(options(), repository).await.err().unwrap().to_string();
-    assert!(error.contains("the stored state of group \"g\" cannot be read"), "{error}");
+    let manager = open(&repository).await;
+    assert_eq!(add(&manager, "moons", "file:///moons").await, Ok(()));
+    let kept = repository.documents("unreadable-group").await.unwrap();
+    assert_eq!(kept, [("g".to_owned(), vec![0xff; 9].into())]);
 }
 
 #[tokio::test]

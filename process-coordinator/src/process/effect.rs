@@ -47,7 +47,7 @@ pub enum ProcessEffect<C, A> {
 #[derive(Debug)]
 pub enum EffectStep<C, A> {
     /// The pool takes an input.
-    Pool(PoolInput),
+    Pool(Box<PoolInput>),
     /// A connection sends an order.
     Send(C, Order),
     /// An asker gets a decision.
@@ -77,22 +77,22 @@ pub fn perform_effects<C, A>(effects: Vec<ProcessEffect<C, A>>, mut perform: imp
                 continue;
             }
             ProcessEffect::SearchCache(key, lookup) => EffectStep::SearchCache(key, lookup),
-            ProcessEffect::Delegate(task) => EffectStep::Pool(PoolInput::Delegate(task)),
-            ProcessEffect::HandOver(key) => EffectStep::Pool(PoolInput::HandOver(key)),
-            ProcessEffect::Cancel(key) => EffectStep::Pool(PoolInput::Cancel(key)),
-            ProcessEffect::Pause(key, paused) => EffectStep::Pool(PoolInput::Pause(key, paused)),
-            ProcessEffect::Abandon(key) => EffectStep::Pool(PoolInput::Abandon(key)),
+            ProcessEffect::Delegate(task) => EffectStep::Pool(Box::new(PoolInput::Delegate(task))),
+            ProcessEffect::HandOver(key) => EffectStep::Pool(Box::new(PoolInput::HandOver(key))),
+            ProcessEffect::Cancel(key) => EffectStep::Pool(Box::new(PoolInput::Cancel(key))),
+            ProcessEffect::Pause(key, paused) => EffectStep::Pool(Box::new(PoolInput::Pause(key, paused))),
+            ProcessEffect::Abandon(key) => EffectStep::Pool(Box::new(PoolInput::Abandon(key))),
             ProcessEffect::Acknowledge(connection, key) => EffectStep::Send(connection, Order::Acknowledge(key)),
             ProcessEffect::Reply(connection, reply) => EffectStep::Send(connection, Order::Reply(reply)),
             ProcessEffect::Decide(asker, decision) => EffectStep::Decide(asker, decision),
         };
         if !tasks.is_empty() {
-            perform(EffectStep::Pool(PoolInput::Dispatch(std::mem::take(&mut tasks))));
+            perform(EffectStep::Pool(Box::new(PoolInput::Dispatch(std::mem::take(&mut tasks)))));
         }
         perform(step);
     }
     if !tasks.is_empty() {
-        perform(EffectStep::Pool(PoolInput::Dispatch(tasks)));
+        perform(EffectStep::Pool(Box::new(PoolInput::Dispatch(tasks))));
     }
 }
 

@@ -303,7 +303,7 @@ impl Runner {
     fn carry_out(&mut self, effects: Vec<ProcessEffect<Orders, DecisionSender>>) {
         let mut acknowledged = false;
         perform_effects(effects, |step| match step {
-            EffectStep::Pool(input) => self.pool.handle(input),
+            EffectStep::Pool(input) => self.pool.handle(*input),
             // A peer whose connection broke asks again.
             EffectStep::Send(orders, order) => {
                 acknowledged |= matches!(order, Order::Acknowledge(_));

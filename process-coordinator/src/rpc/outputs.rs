@@ -65,7 +65,7 @@ async fn pass_on(
             () = subscriber.closed() => return,
         };
         let output = match part {
-            Ok(Some(part)) => whole.add(part).map_err(Status::from),
+            Ok(Some(part)) => whole.add(part),
             Ok(None) => return,
             Err(status) => match Owner::of(&coordinator, &entry, 0).await {
                 Ok(owner) => Err(owner.explain(status).await),

@@ -182,7 +182,7 @@ impl World<'_> {
     /// Carries out effects whose reason is recorded.
     pub fn carry_out_effects(&mut self, c: usize, id: &Arc<str>, effects: Vec<SimEffect>) {
         perform_effects(effects, |step| match step {
-            EffectStep::Pool(input) => self.pool_input(c, input),
+            EffectStep::Pool(input) => self.pool_input(c, *input),
             EffectStep::Send(stream, order) => self.order(stream, order),
             EffectStep::Decide(asker, decision) => self.on_decision(c, id, asker, decision),
             // No process of the simulation has a cache or watchers.

@@ -21,17 +21,21 @@ fn long_messages_break_no_answer() {
     for process in &processes {
         let waited = grid.cli(&address, &["wait", process]);
         assert_eq!(waited.code, 1, "{:.300?}", waited.stderr);
-        assert!(waited.stderr.len() < 10_000 && waited.stderr.contains("(cut: 12"), "{:.300}", waited.stderr);
+        assert!(waited.stderr.len() < 10_000 && waited.stderr.contains("(cut: "), "{:.300}", waited.stderr);
     }
     let listed = grid.cli(&address, &["list"]).ok();
     assert!(listed.stdout.len() < 100_000, "{} bytes", listed.stdout.len());
     assert_eq!(listed.json()["processes"].as_array().map(Vec::len), Some(3));
     let process = &processes[0];
     grid.cli(&address, &["tree", process]).ok();
-    // The whole message is there for those who ask for it.
+    // More of the message is there for those who ask for it.
     for arguments in [&["show", process][..], &["results", process]] {
         let answer = grid.cli(&address, arguments);
-        assert!(answer.json()["error"].as_str().is_some_and(|it| it.len() > 12_000_000), "{:.300?}", answer.stdout);
+        assert!(
+            answer.json()["error"].as_str().is_some_and(|it| it.contains(" bytes left out]")),
+            "{:.300?}",
+            answer.stdout
+        );
     }
     // So is the answer about the attempt, though nobody needs its message twice.
     let shown = grid.cli(&address, &["show", &format!("{process}/shout")]).ok();

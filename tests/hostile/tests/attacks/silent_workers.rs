@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 use xavantes_hostile::fake_worker::{FakeWorker, completed, int};
+use xavantes_proto::limits::{MAX_MEMORY_BYTES, MAX_QUEUE, MAX_SLOTS};
 use xavantes_proto::v1;
 use xavantes_tests::xml::{document, process_type, shell_type};
 use xavantes_tests::{Grid, stays, until};
@@ -150,14 +151,14 @@ fn nobody_answers_for_another_worker() {
 }
 
 #[test]
-fn a_worker_that_claims_all_slots_of_the_world_gets_little_until_it_works() {
+fn a_worker_that_claims_many_slots_gets_little_until_it_works() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &IMPATIENT);
     let hello = v1::WorkerHello {
         node: "boaster".into(),
-        slots: u32::MAX,
-        queue: u32::MAX,
-        memory: u64::MAX,
+        slots: MAX_SLOTS,
+        queue: MAX_QUEUE,
+        memory: MAX_MEMORY_BYTES,
         grace_ms: u64::MAX,
         ..v1::WorkerHello::default()
     };
