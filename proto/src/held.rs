@@ -128,6 +128,7 @@ mod tests {
         a.clear();
         assert_eq!(d.grow(1), Ok(()));
         drop((a, b, c, d));
-        assert_eq!((budget.0.lock().total, budget.0.lock().by_peer.len()), (0, 0));
+        let totals = budget.0.lock();
+        assert_eq!((totals.total, totals.by_peer.len()), (0, 0));
     }
 }
