@@ -93,6 +93,12 @@ impl World<'_> {
     /// `not_held`.
     pub fn on_reported(&mut self, c: usize, report: SimReport, not_held: &[Vec<AttemptKey>; 2]) {
         let (stream, [doubted_answers, doubted_calls]) = (report.stream, not_held);
+        // The planted bug leaves out every check of attempts.
+        let none = Vec::new();
+        let doubted_answers = match self.mutation {
+            Some(Mutation::ForgetAttemptNumber) => &none,
+            _ => doubted_answers,
+        };
         for ProcessAnswers { process, inputs } in report.answers {
             for input in inputs {
                 self.on_answer(c, stream, &process, input.doubt(doubted_answers));
