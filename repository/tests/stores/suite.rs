@@ -248,13 +248,13 @@ async fn concurrent_writers_do_not_interfere(store: &Store) {
         done.unwrap();
     }
     let entries = store.list().await.unwrap();
-    // The same, a few at a time.
+    // The same processes, a few at a time. A store may free space meanwhile, so sizes may differ.
     let mut read = xavantes_repository::Entries::of(store);
     for entry in &entries {
-        assert_eq!(read.next().await.unwrap().as_ref(), Some(entry));
+        assert_eq!(read.next().await.unwrap().map(|read| read.process).as_ref(), Some(&entry.process));
         let after = store.list_after(&entry.process, 1).await.unwrap();
         let next = entries.iter().find(|next| next.process > entry.process);
-        assert_eq!(after.first(), next, "after {}", entry.process);
+        assert_eq!(after.first().map(|it| &it.process), next.map(|it| &it.process), "after {}", entry.process);
     }
     assert_eq!(read.next().await.unwrap(), None);
     let closed = entries.iter().filter(|entry| entry.process.starts_with("writer ") && entry.summary.is_some());

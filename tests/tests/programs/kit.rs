@@ -26,7 +26,10 @@ impl TestWorker {
         let flags: Vec<&str> = usual.flatten().chain(flags.iter().copied()).collect();
         grid.worker("a/w", &address, &flags);
         grid.wait_for_nodes(&address, 2);
-        Self { grid, address }
+        let mut worker = Self { grid, address };
+        // The worker opens its logs with the first program, and keeps them open.
+        worker.sh("true");
+        worker
     }
 
     /// Submits a process with one activity, `work`. `types` are the parameters and the code of its type.
