@@ -398,7 +398,7 @@ mod tests {
         for name in ["a", "b"] {
             let mut beat = heartbeat(name, &[v1::Role::ActivityManager]);
             beat.node.as_mut().unwrap().slots = u32::MAX;
-            assert!(registry.on_heartbeat(beat, Duration::ZERO).is_err(), "no node has so many slots");
+            assert!(registry.on_heartbeat(beat, Duration::ZERO).is_err(), "the claimed slots exceed the limit");
         }
         let known = |name: &str| {
             let mut beat = heartbeat(name, &[v1::Role::ActivityManager]);

@@ -64,7 +64,7 @@ async fn fetch_last(client: &mut CoordinatorClient, limit: u32) -> Result<Vec<v1
     Ok(processes)
 }
 
-/// All processes, or so many from the last one backwards.
+/// All processes, or the newest ones up to the limit.
 async fn fetch(client: &mut CoordinatorClient, last: Option<u32>) -> Result<Vec<v1::ProcessStatus>, Status> {
     let (mut processes, mut page) = (Vec::new(), String::new());
     loop {

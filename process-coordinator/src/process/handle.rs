@@ -31,7 +31,7 @@ pub(crate) enum ProcessMail {
     Inputs(Vec<LiveInput>),
     /// An attempt calls a shared object of this process, or of one that it is part of.
     Called(v1::SharedCall, Orders),
-    /// An activity, by its element, printed a line, after so many lines that were left out.
+    /// An activity, named by its element, printed a line. The number counts the lines before it that were left out.
     Printed {
         element: u64,
         line: String,

@@ -24,7 +24,7 @@ struct Lately {
 /// What becomes of a printed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PrintDecision {
-    /// It is logged; so many before it were left out.
+    /// The line is logged. The number counts the lines before it that were left out.
     Log { left_out: u64 },
     /// It is left out.
     LeaveOut,

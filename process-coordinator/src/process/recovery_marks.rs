@@ -30,11 +30,11 @@ const MIN_MARKED_LOAD_BYTES: u64 = 1 << 20;
 /// What the next owner learns if the present one ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RecoveryMark {
-    /// So many owners in a row have ended before the process made progress, the present one included.
+    /// Number of owners in a row that ended before the process made progress, the present one included.
     Continued(u32),
     /// As `Continued`; the last of them ended while it loaded the process.
     Loading(u32),
-    /// So many owners have ended, and the process is held.
+    /// The process is held. The number counts the owners that ended.
     Held(u32),
 }
 
