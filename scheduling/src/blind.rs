@@ -51,7 +51,7 @@ pub struct Rental {
     pub schedule: Schedule,
     /// The rented machines.
     pub machines: Vec<RentedMachine>,
-    prices: Vec<f64>,
+    pub(crate) prices: Vec<f64>,
 }
 
 impl Rental {

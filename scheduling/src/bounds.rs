@@ -6,7 +6,7 @@
 //! assignment), and some steps of multiplicative weights search good ones.
 
 use crate::id::TaskId;
-use crate::objective::{Objective, Value};
+use crate::objective::{Objective, PlanValue};
 use crate::problem::{Problem, Transfers};
 
 /// Rounds that search for better weights of machines; each looks at every task on every machine.
@@ -41,7 +41,7 @@ impl LowerBounds {
 
     /// The least value of an objective.
     pub fn value(&self, objective: Objective) -> f64 {
-        objective.score(Value { makespan: self.makespan, money: self.money }).value
+        objective.score(PlanValue { makespan: self.makespan, money: self.money }).value
     }
 }
 

@@ -25,20 +25,26 @@
 //! | [`formats`] | readers of workflow formats |
 //! | [`generate`] | problems with known results, and random problems |
 //! | [`planner`] | what all planners have in common |
+//! | [`catalogue`] | the table of all planners, by name |
+//! | [`auto`] | the planner that chooses for its user |
 //! | [`just_in_time`] | planners that decide as soon as tasks are ready: Myopic, Min-Min, Max-Min, Sufferage |
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
 //! | [`search`] | planners that search: GRASP-ILS, HEA, GRASP, annealing, genetic, particle swarm |
 //! | [`exact`] | branch and bound: PPSA, and proofs for small problems |
 //! | [`quality_of_service`] | planners that keep a budget or a deadline |
 //! | [`blind`] | how many machines of which kind to rent |
+//! | [`compact`] | ours: the cheapest machines of one kind that keep a deadline |
 //! | [`predictor`] | durations and output sizes from past runs |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`random`] | the seeded generator behind everything random |
 //! | [`csr`], [`id`] | compact rows, and indices as types |
 
+pub mod auto;
 pub mod blind;
 pub mod bounds;
+pub mod catalogue;
+pub mod compact;
 pub mod csr;
 pub mod exact;
 pub mod formats;
@@ -61,9 +67,10 @@ pub mod search;
 pub mod timeline;
 pub mod validate;
 
+pub use auto::Auto;
 pub use bounds::LowerBounds;
 pub use id::{FileId, MachineId, TaskId};
-pub use objective::{Objective, Score, Value};
+pub use objective::{Objective, PlanValue, Score};
 pub use planner::{PlanError, Planner, Run};
 pub use problem::{Machine, Platform, Problem, Workflow};
 pub use random::Random;

@@ -1,4 +1,7 @@
 //! A small seeded generator of pseudo-random numbers (SplitMix64): equal seeds give equal plans on every machine.
+//!
+//! The crate has its own, because published tables name seeds: a generator of another crate may change its numbers with
+//! its version, and then no table could be repeated.
 
 /// The generator.
 #[derive(Debug, Clone)]

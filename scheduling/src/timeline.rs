@@ -62,7 +62,8 @@ impl Timeline {
                 return;
             };
             let busy = &mut self.busy[core];
-            let place = busy.partition_point(|(from, _)| *from < start);
+            // A task without duration comes before the one that starts with it, so that ends are in order, too.
+            let place = busy.partition_point(|(from, to)| (*from, *to) < (start, finish));
             busy.insert(place, (start, finish));
             self.cores[core] = self.cores[core].max(finish);
         }
@@ -108,6 +109,17 @@ mod tests {
         assert_eq!(line.start(1.0, 2.0, 1, false, Fill::Append), 9.0);
         line.occupy(4.0, 6.0, 1, false);
         assert_eq!(line.start(0.0, 2.5, 1, false, Fill::Insert), 9.0);
+    }
+
+    #[test]
+    fn tasks_without_duration_do_not_hide_others() {
+        let mut line = Timeline::new(1, 0, 0.0);
+        for finish in [5.0, 5.0, 9.0, 5.0] {
+            line.occupy(5.0, finish, 1, false);
+        }
+        assert_eq!(line.start(5.0, 1.0, 1, false, Fill::Insert), 9.0);
+        assert_eq!(line.start(5.0, 0.0, 1, false, Fill::Insert), 5.0);
+        assert!(!fits(&line.busy[0], 5.0, 6.0));
     }
 
     #[test]

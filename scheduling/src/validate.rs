@@ -125,7 +125,7 @@ fn at_least(low: f64, high: f64) -> bool {
 /// Deadlines and budgets are wishes of users, not laws of nature: [`validate_limits`] checks them.
 pub fn validate(problem: &Problem, schedule: &Schedule) -> Result<(), Vec<Violation>> {
     let workflow = problem.workflow();
-    let mut check = Check { problem, schedule, violations: Vec::new() };
+    let mut check = ScheduleCheck { problem, schedule, violations: Vec::new() };
     check.size("tasks", workflow.task_count(), schedule.tasks.len());
     check.size("files", workflow.file_count(), schedule.files.len());
     if check.violations.is_empty() {
@@ -166,13 +166,13 @@ pub fn validate_limits(problem: &Problem, schedule: &Schedule, money: f64) -> Re
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-struct Check<'a> {
+struct ScheduleCheck<'a> {
     problem: &'a Problem,
     schedule: &'a Schedule,
     violations: Vec<Violation>,
 }
 
-impl Check<'_> {
+impl ScheduleCheck<'_> {
     fn report(&mut self, violation: Violation) {
         if self.violations.len() < MAX_VIOLATIONS {
             self.violations.push(violation);

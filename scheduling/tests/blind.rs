@@ -1,6 +1,7 @@
 //! The blind planner on the random workflows of Aguilar 2016, beside the planners that get the same cores.
 
 use xavantes_scheduling::blind::{BlindCost, IdleCores, rent};
+use xavantes_scheduling::compact::{RentalCost, rent_within};
 use xavantes_scheduling::generate::connected::{CONFIGURATIONS, workflow};
 use xavantes_scheduling::just_in_time::{MaxMin, MinMin, Myopic, MyopicRule};
 use xavantes_scheduling::objective::money;
@@ -74,4 +75,37 @@ fn a_segment_is_packed_onto_the_cheapest_machines() {
     let single = Machine { price: 1.0, ..Machine::with_speed("single", 1.0) };
     let rental = rent(&workflow, &[single, fast], BlindCost::Money, IdleCores::Allowed).unwrap();
     assert_eq!((rental.count(0), rental.count(1)), (0, 2));
+}
+
+/// The four planners of the thesis, both readings of its packing, both definitions of cost.
+#[test]
+fn a_compact_rental_is_faster_and_cheaper_than_all_planners_of_the_thesis() {
+    let kinds: Vec<Machine> = CONFIGURATIONS.iter().map(|kind| kind.machine(0)).collect();
+    let planners: [&dyn Planner; 3] = [&MaxMin, &MinMin, &Myopic { rule: MyopicRule::FirstFree }];
+    for idle in [IdleCores::Avoided, IdleCores::Allowed] {
+        for cost in [RentalCost::PerCore, RentalCost::PerMachine] {
+            let (mut no_worse, mut better, mut sums) = (0, 0, [0.0; 4]);
+            for seed in 0..WORKFLOWS {
+                let workflow = workflow(seed).unwrap();
+                let rental = rent(&workflow, &kinds, BlindCost::Money, idle).unwrap();
+                let mut schedules = vec![rental.schedule.clone()];
+                schedules.extend(planners.map(|planner| plan(planner, &rental.problem, Objective::Makespan).unwrap()));
+                let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+                let deadline = least(&mut schedules.iter().map(Schedule::makespan));
+                let money = least(&mut schedules.iter().map(|schedule| cost.of(&rental, schedule)));
+                let ours = rent_within(&workflow, &kinds, deadline, cost).unwrap().unwrap();
+                validate(&ours.problem, &ours.schedule).unwrap();
+                let own = [ours.schedule.makespan(), cost.of(&ours, &ours.schedule)];
+                no_worse += u32::from(own[0] <= deadline * (1.0 + 1e-9) && own[1] <= money * (1.0 + 1e-9));
+                better += u32::from(own[0] < deadline * (1.0 - 1e-9) && own[1] < money * (1.0 - 1e-9));
+                let all = [own[0] / 3600.0, own[1], deadline / 3600.0, money];
+                sums.iter_mut().zip(all).for_each(|(sum, value)| *sum += value / WORKFLOWS as f64);
+            }
+            println!("{idle:?}, {cost:?}: no worse {no_worse}, better in both {better}, hours and money {sums:?}");
+            // In every reading the means are better than the best means of the four, and most single plans are.
+            assert!(sums[0] < sums[2] && sums[1] < sums[3], "{idle:?} {cost:?}: {sums:?}");
+            let least = if idle == IdleCores::Avoided { 990 } else { 800 };
+            assert!(no_worse >= least, "{idle:?} {cost:?}: {no_worse}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use xavantes_scheduling::planner::plan;
 use xavantes_scheduling::problem::CostModel;
 use xavantes_scheduling::timeline::Fill;
 use xavantes_scheduling::validate::validate;
-use xavantes_scheduling::{LowerBounds, Objective, Planner, Problem, Value};
+use xavantes_scheduling::{LowerBounds, Objective, PlanValue, Planner, Problem};
 
 fn planners() -> Vec<Box<dyn Planner>> {
     vec![
@@ -36,7 +36,7 @@ fn check(problem: &Problem, objective: Objective) {
         let schedule =
             plan(planner.as_ref(), problem, objective).unwrap_or_else(|error| panic!("{}: {error}", planner.name()));
         validate(problem, &schedule).unwrap_or_else(|faults| panic!("{}: {faults:?}", planner.name()));
-        let value = Value::of(problem, &schedule);
+        let value = PlanValue::of(problem, &schedule);
         assert!(value.makespan >= bounds.makespan * (1.0 - 1e-9), "{}: {value:?} {bounds:?}", planner.name());
         assert!(value.money >= bounds.money * (1.0 - 1e-9), "{}: {value:?} {bounds:?}", planner.name());
         assert_eq!(plan(planner.as_ref(), problem, objective).as_ref(), Ok(&schedule), "{}", planner.name());

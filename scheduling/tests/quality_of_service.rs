@@ -7,7 +7,7 @@ use xavantes_scheduling::planner::plan;
 use xavantes_scheduling::problem::CostModel;
 use xavantes_scheduling::quality_of_service::{BackTracking, Ctc, DeadlineDistribution, DeadlineMdp, Gain, Loss};
 use xavantes_scheduling::validate::validate;
-use xavantes_scheduling::{LowerBounds, Objective, PlanError, Planner, Value};
+use xavantes_scheduling::{LowerBounds, Objective, PlanError, PlanValue, Planner};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
@@ -24,7 +24,7 @@ proptest! {
         let model = if inline { CostModel::inline_cpu() } else { CostModel::overlapped() };
         let options = layered::Options { tasks, machines, varied, model, ..layered::Options::default() };
         let problem = layered::problem(&options, seed).unwrap();
-        let heft = Value::of(&problem, &plan(&Heft::default(), &problem, Objective::Makespan).unwrap());
+        let heft = PlanValue::of(&problem, &plan(&Heft::default(), &problem, Objective::Makespan).unwrap());
         let bounds = LowerBounds::of(&problem);
         let budget = bounds.money * (1.0 + slack);
         let deadline = heft.makespan * (0.8 + slack);
@@ -55,8 +55,9 @@ proptest! {
 #[test]
 fn more_time_costs_less_and_more_money_is_faster() {
     let problem = layered::problem(&layered::Options::default(), 4).unwrap();
-    let heft = Value::of(&problem, &plan(&Heft::default(), &problem, Objective::Makespan).unwrap());
-    let value = |planner: &dyn Planner, objective| Value::of(&problem, &plan(planner, &problem, objective).unwrap());
+    let heft = PlanValue::of(&problem, &plan(&Heft::default(), &problem, Objective::Makespan).unwrap());
+    let value =
+        |planner: &dyn Planner, objective| PlanValue::of(&problem, &plan(planner, &problem, objective).unwrap());
     for planner in [&BackTracking as &dyn Planner, &DeadlineDistribution, &DeadlineMdp, &Ctc] {
         let [tight, loose] = [1.2, 3.0]
             .map(|factor| value(planner, Objective::MoneyWithinDeadline { deadline: heft.makespan * factor }).money);

@@ -6,7 +6,7 @@ use xavantes_scheduling::just_in_time::{MinMin, Myopic};
 use xavantes_scheduling::list::{Heft, Peft, Tanh};
 use xavantes_scheduling::planner::plan;
 use xavantes_scheduling::problem::CostModel;
-use xavantes_scheduling::schedule_simulator::{Options, simulate};
+use xavantes_scheduling::schedule_simulator::{OnlineRule, Options, simulate, simulate_online};
 use xavantes_scheduling::timeline::Fill;
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{Objective, Planner};
@@ -77,4 +77,43 @@ fn a_hundred_thousand_tasks_are_simulated() {
     let outcome = simulate(&problem, &schedule, &Options::default());
     assert!(outcome.makespan <= schedule.makespan() * (1.0 + 1e-9));
     assert!(outcome.events > 300_000);
+}
+
+#[test]
+fn online_planners_make_valid_schedules_when_nothing_disturbs_them() {
+    for seed in 0..40 {
+        for model in [CostModel::overlapped(), CostModel::inline_cpu(), CostModel::inline_gpu()] {
+            let options = layered::Options { tasks: 40, width: 8, varied: true, model, ..layered::Options::default() };
+            let problem = layered::problem(&options, seed).unwrap();
+            for name in [
+                "myopic",
+                "myopic-fastest",
+                "myopic-fastest-idle",
+                "myopic-first-free",
+                "min-min",
+                "max-min",
+                "sufferage",
+            ] {
+                let rule = OnlineRule::of(name).unwrap();
+                let outcome = simulate_online(&problem, rule, &Options::default()).unwrap();
+                validate(&problem, &outcome.schedule).unwrap_or_else(|faults| panic!("{name} {seed}: {faults:?}"));
+                assert_eq!(simulate_online(&problem, rule, &Options::default()).as_ref(), Ok(&outcome), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn online_planners_react_to_noise_and_failures() {
+    let options = layered::Options { tasks: 200, width: 20, ..layered::Options::default() };
+    let problem = layered::problem(&options, 3).unwrap();
+    let run = |options: Options| simulate_online(&problem, OnlineRule::MinMin, &options).unwrap();
+    let calm = run(Options::default());
+    let noisy = run(Options { compute_noise: 0.3, transfer_noise: 0.3, ..Options::default() });
+    assert_ne!(calm.makespan, noisy.makespan);
+    let mean = calm.makespan / 200.0;
+    let failing = run(Options { failures_per_second: 0.1 / mean, repair_seconds: mean, ..Options::default() });
+    assert!(failing.failures > 0 && failing.makespan > calm.makespan, "{}", failing.failures);
+    let crowded = run(Options { contention: true, ..Options::default() });
+    assert!(crowded.makespan >= calm.makespan * 0.8, "{}", crowded.makespan);
 }

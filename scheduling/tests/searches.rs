@@ -10,7 +10,7 @@ use xavantes_scheduling::planner::{Run, plan};
 use xavantes_scheduling::problem::CostModel;
 use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, Parallel, ParticleSwarm, Relay};
 use xavantes_scheduling::validate::validate;
-use xavantes_scheduling::{LowerBounds, Objective, Planner, Problem, Schedule, Value};
+use xavantes_scheduling::{LowerBounds, Objective, PlanValue, Planner, Problem, Schedule};
 
 /// Short searches, whose ends do not depend on the clock.
 fn searches() -> Vec<Box<dyn Planner>> {
@@ -40,7 +40,7 @@ fn check(problem: &Problem, objective: Objective, seed: u64) {
         let name = planner.name();
         let schedule = seeded(planner.as_ref(), problem, objective, seed);
         validate(problem, &schedule).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
-        let value = Value::of(problem, &schedule);
+        let value = PlanValue::of(problem, &schedule);
         assert!(value.makespan >= bounds.makespan * (1.0 - 1e-9), "{name}: {value:?} {bounds:?}");
         assert!(value.money >= bounds.money * (1.0 - 1e-9), "{name}: {value:?} {bounds:?}");
         if objective == Objective::Makespan {
@@ -82,12 +82,12 @@ proptest! {
 #[test]
 fn a_search_keeps_a_budget_that_heft_breaks() {
     let problem = layered::problem(&layered::Options::default(), 2).unwrap();
-    let heft = Value::of(&problem, &plan(&Heft::default(), &problem, Objective::Makespan).unwrap());
+    let heft = PlanValue::of(&problem, &plan(&Heft::default(), &problem, Objective::Makespan).unwrap());
     let bounds = LowerBounds::of(&problem);
     let budget = (heft.money + bounds.money) / 2.0;
     let objective = Objective::MakespanWithinBudget { budget };
     for planner in [&Genetic::default() as &dyn Planner, &Annealing { steps: 20_000, ..Annealing::default() }] {
-        let value = Value::of(&problem, &seeded(planner, &problem, objective, 1));
+        let value = PlanValue::of(&problem, &seeded(planner, &problem, objective, 1));
         assert!(value.money <= budget, "{}: {value:?}, budget {budget}, HEFT {heft:?}", planner.name());
     }
 }

@@ -6,7 +6,7 @@
 //! machines that have nothing to do with each other are tried in one order only.
 
 use crate::id::{FileId, MachineId, TaskId};
-use crate::objective::{Objective, Score, Value};
+use crate::objective::{Objective, PlanValue, Score};
 use crate::problem::Problem;
 use crate::search::solution::Solution;
 use crate::timeline::Fill;
@@ -48,7 +48,7 @@ pub struct Branch<'p> {
 
 /// One way to place a task.
 #[derive(Clone)]
-struct Choice {
+struct SearchChoice {
     machine: MachineId,
     homes: Vec<(FileId, MachineId)>,
     start: f64,
@@ -126,7 +126,7 @@ impl<'p> Branch<'p> {
         let ready = scope.tasks.iter().copied().filter(|task| self.is_ready(*task));
         let ready: Vec<_> = if scope.all_orders { ready.collect() } else { ready.take(1).collect() };
         // All ways of all ready tasks, those that end first first.
-        let mut choices: Vec<(TaskId, Choice)> = Vec::new();
+        let mut choices: Vec<(TaskId, SearchChoice)> = Vec::new();
         for task in ready {
             let ways = self.choices(task, scope.domains.get(task.index()).and_then(Option::as_deref));
             choices.extend(ways.into_iter().filter(|way| !self.is_mirrored(task, way)).map(|way| (task, way)));
@@ -146,7 +146,7 @@ impl<'p> Branch<'p> {
 
     /// Whether the task and the one before it could change places without changing anything; then the lower number goes
     /// first.
-    fn is_mirrored(&self, task: TaskId, choice: &Choice) -> bool {
+    fn is_mirrored(&self, task: TaskId, choice: &SearchChoice) -> bool {
         let Some(before) = self.order.last().copied() else {
             return false;
         };
@@ -161,7 +161,7 @@ impl<'p> Branch<'p> {
             && (!self.problem.places_files() || !shares_file())
     }
 
-    fn choices(&self, task: TaskId, domain: Option<&[MachineId]>) -> Vec<Choice> {
+    fn choices(&self, task: TaskId, domain: Option<&[MachineId]>) -> Vec<SearchChoice> {
         let (problem, workflow) = (self.problem, self.problem.workflow());
         let mut choices = Vec::new();
         for machine in problem.machines() {
@@ -179,7 +179,7 @@ impl<'p> Branch<'p> {
                 let seconds = self.seconds(task, machine, &homes);
                 let (cores, gpu) = (workflow.cores(task), problem.uses_gpu(task, machine));
                 let start = self.timelines[machine.index()].start(ready, seconds, cores, gpu, Fill::Append);
-                choices.push(Choice { machine, homes, start, finish: start + seconds });
+                choices.push(SearchChoice { machine, homes, start, finish: start + seconds });
             }
         }
         choices
@@ -224,13 +224,13 @@ impl<'p> Branch<'p> {
         compute + transfers(workflow.inputs(task)) + transfers(workflow.outputs(task))
     }
 
-    fn busy_money(&self, task: TaskId, choice: &Choice) -> f64 {
+    fn busy_money(&self, task: TaskId, choice: &SearchChoice) -> f64 {
         let node = self.problem.machine(choice.machine);
         let share = f64::from(self.problem.workflow().cores(task)) / f64::from(node.cores);
         (choice.finish - choice.start) * share * node.price
     }
 
-    fn place(&mut self, task: TaskId, choice: &Choice) -> Timeline {
+    fn place(&mut self, task: TaskId, choice: &SearchChoice) -> Timeline {
         let (cores, gpu) = (self.problem.workflow().cores(task), self.problem.uses_gpu(task, choice.machine));
         let timeline = &mut self.timelines[choice.machine.index()];
         let saved = timeline.clone();
@@ -243,7 +243,7 @@ impl<'p> Branch<'p> {
         saved
     }
 
-    fn unplace(&mut self, task: TaskId, choice: &Choice, saved: Timeline) {
+    fn unplace(&mut self, task: TaskId, choice: &SearchChoice, saved: Timeline) {
         self.timelines[choice.machine.index()] = saved;
         self.finish[task.index()] = None;
         choice.homes.iter().for_each(|(file, _)| self.homes[file.index()] = None);
@@ -272,7 +272,7 @@ impl<'p> Branch<'p> {
             makespan = makespan.max(self.heads[index] + self.tails[index]);
             money += self.least_money[index];
         }
-        self.objective.score(Value { makespan, money }).beats(best)
+        self.objective.score(PlanValue { makespan, money }).beats(best)
     }
 
     fn leaf(&mut self) {

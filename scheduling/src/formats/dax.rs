@@ -17,7 +17,7 @@ use crate::problem::{Work, Workflow, WorkflowBuilder};
 /// Reads a workflow.
 pub fn read(document: &str) -> Result<Workflow, ReadError> {
     check_length(document)?;
-    let mut state = State { document, ..State::default() };
+    let mut state = DaxReader { document, ..DaxReader::default() };
     let mut reader = Reader::from_str(document);
     loop {
         state.position = reader.buffer_position() as usize;
@@ -60,7 +60,7 @@ struct NamedEdge {
 }
 
 #[derive(Default)]
-struct State<'a> {
+struct DaxReader<'a> {
     document: &'a str,
     position: usize,
     root: bool,
@@ -73,7 +73,7 @@ struct State<'a> {
     named_edges: Vec<NamedEdge>,
 }
 
-impl State<'_> {
+impl DaxReader<'_> {
     fn open(&mut self, tag: &BytesStart<'_>) -> Result<(), ReadError> {
         match tag.local_name().as_ref() {
             "adag" => self.root = true,
@@ -98,6 +98,9 @@ impl State<'_> {
         let id = self.required(tag, "id")?;
         let runtime = self.number(tag, "runtime")?.unwrap_or(0.0).max(0.0);
         let task = self.builder.task(id.as_str(), Work::cpu(runtime));
+        if let Some(program) = self.attribute(tag, "name")? {
+            self.builder.kind(task, program);
+        }
         if let Some(cores) = self.number(tag, "cores")? {
             self.builder.cores(task, cores as u32);
         }

@@ -21,11 +21,22 @@ pub(super) struct Dialect {
     pub(super) first_machine: usize,
     /// The cost model.
     pub(super) model: CostModel,
+    /// Readers wait for the first writer of a file only.
+    pub(super) first_writers_only: bool,
 }
+
+const DIALECT: Dialect =
+    Dialect { gpu: true, first_machine: 0, model: CostModel::inline_gpu(), first_writers_only: false };
 
 /// Reads a problem. Text after the bandwidth table is ignored.
 pub fn read(document: &str) -> Result<Problem, ReadError> {
-    read_dialect(document, &Dialect { gpu: true, first_machine: 0, model: CostModel::inline_gpu() })
+    read_dialect(document, &DIALECT)
+}
+
+/// Reads a problem whose tasks wait for the first writer of each file only: the graphs of the published runs, which lost
+/// the edges from all other writers.
+pub fn read_with_lost_edges(document: &str) -> Result<Problem, ReadError> {
+    read_dialect(document, &Dialect { first_writers_only: true, ..DIALECT })
 }
 
 pub(super) fn read_dialect(document: &str, dialect: &Dialect) -> Result<Problem, ReadError> {
@@ -50,7 +61,11 @@ pub(super) fn read_dialect(document: &str, dialect: &Dialect) -> Result<Problem,
             builder.reads(task, file);
         }
     }
-    builder.edges_from_files();
+    if dialect.first_writers_only {
+        builder.edges_from_first_writers();
+    } else {
+        builder.edges_from_files();
+    }
     let workflow = builder.build()?;
     let platform = read_platform(&mut words, machines, dialect)?;
     Ok(Problem::new(workflow, platform, dialect.model)?)
@@ -152,6 +167,15 @@ mod tests {
         assert!(problem.uses_gpu(TaskId(0), MachineId(1)) && !problem.uses_gpu(TaskId(1), MachineId(1)));
         assert_eq!(problem.placed_access_seconds(FileId(0), MachineId(0)), 2.0);
         assert_eq!(problem.placed_access_seconds(FileId(0), MachineId(1)), 1.0);
+    }
+
+    #[test]
+    fn lost_edges_are_those_from_all_writers_but_the_first() {
+        let shared = "3 2 1\nt0 1 0 0 1 0\nt1 1 0 0 1 0\nt2 1 0 1 0 1 1\n0 5 0\n1 5 0\n1\n0\n1000\n1\n0\n";
+        assert_eq!(read(shared).unwrap().workflow().edge_count(), 2);
+        let lost = read_with_lost_edges(shared).unwrap();
+        assert_eq!(lost.workflow().edge_count(), 1);
+        assert_eq!(lost.workflow().parents(TaskId(2))[0].task, TaskId(0));
     }
 
     #[test]

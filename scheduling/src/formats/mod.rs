@@ -11,7 +11,7 @@
 
 pub mod dax;
 pub mod gpu;
-mod text;
+pub(crate) mod text;
 pub mod teylo;
 pub mod vcl;
 pub mod wds;
@@ -23,6 +23,9 @@ use crate::problem::ProblemError;
 
 /// Larger documents are refused: 100,000 tasks need about a third of it.
 pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
+
+/// Longer reasons are cut.
+const MAX_REASON_BYTES: usize = 400;
 
 /// Bytes of a megabyte in the instances of Stockinger 2020. A power of two, so that scaling keeps quotients exact.
 pub(crate) const MEGABYTE: f64 = (1 << 20) as f64;
@@ -69,7 +72,17 @@ pub enum ReadError {
 
 impl ReadError {
     fn line(line: usize, reason: impl Into<String>) -> Self {
-        Self::Syntax { place: Place::Line(line), reason: reason.into() }
+        Self::syntax(Place::Line(line), reason)
+    }
+
+    /// A fault at a place. The reason may repeat words of the document, so it is cut.
+    pub(crate) fn syntax(place: Place, reason: impl Into<String>) -> Self {
+        let mut reason = reason.into();
+        if reason.len() > MAX_REASON_BYTES {
+            reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+            reason.push('…');
+        }
+        Self::Syntax { place, reason }
     }
 }
 

@@ -68,7 +68,7 @@ impl<'a> Words<'a> {
 }
 
 /// The beginning of a word, for messages.
-pub(super) fn shorten(word: &str) -> &str {
+pub(crate) fn shorten(word: &str) -> &str {
     const MOST_CHARS: usize = 60;
     word.char_indices().nth(MOST_CHARS).map_or(word, |(end, _)| &word[..end])
 }

@@ -7,7 +7,10 @@ use crate::problem::{CostModel, Problem};
 
 /// Reads a problem.
 pub fn read(document: &str) -> Result<Problem, ReadError> {
-    read_dialect(document, &Dialect { gpu: false, first_machine: 1, model: CostModel::inline_gpu() })
+    read_dialect(
+        document,
+        &Dialect { gpu: false, first_machine: 1, model: CostModel::inline_gpu(), first_writers_only: false },
+    )
 }
 
 #[cfg(test)]

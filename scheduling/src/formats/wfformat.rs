@@ -13,28 +13,28 @@ use crate::id::{FileId, TaskId};
 use crate::problem::{Work, Workflow, WorkflowBuilder};
 
 #[derive(Deserialize)]
-struct Document {
+struct JsonDocument {
     workflow: WorkflowPart,
 }
 
 #[derive(Deserialize)]
 struct WorkflowPart {
     specification: Option<Specification>,
-    execution: Option<Execution>,
+    execution: Option<JsonExecution>,
     /// Version 1.4 has the tasks here.
-    tasks: Option<Vec<Task>>,
+    tasks: Option<Vec<JsonTask>>,
 }
 
 #[derive(Deserialize)]
 struct Specification {
-    tasks: Vec<Task>,
+    tasks: Vec<JsonTask>,
     #[serde(default)]
     files: Vec<File>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Task {
+struct JsonTask {
     name: String,
     id: Option<String>,
     #[serde(default)]
@@ -80,7 +80,7 @@ struct File {
 }
 
 #[derive(Deserialize)]
-struct Execution {
+struct JsonExecution {
     #[serde(default)]
     tasks: Vec<Executed>,
 }
@@ -97,14 +97,14 @@ struct Executed {
 /// Reads a workflow.
 pub fn read(document: &str) -> Result<Workflow, ReadError> {
     check_length(document)?;
-    let document: Document =
+    let document: JsonDocument =
         serde_json::from_str(document).map_err(|error| ReadError::line(error.line(), json_reason(&error)))?;
     let (path, tasks, files) = match (document.workflow.specification, document.workflow.tasks) {
         (Some(specification), _) => ("workflow.specification", specification.tasks, specification.files),
         (None, Some(tasks)) => ("workflow", tasks, Vec::new()),
         (None, None) => return Err(fault("workflow", "neither specification nor tasks are there")),
     };
-    let mut state = State { path, ..State::default() };
+    let mut state = WfFormatReader { path, ..WfFormatReader::default() };
     for file in files {
         let known = state.file(&file.id);
         state.builder.at_least(known, file.size_in_bytes);
@@ -125,14 +125,14 @@ pub fn read(document: &str) -> Result<Workflow, ReadError> {
 }
 
 #[derive(Default)]
-struct State {
+struct WfFormatReader {
     path: &'static str,
     builder: WorkflowBuilder,
     ids: HashMap<String, TaskId>,
     files: HashMap<String, FileId>,
 }
 
-impl State {
+impl WfFormatReader {
     fn file(&mut self, name: &str) -> FileId {
         if let Some(file) = self.files.get(name) {
             return *file;
@@ -142,7 +142,7 @@ impl State {
         file
     }
 
-    fn tasks(&mut self, tasks: &[Task]) -> Result<(), ReadError> {
+    fn tasks(&mut self, tasks: &[JsonTask]) -> Result<(), ReadError> {
         for (index, task) in tasks.iter().enumerate() {
             let id = task.id.as_ref().unwrap_or(&task.name);
             let work = Work::cpu(task.runtime_in_seconds.unwrap_or(0.0));
@@ -150,6 +150,7 @@ impl State {
             if self.ids.insert(id.clone(), known).is_some() {
                 return Err(fault(format!("{}.tasks[{index}]", self.path), format!("another task has the id {id}")));
             }
+            self.builder.kind(known, step(&task.name));
             if let Some(cores) = task.cores {
                 self.builder.cores(known, cores as u32);
             }
@@ -173,7 +174,7 @@ impl State {
         Ok(())
     }
 
-    fn edges(&mut self, tasks: &[Task]) -> Result<(), ReadError> {
+    fn edges(&mut self, tasks: &[JsonTask]) -> Result<(), ReadError> {
         // Version 1.4 names parents and children by their names.
         let names: HashMap<_, _> =
             tasks.iter().enumerate().map(|(index, task)| (task.name.as_str(), TaskId::new(index))).collect();
@@ -196,8 +197,15 @@ impl State {
     }
 }
 
+/// The name of a task without the number of the task: `mProject_ID0000001` is an `mProject`.
+fn step(name: &str) -> &str {
+    let without = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let without = without.strip_suffix("ID").unwrap_or(without);
+    without.strip_suffix('_').filter(|step| !step.is_empty()).unwrap_or(name)
+}
+
 fn fault(path: impl Into<String>, reason: impl Into<String>) -> ReadError {
-    ReadError::Syntax { place: Place::Path(path.into()), reason: reason.into() }
+    ReadError::syntax(Place::Path(path.into()), reason)
 }
 
 /// The message without the place, which the error has of its own.
@@ -243,6 +251,10 @@ mod tests {
             ),
             (NEW.replace("3.5", "\"soon\""), "line 6: invalid type: string \"soon\", expected f64"),
             (NEW.replace("3.5", "-3.5"), "work of task a.1 is -3.5"),
+            (
+                NEW.replace("[\"b-1\"]", &format!("[\"{}\"]", "é".repeat(9999))),
+                &format!("workflow.specification.tasks[0].children[0]: there is no task {}…", "é".repeat(191)),
+            ),
             ("{".into(), "line 1: EOF while parsing an object"),
             ("{\"workflow\": {}}".into(), "workflow: neither specification nor tasks are there"),
             ("[".repeat(1000), "line 1: invalid type: sequence"),

@@ -13,7 +13,7 @@ use crate::timeline::Fill;
 
 /// Which task of a batch goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum BatchRule {
     /// The one that can end first.
     MinMin,
     /// The one whose best end is the latest.
@@ -22,7 +22,7 @@ pub(crate) enum Rule {
     Sufferage,
 }
 
-pub(super) fn plan(problem: &Problem, rule: Rule) -> Result<Schedule, PlanError> {
+pub(super) fn plan(problem: &Problem, rule: BatchRule) -> Result<Schedule, PlanError> {
     let workflow = problem.workflow();
     let mut partial = Partial::new(problem);
     let mut waits: Vec<_> = problem.tasks().map(|task| workflow.parents(task).len()).collect();
@@ -46,8 +46,8 @@ pub(super) fn plan(problem: &Problem, rule: Rule) -> Result<Schedule, PlanError>
 const MAX_KEPT_ENTRIES: usize = 16_000_000;
 
 /// Schedules tasks that do not depend on each other.
-pub(crate) fn schedule_batch(partial: &mut Partial<'_>, batch: &[TaskId], rule: Rule) -> Result<(), PlanError> {
-    Batch::new(partial, batch, rule).run()
+pub(crate) fn schedule_batch(partial: &mut Partial<'_>, batch: &[TaskId], rule: BatchRule) -> Result<(), PlanError> {
+    ReadySet::new(partial, batch, rule).run()
 }
 
 /// The best and the second best end of a task.
@@ -61,10 +61,10 @@ struct Best {
 /// A key, a second key, a place in the batch, and the version of the keys.
 type Entry = Reverse<(Ordered, Ordered, usize, u32)>;
 
-struct Batch<'b, 'p> {
+struct ReadySet<'b, 'p> {
     partial: &'b mut Partial<'p>,
     tasks: &'b [TaskId],
-    rule: Rule,
+    rule: BatchRule,
     machines: usize,
     /// Ready times and durations of each task on each machine, row by row; empty if there are too many.
     kept: Vec<(f64, f64)>,
@@ -78,8 +78,8 @@ struct Batch<'b, 'p> {
     places: Vec<(TaskId, usize)>,
 }
 
-impl<'b, 'p> Batch<'b, 'p> {
-    fn new(partial: &'b mut Partial<'p>, tasks: &'b [TaskId], rule: Rule) -> Self {
+impl<'b, 'p> ReadySet<'b, 'p> {
+    fn new(partial: &'b mut Partial<'p>, tasks: &'b [TaskId], rule: BatchRule) -> Self {
         let machines = partial.problem().machine_count();
         let mut places: Vec<_> = tasks.iter().enumerate().map(|(place, task)| (*task, place)).collect();
         places.sort_unstable();
@@ -110,7 +110,7 @@ impl<'b, 'p> Batch<'b, 'p> {
                 continue;
             }
             // Ends only become later, so an end that is still right is the least one.
-            if self.rule == Rule::MinMin && self.is_stale(place) {
+            if self.rule == BatchRule::MinMin && self.is_stale(place) {
                 self.update(place)?;
                 continue;
             }
@@ -172,16 +172,16 @@ impl<'b, 'p> Batch<'b, 'p> {
         let end = best.candidate.finish;
         let suffers = if best.second.is_finite() { best.second - end } else { 0.0 };
         let (key, then) = match self.rule {
-            Rule::MinMin => (end, 0.0),
-            Rule::MaxMin => (-end, 0.0),
-            Rule::Sufferage => (-suffers, end),
+            BatchRule::MinMin => (end, 0.0),
+            BatchRule::MaxMin => (-end, 0.0),
+            BatchRule::Sufferage => (-suffers, end),
         };
         self.best[place] = Some(best);
         self.versions[place] += 1;
         self.heap.push(Reverse((Ordered(key), Ordered(then), place, self.versions[place])));
-        if self.rule != Rule::MinMin {
+        if self.rule != BatchRule::MinMin {
             self.interested[best.candidate.machine.index()].push(place);
-            if self.rule == Rule::Sufferage && best.second_machine != best.candidate.machine {
+            if self.rule == BatchRule::Sufferage && best.second_machine != best.candidate.machine {
                 self.interested[best.second_machine.index()].push(place);
             }
         }

@@ -2,7 +2,7 @@
 //! before the next one is formed; of all its tasks the one that can end first goes first. Ties: the lowest task, the
 //! lowest machine.
 
-use super::batch::{Rule, plan};
+use super::batch::{BatchRule, plan};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -17,6 +17,6 @@ impl Planner for MinMin {
     }
 
     fn plan(&self, problem: &Problem, _: &mut Run<'_>) -> Result<Schedule, PlanError> {
-        plan(problem, Rule::MinMin)
+        plan(problem, BatchRule::MinMin)
     }
 }

@@ -13,7 +13,7 @@ pub mod min_min;
 pub mod myopic;
 pub mod sufferage;
 
-pub(crate) use batch::{Rule, schedule_batch};
+pub(crate) use batch::{BatchRule, schedule_batch};
 pub use max_min::MaxMin;
 pub use min_min::MinMin;
 pub use myopic::{Myopic, MyopicRule};

@@ -3,7 +3,7 @@
 //! batch algorithm; here it is Min-Min.
 
 use crate::id::TaskId;
-use crate::just_in_time::{Rule, schedule_batch};
+use crate::just_in_time::{BatchRule, schedule_batch};
 use crate::partial::Partial;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
@@ -22,7 +22,7 @@ impl Planner for Hybrid {
     fn plan(&self, problem: &Problem, _: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let mut partial = Partial::new(problem);
         for group in groups(problem) {
-            schedule_batch(&mut partial, &group, Rule::MinMin)?;
+            schedule_batch(&mut partial, &group, BatchRule::MinMin)?;
         }
         partial.into_schedule()
     }

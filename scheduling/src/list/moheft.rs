@@ -2,7 +2,7 @@
 //! several partial schedules is extended by the task on every machine, and the best trade-offs of time and money by
 //! crowding distance go on. The result is a Pareto set.
 
-use crate::objective::{ParetoSet, Value};
+use crate::objective::{ParetoSet, PlanValue};
 use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
@@ -40,7 +40,7 @@ impl Moheft {
                         continue;
                     };
                     let money = money + partial.added_money(task, &candidate);
-                    let value = Value { makespan: partial.makespan().max(candidate.finish), money };
+                    let value = PlanValue { makespan: partial.makespan().max(candidate.finish), money };
                     extended.insert(value, (state, candidate, money));
                 }
             }
@@ -50,7 +50,7 @@ impl Moheft {
             // After a stop only one schedule goes on, so that the rest is as fast as HEFT.
             if (run.stop)() {
                 let members = extended.into_members();
-                let score = |value: &Value| run.objective.score(*value).scalar();
+                let score = |value: &PlanValue| run.objective.score(*value).scalar();
                 let best = members.into_iter().min_by(|a, b| score(&a.0).total_cmp(&score(&b.0)));
                 states = best.map(|(_, member)| extend(&states, task, member)).into_iter().collect();
                 continue;
@@ -61,7 +61,7 @@ impl Moheft {
         let mut front = ParetoSet::new();
         for (_, partial) in states {
             let schedule = partial.into_schedule()?;
-            front.insert(Value::of(problem, &schedule), schedule);
+            front.insert(PlanValue::of(problem, &schedule), schedule);
         }
         Ok(front)
     }
@@ -84,7 +84,7 @@ impl Planner for Moheft {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let members = self.front(problem, run)?.into_members();
-        let score = |value: &Value| run.objective.score(*value);
+        let score = |value: &PlanValue| run.objective.score(*value);
         let best =
             members.into_iter().reduce(|best, next| if score(&next.0).beats(&score(&best.0)) { next } else { best });
         match best {

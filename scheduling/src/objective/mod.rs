@@ -11,14 +11,14 @@ use crate::schedule::Schedule;
 
 /// Time and money of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Value {
+pub struct PlanValue {
     /// When the last task ends, in seconds.
     pub makespan: f64,
     /// What all machines cost.
     pub money: f64,
 }
 
-impl Value {
+impl PlanValue {
     /// Time and money of a schedule.
     pub fn of(problem: &Problem, schedule: &Schedule) -> Self {
         Self { makespan: schedule.makespan(), money: money(problem, schedule) }
@@ -92,7 +92,7 @@ impl Objective {
     }
 
     /// How good these values are.
-    pub fn score(&self, value: Value) -> Score {
+    pub fn score(&self, value: PlanValue) -> Score {
         let excess = |found: f64, limit: f64| if found <= limit { 0.0 } else { (found - limit) / limit.max(1e-9) };
         match *self {
             Self::Makespan => Score { excess: 0.0, value: value.makespan },
@@ -112,7 +112,7 @@ impl Objective {
 
     /// How good a schedule is.
     pub fn of(&self, problem: &Problem, schedule: &Schedule) -> Score {
-        self.score(Value::of(problem, schedule))
+        self.score(PlanValue::of(problem, schedule))
     }
 
     /// Whether money matters, so that planners for time alone can skip its computation.
@@ -128,15 +128,15 @@ mod tests {
     #[test]
     fn the_weighted_objective_gives_the_printed_value_of_a_toy() {
         // 3_toy_10_A of Stockinger 2020, Table 5.12.
-        let score = Objective::balanced(46.0, 168.9).score(Value { makespan: 25.0, money: 65.0 });
+        let score = Objective::balanced(46.0, 168.9).score(PlanValue { makespan: 25.0, money: 65.0 });
         assert!((score.value - 0.465192).abs() < 1e-6, "{score:?}");
     }
 
     #[test]
     fn a_schedule_within_the_limit_beats_every_other() {
         let objective = Objective::MakespanWithinBudget { budget: 10.0 };
-        let slow = objective.score(Value { makespan: 100.0, money: 10.0 });
-        let dear = objective.score(Value { makespan: 1.0, money: 11.0 });
+        let slow = objective.score(PlanValue { makespan: 100.0, money: 10.0 });
+        let dear = objective.score(PlanValue { makespan: 1.0, money: 11.0 });
         assert!(slow.beats(&dear) && !dear.beats(&slow) && !slow.beats(&slow));
         assert!(dear.beats(&Score::WORST));
     }

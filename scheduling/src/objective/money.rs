@@ -12,7 +12,7 @@ pub fn money(problem: &Problem, schedule: &Schedule) -> f64 {
 /// What each machine costs.
 pub fn machine_bills(problem: &Problem, schedule: &Schedule) -> Vec<f64> {
     let rented = problem.platform().machines.iter().any(|machine| machine.billing != Billing::Busy);
-    let mut uses = vec![Use::default(); problem.machine_count()];
+    let mut uses = vec![BilledUse::default(); problem.machine_count()];
     for (task, placement) in schedule.runs() {
         let cores = problem.machine(placement.machine).cores;
         let share = f64::from(problem.workflow().cores(task)) / f64::from(cores);
@@ -31,19 +31,19 @@ pub fn machine_bills(problem: &Problem, schedule: &Schedule) -> Vec<f64> {
 
 /// The use of one machine.
 #[derive(Debug, Clone, Copy)]
-struct Use {
+struct BilledUse {
     busy: f64,
     first: f64,
     last: f64,
 }
 
-impl Default for Use {
+impl Default for BilledUse {
     fn default() -> Self {
         Self { busy: 0.0, first: f64::INFINITY, last: 0.0 }
     }
 }
 
-impl Use {
+impl BilledUse {
     fn extend(&mut self, from: f64, to: f64) {
         self.first = self.first.min(from);
         self.last = self.last.max(to);
@@ -67,7 +67,7 @@ impl Use {
 }
 
 /// While a task reads from or writes to another machine, that machine is in use, too.
-fn passive_uses(problem: &Problem, schedule: &Schedule, task: TaskId, placement: Placement, uses: &mut [Use]) {
+fn passive_uses(problem: &Problem, schedule: &Schedule, task: TaskId, placement: Placement, uses: &mut [BilledUse]) {
     let workflow = problem.workflow();
     let local = problem.model().local_seconds();
     let transfer = |file: FileId| {

@@ -1,11 +1,11 @@
 //! Schedules of which none is better than another one in both time and money.
 
-use super::Value;
+use super::PlanValue;
 
 /// A set of values that do not dominate each other, each with what has it. Sorted by makespan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParetoSet<T> {
-    members: Vec<(Value, T)>,
+    members: Vec<(PlanValue, T)>,
 }
 
 impl<T> Default for ParetoSet<T> {
@@ -21,7 +21,7 @@ impl<T> ParetoSet<T> {
     }
 
     /// Adds a member unless another one is as good, and drops those that it dominates. Says whether it was added.
-    pub fn insert(&mut self, value: Value, member: T) -> bool {
+    pub fn insert(&mut self, value: PlanValue, member: T) -> bool {
         if self.members.iter().any(|(other, _)| other.dominates(&value) || *other == value) {
             return false;
         }
@@ -61,12 +61,12 @@ impl<T> ParetoSet<T> {
     }
 
     /// The members, by makespan.
-    pub fn members(&self) -> &[(Value, T)] {
+    pub fn members(&self) -> &[(PlanValue, T)] {
         &self.members
     }
 
     /// The members, by makespan.
-    pub fn into_members(self) -> Vec<(Value, T)> {
+    pub fn into_members(self) -> Vec<(PlanValue, T)> {
         self.members
     }
 }
@@ -75,8 +75,8 @@ impl<T> ParetoSet<T> {
 mod tests {
     use super::*;
 
-    fn value(makespan: f64, money: f64) -> Value {
-        Value { makespan, money }
+    fn value(makespan: f64, money: f64) -> PlanValue {
+        PlanValue { makespan, money }
     }
 
     #[test]

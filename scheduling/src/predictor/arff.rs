@@ -14,7 +14,7 @@ pub fn read(document: &str, capacity: usize) -> Result<History, ReadError> {
     let mut attributes: Vec<(String, bool)> = Vec::new();
     let mut history: Option<History> = None;
     for (index, line) in document.lines().enumerate() {
-        let error = |reason: String| ReadError::Syntax { place: Place::Line(index + 1), reason };
+        let error = |reason: String| ReadError::syntax(Place::Line(index + 1), reason);
         let line = line.trim();
         if line.is_empty() || line.starts_with('%') {
             continue;

@@ -43,14 +43,14 @@ const FIRST_ERROR: f64 = 1.0;
 pub struct History {
     /// The names of attributes.
     attributes: Vec<String>,
-    runs: Vec<Run>,
+    runs: Vec<PastRun>,
     capacity: usize,
     neighbours: usize,
     errors: VecDeque<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Run {
+struct PastRun {
     values: Vec<Value>,
     weight: f64,
 }
@@ -82,7 +82,7 @@ impl History {
         self.check_prediction(&values);
         let weight = 1.0;
         if self.runs.len() < self.capacity {
-            self.runs.push(Run { values, weight });
+            self.runs.push(PastRun { values, weight });
             return;
         }
         let all: Vec<_> = (0..self.attributes.len()).collect();
@@ -129,6 +129,15 @@ impl History {
 
     /// Predicts an attribute from the others that it may depend on; nothing if no past run has it.
     pub fn predict(&self, target: &str, known: &[Value]) -> Option<Prediction> {
+        self.predict_without(target, known, None)
+    }
+
+    /// Predicts an attribute of one of the runs from all other runs.
+    pub fn predict_left_out(&self, target: &str, run: usize) -> Option<Prediction> {
+        self.predict_without(target, &self.runs.get(run)?.values, Some(run))
+    }
+
+    fn predict_without(&self, target: &str, known: &[Value], left_out: Option<usize>) -> Option<Prediction> {
         let column = self.attributes.iter().position(|name| name == target)?;
         let machine_matters = target == "time";
         let relevant = |name: &str| {
@@ -136,7 +145,7 @@ impl History {
         };
         let used: Vec<_> = (0..self.attributes.len()).filter(|index| relevant(&self.attributes[*index])).collect();
         let mut near = self.nearest(known, &used, usize::MAX);
-        near.retain(|(run, _)| matches!(self.runs[*run].values[column], Value::Number(_)));
+        near.retain(|(run, _)| Some(*run) != left_out && matches!(self.runs[*run].values[column], Value::Number(_)));
         near.truncate(self.neighbours);
         let (_, distance) = near.first().copied()?;
         let numbers = near.iter().filter_map(|(run, _)| match self.runs[*run].values[column] {
@@ -161,7 +170,7 @@ impl History {
     /// The most similar runs by some attributes, nearest first; older ones first among equals.
     fn nearest(&self, known: &[Value], used: &[usize], count: usize) -> Vec<(usize, f64)> {
         let ranges: Vec<_> = used.iter().map(|column| self.range(*column)).collect();
-        let distance = |run: &Run| {
+        let distance = |run: &PastRun| {
             let parts = used.iter().zip(&ranges).map(|(column, range)| {
                 let part = difference(known.get(*column).unwrap_or(&Value::Missing), &run.values[*column], *range);
                 part * part

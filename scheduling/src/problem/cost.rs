@@ -47,12 +47,12 @@ pub enum GpuRule {
 
 impl CostModel {
     /// Transfers beside the computation, exact times: the model of the HEFT paper.
-    pub fn overlapped() -> Self {
+    pub const fn overlapped() -> Self {
         Self { transfers: Transfers::Overlapped, rounding: Rounding::Exact, gpu: GpuRule::Faster }
     }
 
     /// The model of Stockinger 2020 for CPUs: local access is free, whole seconds.
-    pub fn inline_cpu() -> Self {
+    pub const fn inline_cpu() -> Self {
         Self {
             transfers: Transfers::Inline { local_seconds: 0.0 },
             rounding: Rounding::WholeSeconds,
@@ -61,7 +61,7 @@ impl CostModel {
     }
 
     /// The model of Stockinger 2020 for CPUs and GPUs: local access takes a second, whole seconds.
-    pub fn inline_gpu() -> Self {
+    pub const fn inline_gpu() -> Self {
         Self { transfers: Transfers::Inline { local_seconds: 1.0 }, ..Self::inline_cpu() }
     }
 

@@ -1,6 +1,7 @@
 //! Machines: what they compute, store and cost.
 
 use super::{MAX_MACHINES, Network, ProblemError};
+use crate::formats::text::shorten;
 
 /// Seconds of an hour.
 pub(crate) const HOUR: f64 = 3600.0;
@@ -75,7 +76,7 @@ impl Machine {
 
     fn check(&self) -> Result<(), ProblemError> {
         let bad = |what: &str, value: f64| {
-            Err(ProblemError::BadNumber { what: format!("{what} of machine {}", self.name), value })
+            Err(ProblemError::BadNumber { what: format!("{what} of machine {}", shorten(&self.name)), value })
         };
         for (what, value) in [("slowdown", self.slowdown), ("GPU slowdown", self.gpu_slowdown)] {
             if !value.is_finite() || value <= 0.0 {

@@ -16,6 +16,7 @@ pub use machine::{Billing, Machine, Platform};
 pub use network::Network;
 pub use workflow::{Edge, Work, Workflow};
 
+use crate::formats::text::shorten;
 use crate::id::{FileId, MachineId, TaskId};
 
 /// At most this many machines: tables over pairs of machines grow with the square.
@@ -39,7 +40,7 @@ impl Problem {
             for machine in workflow.copies(file) {
                 if machine.index() >= platform.machines.len() {
                     return Err(ProblemError::UnknownMachine {
-                        what: format!("file {}", workflow.file_name(file)),
+                        what: format!("file {}", shorten(workflow.file_name(file))),
                         machine: *machine,
                     });
                 }

@@ -73,10 +73,8 @@ impl Network {
             Rates::Uniform(rate) => *rate,
             _ if machines < 2 => f64::INFINITY,
             Rates::PerMachine(rates) => {
-                // In descending order, the rate at place i decides the pairs with all machines before it.
-                let mut rates = rates.clone();
-                rates.sort_by(|a, b| b.total_cmp(a));
-                let sum: f64 = rates.iter().enumerate().map(|(before, rate)| rate * before as f64).sum();
+                // The rate at place i decides the pairs with all machines before it.
+                let sum: f64 = descending(rates).iter().enumerate().map(|(before, rate)| rate * before as f64).sum();
                 sum / (machines * (machines - 1) / 2) as f64
             }
             Rates::Matrix(_, rates) => {
@@ -93,11 +91,8 @@ impl Network {
             Rates::Unlimited => f64::INFINITY,
             Rates::Uniform(rate) => *rate,
             _ if machines < 2 => f64::INFINITY,
-            Rates::PerMachine(rates) => {
-                let mut rates = rates.clone();
-                rates.sort_by(|a, b| b.total_cmp(a));
-                rates[1]
-            }
+            // The best pair are the two fastest machines, and the slower one of them decides.
+            Rates::PerMachine(rates) => descending(rates)[1],
             Rates::Matrix(_, rates) => {
                 let links = rates.iter().enumerate().filter(|(place, _)| place / machines != place % machines);
                 links.map(|(_, rate)| *rate).fold(0.0, f64::max)
@@ -123,6 +118,12 @@ impl Network {
             None => Ok(()),
         }
     }
+}
+
+fn descending(rates: &[f64]) -> Vec<f64> {
+    let mut rates = rates.to_vec();
+    rates.sort_by(|a, b| b.total_cmp(a));
+    rates
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub struct Edge {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workflow {
     pub(super) names: Vec<Box<str>>,
+    pub(super) kinds: Vec<Box<str>>,
     pub(super) cpu: Vec<f64>,
     pub(super) gpu: Vec<f64>,
     pub(super) cores: Vec<u32>,
@@ -83,6 +84,11 @@ impl Workflow {
     /// The name of a task.
     pub fn name(&self, task: TaskId) -> &str {
         &self.names[task.index()]
+    }
+
+    /// The program that a task runs, or the step of the workflow that it belongs to; empty if that is not known.
+    pub fn kind(&self, task: TaskId) -> &str {
+        &self.kinds[task.index()]
     }
 
     /// Seconds on a CPU of speed 1; infinity if the task cannot use one.

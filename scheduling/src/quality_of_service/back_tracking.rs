@@ -4,7 +4,7 @@
 
 use super::common::{cheapest_schedule, deadline, within_deadline};
 use crate::id::TaskId;
-use crate::objective::Value;
+use crate::objective::PlanValue;
 use crate::order::Ordered;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
@@ -47,7 +47,7 @@ fn faster(problem: &Problem, solution: &Solution, schedule: &Schedule) -> Option
             let mut changed = solution.clone();
             changed.machines[task.index()] = machine;
             let decoded = changed.decode(problem);
-            let value = Value::of(problem, &decoded);
+            let value = PlanValue::of(problem, &decoded);
             let valid = value.makespan < schedule.makespan() * (1.0 - 1e-9)
                 && crate::validate::validate(problem, &decoded).is_ok();
             valid.then_some((Ordered(value.money), changed, decoded))

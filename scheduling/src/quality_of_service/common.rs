@@ -1,7 +1,7 @@
 //! Limits, cheapest schedules and deadlines of tasks, which these planners share.
 
 use crate::id::{MachineId, TaskId};
-use crate::objective::{Objective, Value};
+use crate::objective::{Objective, PlanValue};
 use crate::order::Ordered;
 use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Run};
@@ -134,18 +134,18 @@ pub(super) fn reassign(
     problem: &Problem,
     mut solution: Solution,
     moves: &[Reassignment],
-    done: impl Fn(&Value) -> bool,
-    wanted: impl Fn(&Value, &Value) -> bool,
+    done: impl Fn(&PlanValue) -> bool,
+    wanted: impl Fn(&PlanValue, &PlanValue) -> bool,
 ) -> Schedule {
     let mut schedule = solution.decode(problem);
-    let mut value = Value::of(problem, &schedule);
+    let mut value = PlanValue::of(problem, &schedule);
     for change in moves {
         if done(&value) {
             break;
         }
         let before = std::mem::replace(&mut solution.machines[change.task.index()], change.machine);
         let changed = solution.decode(problem);
-        let after = Value::of(problem, &changed);
+        let after = PlanValue::of(problem, &changed);
         if wanted(&value, &after) && crate::validate::validate(problem, &changed).is_ok() {
             (schedule, value) = (changed, after);
         } else {

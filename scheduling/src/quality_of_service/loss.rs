@@ -3,7 +3,7 @@
 
 use super::common::{budget, cheapest_schedule, reassign, reassignments};
 use crate::list::Heft;
-use crate::objective::Value;
+use crate::objective::PlanValue;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -27,13 +27,13 @@ impl Planner for Loss {
         let mut moves = reassignments(problem, &solution);
         moves.retain(|change| change.less_money > 0.0);
         moves.sort_by(|a, b| (a.more_seconds / a.less_money).total_cmp(&(b.more_seconds / b.less_money)));
-        let holds = |value: &Value| value.money <= limit;
+        let holds = |value: &PlanValue| value.money <= limit;
         let schedule = reassign(problem, solution, &moves, holds, |before, after| after.money < before.money);
-        if Value::of(problem, &schedule).money <= limit {
+        if PlanValue::of(problem, &schedule).money <= limit {
             return Ok(schedule);
         }
         let cheapest = cheapest_schedule(problem)?;
-        if Value::of(problem, &cheapest).money <= limit {
+        if PlanValue::of(problem, &cheapest).money <= limit {
             Ok(cheapest)
         } else {
             Err(PlanError::LimitMissed { what: "budget", limit })

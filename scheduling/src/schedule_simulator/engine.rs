@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use super::options::{MAX_ATTEMPTS, Options, Outcome, noise};
+use super::options::{MAX_ATTEMPTS, Options, SimulatedRun, noise};
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::money;
 use crate::order::Ordered;
@@ -13,7 +13,7 @@ use crate::schedule::{Placement, Schedule};
 
 /// Something that happens to a run of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum SimulatorEvent {
     /// One thing that the run waited for is there: the machine, a parent's data, the fixed files.
     Arrived { run: u32 },
     /// The data of a parent are there, and a duplicate may have brought them before.
@@ -24,7 +24,7 @@ enum Event {
 
 /// What a run does one after the other.
 #[derive(Debug, Clone, Copy)]
-enum Action {
+enum SimulatorStep {
     Transfer { file: FileId },
     Compute,
     LocalAccess,
@@ -56,11 +56,11 @@ struct MachineState {
     port: f64,
 }
 
-pub(super) struct Engine<'a> {
+pub(super) struct Simulator<'a> {
     problem: &'a Problem,
     planned: &'a Schedule,
     options: &'a Options,
-    events: BinaryHeap<Reverse<(Ordered, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Ordered, u64, SimulatorEvent)>>,
     count: u64,
     runs: Vec<RunState>,
     /// The runs of each task: its own and its duplicates.
@@ -70,7 +70,7 @@ pub(super) struct Engine<'a> {
     failures: u64,
 }
 
-impl<'a> Engine<'a> {
+impl<'a> Simulator<'a> {
     pub(super) fn new(problem: &'a Problem, planned: &'a Schedule, options: &'a Options) -> Self {
         let run = |(index, (task, placement)): (usize, (TaskId, Placement))| RunState {
             task,
@@ -129,23 +129,23 @@ impl<'a> Engine<'a> {
         }
     }
 
-    pub(super) fn run(mut self) -> Outcome {
+    pub(super) fn run(mut self) -> SimulatedRun {
         for index in 0..self.runs.len() {
             let (task, machine) = (self.runs[index].task, self.runs[index].machine);
             // One for the machine and the files that are fixed.
             self.runs[index].waits = 1 + self.problem.workflow().parents(task).len() as u32;
             let ready = self.problem.machine(machine).start_up.max(self.fixed_files(task, machine));
-            self.post(ready, Event::Arrived { run: index as u32 });
+            self.post(ready, SimulatorEvent::Arrived { run: index as u32 });
         }
         while let Some(Reverse((Ordered(now), _, event))) = self.events.pop() {
             match event {
-                Event::Arrived { run } => self.on_arrived(now, run),
-                Event::ArrivedFrom { run, parent } => {
+                SimulatorEvent::Arrived { run } => self.on_arrived(now, run),
+                SimulatorEvent::ArrivedFrom { run, parent } => {
                     if self.arrived.insert((run, parent)) {
                         self.on_arrived(now, run);
                     }
                 }
-                Event::ActionEnded { run } => self.on_action_ended(now, run),
+                SimulatorEvent::ActionEnded { run } => self.on_action_ended(now, run),
             }
         }
         self.outcome()
@@ -160,7 +160,7 @@ impl<'a> Engine<'a> {
         fixed.map(|file| self.problem.placed_access_seconds(*file, machine)).fold(0.0, f64::max)
     }
 
-    fn post(&mut self, at: f64, event: Event) {
+    fn post(&mut self, at: f64, event: SimulatorEvent) {
         self.count += 1;
         self.events.push(Reverse((Ordered(at), self.count, event)));
     }
@@ -207,21 +207,21 @@ impl<'a> Engine<'a> {
         self.next_action(now, run);
     }
 
-    fn action(&self, run: &RunState) -> Option<Action> {
+    fn action(&self, run: &RunState) -> Option<SimulatorStep> {
         if !self.problem.places_files() {
-            return (run.next_action == 0).then_some(Action::Compute);
+            return (run.next_action == 0).then_some(SimulatorStep::Compute);
         }
         let workflow = self.problem.workflow();
         // Without files, reading or writing is one local access.
         let files = |files: &[FileId], index: usize| match files {
-            [] if index == 0 => Some(Action::LocalAccess),
-            files => files.get(index).map(|file| Action::Transfer { file: *file }),
+            [] if index == 0 => Some(SimulatorStep::LocalAccess),
+            files => files.get(index).map(|file| SimulatorStep::Transfer { file: *file }),
         };
         let inputs = workflow.inputs(run.task);
         let reads = inputs.len().max(1);
         match run.next_action {
             index if index < reads => files(inputs, index),
-            index if index == reads => Some(Action::Compute),
+            index if index == reads => Some(SimulatorStep::Compute),
             index => files(workflow.outputs(run.task), index - reads - 1),
         }
     }
@@ -235,12 +235,12 @@ impl<'a> Engine<'a> {
         let options = self.options;
         let (task, machine) = (self.runs[run as usize].task, self.runs[run as usize].machine);
         let (begin, seconds) = match action {
-            Action::LocalAccess => (now, self.problem.model().local_seconds()),
-            Action::Compute => {
+            SimulatorStep::LocalAccess => (now, self.problem.model().local_seconds()),
+            SimulatorStep::Compute => {
                 let factor = noise(options.compute_noise, &mut self.runs[run as usize].random);
                 (now, self.problem.compute_seconds(task, machine) * factor)
             }
-            Action::Transfer { file } => self.inline_transfer(now, run, machine, file),
+            SimulatorStep::Transfer { file } => self.inline_transfer(now, run, machine, file),
         };
         let state = &mut self.runs[run as usize];
         state.next_action += 1;
@@ -249,11 +249,11 @@ impl<'a> Engine<'a> {
             let again = begin + state.fails_after + options.repair_seconds;
             // An attempt that begins anew at `again`.
             state.next_action = usize::MAX;
-            self.post(again, Event::ActionEnded { run });
+            self.post(again, SimulatorEvent::ActionEnded { run });
             return;
         }
         state.fails_after -= seconds;
-        self.post(begin + seconds, Event::ActionEnded { run });
+        self.post(begin + seconds, SimulatorEvent::ActionEnded { run });
     }
 
     /// Begin and seconds of a read or write. The other machine serves one at a time if there is contention.
@@ -308,9 +308,9 @@ impl<'a> Engine<'a> {
                 let to = self.runs[child as usize].machine;
                 let arrival = self.arrival(now, run, edge.bytes, from, to);
                 let event = if self.duplicates.is_empty() {
-                    Event::Arrived { run: child }
+                    SimulatorEvent::Arrived { run: child }
                 } else {
-                    Event::ArrivedFrom { run: child, parent: task }
+                    SimulatorEvent::ArrivedFrom { run: child, parent: task }
                 };
                 self.post(arrival, event);
             }
@@ -333,7 +333,7 @@ impl<'a> Engine<'a> {
         begin + seconds
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> SimulatedRun {
         let mut schedule = self.planned.clone();
         let tasks = self.problem.task_count();
         for (index, run) in self.runs.iter().enumerate() {
@@ -344,7 +344,7 @@ impl<'a> Engine<'a> {
                 schedule.duplicates[index - tasks].placement = placement;
             }
         }
-        Outcome {
+        SimulatedRun {
             makespan: schedule.makespan(),
             money: money(self.problem, &schedule),
             schedule,

@@ -8,14 +8,16 @@
 //! tasks are numbers of seconds.
 
 mod engine;
+mod online;
 mod options;
 
-pub use options::{Options, Outcome};
+pub use online::{OnlineRule, simulate_online};
+pub use options::{Options, SimulatedRun};
 
 use crate::problem::Problem;
 use crate::schedule::Schedule;
 
 /// Carries out a schedule, which must be valid.
-pub fn simulate(problem: &Problem, schedule: &Schedule, options: &Options) -> Outcome {
-    engine::Engine::new(problem, schedule, options).run()
+pub fn simulate(problem: &Problem, schedule: &Schedule, options: &Options) -> SimulatedRun {
+    engine::Simulator::new(problem, schedule, options).run()
 }

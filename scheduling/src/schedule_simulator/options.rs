@@ -40,7 +40,7 @@ pub(super) fn noise(deviation: f64, random: &mut Random) -> f64 {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct SimulatedRun {
     /// When tasks really ran. With failures a task occupies its machine from its first attempt on.
     pub schedule: Schedule,
     /// When the last task ended.

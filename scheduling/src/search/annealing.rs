@@ -4,8 +4,9 @@
 
 use super::evaluator::{Change, Evaluator};
 use super::keeper::Keeper;
+use super::local_search::family;
 use super::solution::random_machine;
-use crate::id::{FileId, MachineId, TaskId};
+use crate::id::{MachineId, TaskId};
 use crate::objective::Score;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
@@ -69,6 +70,7 @@ impl Annealing {
         let scale = current.score().value.max(f64::MIN_POSITIVE);
         let ratio = (self.last / self.first).ln();
         let mut temperature = self.first * scale;
+        let mut changes = Vec::new();
         for step in 0..self.steps {
             if step % STOP_INTERVAL == 0 {
                 if keeper.stopped() {
@@ -76,11 +78,11 @@ impl Annealing {
                 }
                 temperature = self.first * scale * (ratio * step as f64 / self.steps as f64).exp();
             }
-            let change = random_change(&current, random);
+            random_changes(&mut current, random, &mut changes);
             // Drawing the chance first turns it into a limit of the score, and limits are cheap to check.
             let slack = -temperature * (1.0 - random.unit()).ln() + 1e-9 * scale;
             let limit = Score { value: current.score().value + slack, ..current.score() };
-            if current.accept_below(change, limit) {
+            if current.accept_below(&changes, limit) {
                 keeper.offer(current.solution(), current.score());
             }
             keeper.round();
@@ -89,27 +91,47 @@ impl Annealing {
     }
 }
 
-/// A random change of any kind.
-pub(super) fn random_change(evaluator: &Evaluator<'_>, random: &mut Random) -> Change {
+/// A random change of any kind, or several that belong together.
+pub(super) fn random_changes(evaluator: &mut Evaluator<'_>, random: &mut Random, changes: &mut Vec<Change>) {
+    changes.clear();
     let problem = evaluator.problem();
-    let tasks = problem.task_count().max(1);
-    let task = TaskId::new(random.below(tasks));
-    let files = problem.workflow().file_count();
-    match random.below(if problem.places_files() && files > 0 { 10 } else { 6 }) {
-        0..2 => Change::Exchange(task, TaskId::new(random.below(tasks))),
-        2..4 => Change::Machine(task, random_machine(problem, task, random)),
-        4..6 => random_move(evaluator, task, random),
-        6..8 => Change::MachineAndFiles(task, random_machine(problem, task, random)),
-        _ => Change::Home(FileId::new(random.below(files)), MachineId::new(random.below(problem.machine_count()))),
+    let workflow = problem.workflow();
+    // Half of the changes concern a critical task, since others hardly shorten the schedule.
+    let among = if random.chance(0.5) { evaluator.critical() } else { &evaluator.solution().order };
+    let Some(task) = among.get(random.below(among.len())).copied() else {
+        return;
+    };
+    let kinds = if problem.places_files() && workflow.file_count() > 0 { 20 } else { 10 };
+    match random.below(kinds) {
+        0..3 => changes.push(Change::Exchange(task, TaskId::new(random.below(problem.task_count())))),
+        3..5 => changes.push(Change::Machine(task, random_machine(problem, task, random))),
+        5..7 => changes.push(random_move(evaluator, task, random)),
+        7..10 => {
+            changes.push(random_move(evaluator, task, random));
+            changes.push(Change::Machine(task, random_machine(problem, task, random)));
+        }
+        10..13 => {
+            changes.push(random_move(evaluator, task, random));
+            changes.push(Change::MachineAndFiles(task, random_machine(problem, task, random)));
+        }
+        13..16 => changes.push(Change::MachineAndFiles(task, random_machine(problem, task, random))),
+        16..19 => {
+            let files = workflow.inputs(task).len() + workflow.outputs(task).len();
+            let mut all = workflow.inputs(task).iter().chain(workflow.outputs(task));
+            let file = all.nth(random.below(files)).copied();
+            let machine = MachineId::new(random.below(problem.machine_count()));
+            changes.extend(file.map(|file| Change::Home(file, machine)));
+        }
+        _ => {
+            let machine = random_machine(problem, task, random);
+            let part = random.unit();
+            changes.extend(family(evaluator, task, machine, |_, _| random.chance(part)));
+        }
     }
 }
 
 /// A random position between the parents and the children of a task.
 fn random_move(evaluator: &Evaluator<'_>, task: TaskId, random: &mut Random) -> Change {
-    let workflow = evaluator.problem().workflow();
-    let from = evaluator.position(task);
-    let low = workflow.parents(task).iter().map(|edge| evaluator.position(edge.task) + 1).max().unwrap_or(0);
-    let last = evaluator.solution().order.len();
-    let high = workflow.children(task).iter().map(|edge| evaluator.position(edge.task)).min().unwrap_or(last);
-    Change::Move(from, low + random.below(high - low))
+    let (low, high) = evaluator.range(task);
+    Change::Move(evaluator.position(task), low + random.below(high + 1 - low))
 }

@@ -6,7 +6,7 @@
 
 use super::solution::Solution;
 use crate::id::{FileId, MachineId, TaskId};
-use crate::objective::{Objective, Value};
+use crate::objective::{Objective, PlanValue};
 use crate::problem::Problem;
 use crate::random::Random;
 
@@ -106,7 +106,8 @@ impl Construction<'_> {
             let homes = if free_homes { 0..problem.machine_count() } else { machine.index()..machine.index() + 1 };
             for home in homes.map(MachineId::new) {
                 let finish = start + reads + compute + self.transfers(workflow.outputs(task), machine, home);
-                let value = Value { makespan: self.makespan.max(finish), money: self.money + (finish - start) * price };
+                let value =
+                    PlanValue { makespan: self.makespan.max(finish), money: self.money + (finish - start) * price };
                 let cost = self.objective.score(value).scalar();
                 triples.push(Triple { cost, task, machine, home, start, finish });
             }

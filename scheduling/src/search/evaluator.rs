@@ -5,14 +5,20 @@
 //! makespan, and most changes are refused without looking at the rest. This works for machines with one core that are
 //! paid by busy seconds (or not at all); other problems are decoded in full for each change.
 
-use super::solution::{Solution, duration};
+use std::sync::Arc;
+
+use super::model::Model;
+use super::solution::Solution;
 use super::tables::{Tables, tight};
 use crate::id::{FileId, MachineId, TaskId};
-use crate::objective::{Objective, Score, Value};
+use crate::objective::{Objective, PlanValue, Score};
 use crate::problem::{Billing, Problem};
 
 /// More entries of tasks times machines are not kept for incremental evaluation.
 const MAX_TABLE_ENTRIES: usize = 20_000_000;
+
+/// More pairs of machines are not kept for incremental evaluation.
+const MAX_PAIRS: usize = 4_000_000;
 
 /// A change of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,16 +42,23 @@ pub struct Evaluator<'p> {
     objective: Objective,
     solution: Solution,
     score: Score,
-    fast: Option<Tables>,
-    undo: Undo,
+    fast: Option<Fast>,
+    undo: ChangeUndo,
 }
 
-/// What the last change replaced.
+/// What incremental evaluation needs.
+#[derive(Debug, Clone)]
+struct Fast {
+    model: Arc<Model>,
+    tables: Tables,
+}
+
+/// What the last changes replaced. Kept between changes, so that its lists need no allocation.
 #[derive(Debug, Clone, Default)]
-struct Undo {
+struct ChangeUndo {
     machines: Vec<(TaskId, MachineId)>,
     homes: Vec<(FileId, MachineId)>,
-    moved: Option<(usize, usize)>,
+    moved: Vec<(usize, usize)>,
     durations: Vec<(TaskId, f64)>,
     money: f64,
 }
@@ -54,15 +67,16 @@ impl<'p> Evaluator<'p> {
     /// Evaluates a solution.
     pub fn new(problem: &'p Problem, objective: Objective, solution: Solution) -> Self {
         let nodes = &problem.platform().machines;
+        let machines = nodes.len();
         let simple =
             nodes.iter().all(|node| node.cores == 1 && (node.billing == Billing::Busy || !objective.needs_money()));
         let unlimited = matches!(objective, Objective::Makespan | Objective::Money | Objective::Weighted { .. });
-        let small = problem.task_count() * problem.machine_count() <= MAX_TABLE_ENTRIES;
+        let small = problem.task_count() * machines <= MAX_TABLE_ENTRIES && machines * machines <= MAX_PAIRS;
         let tight = tight(problem);
-        let fast =
-            (simple && unlimited && small && (!tight || problem.places_files())).then(|| Tables::new(problem, tight));
+        let fast = (simple && unlimited && small && (!tight || problem.places_files()))
+            .then(|| Fast { model: Arc::new(Model::new(problem)), tables: Tables::new(problem, tight) });
         let score = Score::WORST;
-        let undo = Undo::default();
+        let undo = ChangeUndo::default();
         let mut evaluator = Self { problem, objective, solution: solution.clone(), score, fast, undo };
         evaluator.replace(solution);
         evaluator
@@ -86,19 +100,45 @@ impl<'p> Evaluator<'p> {
     /// The position of a task in the order.
     pub fn position(&self, task: TaskId) -> usize {
         match &self.fast {
-            Some(fast) => fast.position[task.index()] as usize,
+            Some(fast) => fast.tables.position[task.index()] as usize,
             None => self.solution.order.iter().position(|other| *other == task).unwrap_or_default(),
         }
+    }
+
+    /// Tasks that cannot take longer without a later end of the workflow; all tasks if that is not known.
+    pub fn critical(&mut self) -> &[TaskId] {
+        match &mut self.fast {
+            Some(fast) => fast.tables.critical(&self.solution),
+            None => &self.solution.order,
+        }
+    }
+
+    /// Whether the task cannot take longer without a later end of the workflow; true if that is not known.
+    pub fn is_critical(&self, task: TaskId) -> bool {
+        self.fast.as_ref().is_none_or(|fast| fast.tables.is_critical(task))
+    }
+
+    /// Whether only changes of critical tasks can improve the score.
+    pub fn only_time_counts(&self) -> bool {
+        self.fast.is_some() && self.objective == Objective::Makespan
     }
 
     /// Replaces the solution.
     pub fn replace(&mut self, solution: Solution) {
         self.solution = solution;
         if let Some(fast) = &mut self.fast {
-            fast.refresh(self.problem, &self.solution);
-            fast.rebuild(self.problem, &self.solution);
+            fast.tables.rebuild(self.problem, &fast.model, &self.solution);
         }
         self.evaluate(None);
+    }
+
+    /// The first and the last position that the task can move to without passing a parent or a child.
+    pub fn range(&self, task: TaskId) -> (usize, usize) {
+        let workflow = self.problem.workflow();
+        let low = workflow.parents(task).iter().map(|edge| self.position(edge.task) + 1).max().unwrap_or(0);
+        let end = self.solution.order.len();
+        let high = workflow.children(task).iter().map(|edge| self.position(edge.task)).min().unwrap_or(end);
+        (low, high - 1)
     }
 
     /// Whether a task can move from one position to another without passing a parent or a child.
@@ -114,14 +154,13 @@ impl<'p> Evaluator<'p> {
 
     /// Makes a change if it improves the score.
     pub fn improve(&mut self, change: Change) -> bool {
-        let limit = self.score;
-        self.accept_below(change, limit)
+        self.accept_below(&[change], self.score)
     }
 
-    /// Makes a change if the new score beats the limit.
-    pub fn accept_below(&mut self, change: Change, limit: Score) -> bool {
-        if !self.alter(change) {
-            self.revert();
+    /// Makes changes, one after the other, if the new score beats the limit. Changes that are impossible or change
+    /// nothing are left out; if all are, the answer is no.
+    pub fn accept_below(&mut self, changes: &[Change], limit: Score) -> bool {
+        if !self.alter(changes) {
             return false;
         }
         let window = self.window();
@@ -141,24 +180,39 @@ impl<'p> Evaluator<'p> {
         false
     }
 
-    /// Makes a change whatever it does to the score, unless it is impossible.
-    pub fn force(&mut self, change: Change) -> bool {
-        if !self.alter(change) {
-            self.revert();
+    /// Makes changes whatever they do to the score, unless all are impossible.
+    pub fn force(&mut self, changes: &[Change]) -> bool {
+        if !self.alter(changes) {
             return false;
         }
         self.evaluate(self.window());
         true
     }
 
-    /// Changes the solution and durations; false if the change is impossible or changes nothing.
-    fn alter(&mut self, change: Change) -> bool {
-        self.undo = Undo { money: self.fast.as_ref().map_or(0.0, |fast| fast.money), ..Undo::default() };
+    /// Changes the solution and durations; false if nothing changed.
+    fn alter(&mut self, changes: &[Change]) -> bool {
+        self.undo.machines.clear();
+        self.undo.homes.clear();
+        self.undo.moved.clear();
+        self.undo.durations.clear();
+        self.undo.money = self.fast.as_ref().map_or(0.0, |fast| fast.tables.money);
+        let mut changed = false;
+        for change in changes {
+            changed |= self.alter_once(*change);
+        }
+        changed
+    }
+
+    fn alter_once(&mut self, change: Change) -> bool {
         match change {
             Change::Machine(task, machine) => self.set_machine(task, machine),
             Change::Exchange(one, other) => {
-                let machines = (self.solution.machines[one.index()], self.solution.machines[other.index()]);
-                machines.0 != machines.1 && self.set_machine(one, machines.1) && self.set_machine(other, machines.0)
+                let (first, second) = (self.solution.machines[one.index()], self.solution.machines[other.index()]);
+                first != second
+                    && self.can_run(one, second)
+                    && self.can_run(other, first)
+                    && self.set_machine(one, second)
+                    && self.set_machine(other, first)
             }
             Change::Home(file, machine) => self.set_home(file, machine),
             Change::Move(from, to) => {
@@ -166,35 +220,44 @@ impl<'p> Evaluator<'p> {
                     return false;
                 }
                 self.rotate(from, to);
-                self.undo.moved = Some((from, to));
+                self.undo.moved.push((from, to));
                 true
             }
             Change::MachineAndFiles(task, machine) => {
-                let workflow = self.problem.workflow();
                 let moved = self.set_machine(task, machine);
-                if !moved || !self.problem.places_files() {
-                    return moved;
-                }
-                for file in workflow.outputs(task).iter().filter(|file| !workflow.is_fixed(**file)) {
-                    if self.solution.homes[file.index()] != machine && !self.set_home(*file, machine) {
-                        return false;
+                if moved && self.problem.places_files() {
+                    for file in self.problem.workflow().outputs(task) {
+                        self.set_home(*file, machine);
                     }
                 }
-                true
+                moved
             }
+        }
+    }
+
+    fn can_run(&self, task: TaskId, machine: MachineId) -> bool {
+        match &self.fast {
+            Some(fast) => fast.model.can_run(task, machine),
+            None => self.problem.can_run(task, machine),
         }
     }
 
     fn set_machine(&mut self, task: TaskId, machine: MachineId) -> bool {
         let old = self.solution.machines[task.index()];
-        if old == machine || !self.problem.can_run(task, machine) {
+        if old == machine || !self.can_run(task, machine) {
             return false;
         }
         self.undo.machines.push((task, old));
-        self.charge(task, -1.0);
+        if let Some(Fast { model, tables }) = &mut self.fast {
+            tables.money -= tables.duration[task.index()] * model.prices[old.index()];
+        }
         self.solution.machines[task.index()] = machine;
-        self.refresh(task);
-        self.charge(task, 1.0);
+        if let Some(Fast { model, tables }) = &mut self.fast {
+            let new = model.duration(task, &self.solution);
+            let before = std::mem::replace(&mut tables.duration[task.index()], new);
+            self.undo.durations.push((task, before));
+            tables.money += new * model.prices[machine.index()];
+        }
         true
     }
 
@@ -204,7 +267,7 @@ impl<'p> Evaluator<'p> {
         if old == machine || workflow.is_fixed(file) || !self.problem.places_files() {
             return false;
         }
-        if let Some(room) = self.fast.as_mut().and_then(|fast| fast.room.as_mut()) {
+        if let Some(room) = self.fast.as_mut().and_then(|fast| fast.tables.room.as_mut()) {
             let bytes = workflow.file_bytes(file);
             if room[machine.index()] < bytes {
                 return false;
@@ -214,29 +277,17 @@ impl<'p> Evaluator<'p> {
         }
         self.undo.homes.push((file, old));
         self.solution.homes[file.index()] = machine;
-        let users = self.fast.as_ref().map(|fast| fast.users.row(file.index()).to_vec()).unwrap_or_default();
-        for task in users {
-            self.charge(task, -1.0);
-            self.refresh(task);
-            self.charge(task, 1.0);
+        if let Some(Fast { model, tables }) = &mut self.fast {
+            for task in model.users.row(file.index()) {
+                let new = model.duration(*task, &self.solution);
+                let before = std::mem::replace(&mut tables.duration[task.index()], new);
+                if new != before {
+                    self.undo.durations.push((*task, before));
+                    tables.money += (new - before) * model.prices[self.solution.machines[task.index()].index()];
+                }
+            }
         }
         true
-    }
-
-    fn charge(&mut self, task: TaskId, sign: f64) {
-        if let Some(fast) = &mut self.fast {
-            let price = self.problem.machine(self.solution.machines[task.index()]).price;
-            fast.money += sign * fast.duration[task.index()] * price;
-        }
-    }
-
-    fn refresh(&mut self, task: TaskId) {
-        if let Some(fast) = &mut self.fast {
-            let machine = self.solution.machines[task.index()];
-            let new = duration(self.problem, task, machine, &self.solution.homes);
-            let old = std::mem::replace(&mut fast.duration[task.index()], new);
-            self.undo.durations.push((task, old));
-        }
     }
 
     fn rotate(&mut self, from: usize, to: usize) {
@@ -249,69 +300,73 @@ impl<'p> Evaluator<'p> {
         }
         if let Some(fast) = &mut self.fast {
             for (place, task) in part.iter().enumerate() {
-                fast.position[task.index()] = (low + place) as u32;
+                fast.tables.position[task.index()] = (low + place) as u32;
             }
         }
     }
 
-    /// Takes the last change back. Finish times and tails are those of before, if only the bound was computed.
+    /// Takes the last changes back. Finish times and tails are those of before, if only the bound was computed.
     fn revert(&mut self) {
         let undo = std::mem::take(&mut self.undo);
-        for (task, machine) in undo.machines.into_iter().rev() {
-            self.solution.machines[task.index()] = machine;
+        for (task, machine) in undo.machines.iter().rev() {
+            self.solution.machines[task.index()] = *machine;
         }
-        for (file, old) in undo.homes.into_iter().rev() {
-            let now = std::mem::replace(&mut self.solution.homes[file.index()], old);
-            if let Some(room) = self.fast.as_mut().and_then(|fast| fast.room.as_mut()) {
-                let bytes = self.problem.workflow().file_bytes(file);
+        for (file, old) in undo.homes.iter().rev() {
+            let now = std::mem::replace(&mut self.solution.homes[file.index()], *old);
+            if let Some(room) = self.fast.as_mut().and_then(|fast| fast.tables.room.as_mut()) {
+                let bytes = self.problem.workflow().file_bytes(*file);
                 room[now.index()] += bytes;
                 room[old.index()] -= bytes;
             }
         }
-        if let Some((from, to)) = undo.moved {
-            self.rotate(to, from);
+        for (from, to) in undo.moved.iter().rev() {
+            self.rotate(*to, *from);
         }
-        if let Some(fast) = &mut self.fast {
-            for (task, duration) in undo.durations.into_iter().rev() {
-                fast.duration[task.index()] = duration;
+        if let Some(Fast { tables, .. }) = &mut self.fast {
+            for (task, duration) in undo.durations.iter().rev() {
+                tables.duration[task.index()] = *duration;
             }
-            fast.money = undo.money;
+            tables.money = undo.money;
         }
+        // The window of the change is still that of its reversal.
+        self.undo = undo;
     }
 
-    /// The first and the last position that the change touches.
+    /// The first and the last position that the change touches; nothing if no time changes.
     fn window(&self) -> Option<(usize, usize)> {
         let fast = self.fast.as_ref()?;
-        let mut window = self.undo.moved.map_or((usize::MAX, 0), |(from, to)| (from.min(to), from.max(to)));
-        let tasks =
-            self.undo.machines.iter().map(|(task, _)| task).chain(self.undo.durations.iter().map(|(task, _)| task));
-        for task in tasks {
-            let position = fast.position[task.index()] as usize;
+        let mut window = (usize::MAX, 0);
+        for (from, to) in &self.undo.moved {
+            window = (window.0.min(*from).min(*to), window.1.max(*from).max(*to));
+        }
+        let machines = self.undo.machines.iter().map(|(task, _)| task);
+        for task in machines.chain(self.undo.durations.iter().map(|(task, _)| task)) {
+            let position = fast.tables.position[task.index()] as usize;
             window = (window.0.min(position), window.1.max(position));
         }
         (window.0 <= window.1).then_some(window)
     }
 
     /// A score that the changed solution does not beat.
-    fn bound(&mut self, (first, last): (usize, usize), limit: f64) -> Score {
+    fn bound(&mut self, window: (usize, usize), limit: f64) -> Score {
         let objective = self.objective;
-        let limit = makespan_limit(objective, limit, self.fast.as_ref().map_or(0.0, |fast| fast.money));
-        let Some(fast) = &mut self.fast else {
+        let Some(Fast { model, tables }) = &mut self.fast else {
             return Score { excess: 0.0, value: f64::NEG_INFINITY };
         };
-        let makespan = fast.window_makespan(self.problem, &self.solution, first, last, limit);
-        objective.score(Value { makespan, money: fast.money })
+        let limit = makespan_limit(objective, limit, tables.money);
+        let makespan = tables.window_makespan(self.problem, model, &self.solution, window, limit);
+        objective.score(PlanValue { makespan, money: tables.money })
     }
 
     /// Computes the score after a change that touches a window.
     fn evaluate(&mut self, window: Option<(usize, usize)>) {
         match &mut self.fast {
-            Some(fast) => {
+            Some(Fast { model, tables }) => {
                 if let Some((first, last)) = window {
-                    fast.rebuild_window(self.problem, &self.solution, first, last);
+                    tables.rebuild_window(self.problem, model, &self.solution, first, last);
                 }
-                self.score = self.objective.score(Value { makespan: fast.makespan, money: fast.money });
-                if let Some(room) = &fast.room {
+                self.score = self.objective.score(PlanValue { makespan: tables.makespan, money: tables.money });
+                if let Some(room) = &tables.room {
                     self.score.excess += room.iter().map(|free| (-free).max(0.0)).sum::<f64>();
                 }
             }
@@ -355,26 +410,27 @@ mod tests {
             for _ in 0..3000 {
                 let task = |random: &mut Random| TaskId::new(random.below(30));
                 let machine = |random: &mut Random| MachineId::new(random.below(4));
-                let change = match random.below(5) {
-                    0 => Change::Machine(task(&mut random), machine(&mut random)),
-                    1 => Change::Exchange(task(&mut random), task(&mut random)),
-                    2 => Change::Home(FileId::new(random.below(31)), machine(&mut random)),
-                    3 => Change::MachineAndFiles(task(&mut random), machine(&mut random)),
+                let one_change = |random: &mut Random| match random.below(5) {
+                    0 => Change::Machine(task(random), machine(random)),
+                    1 => Change::Exchange(task(random), task(random)),
+                    2 => Change::Home(FileId::new(random.below(31)), machine(random)),
+                    3 => Change::MachineAndFiles(task(random), machine(random)),
                     _ => Change::Move(random.below(30), random.below(30)),
                 };
+                let changes: Vec<_> = (0..1 + random.below(3)).map(|_| one_change(&mut random)).collect();
                 let before = evaluator.clone();
-                if evaluator.improve(change) {
+                if evaluator.accept_below(&changes, before.score()) {
                     improved += 1;
                     let decoded = evaluator.solution().score(&problem, objective);
-                    assert!((decoded.value - evaluator.score().value).abs() < 1e-9, "{change:?}");
+                    assert!((decoded.value - evaluator.score().value).abs() < 1e-9, "{changes:?}");
                     assert!(evaluator.score().beats(&before.score()));
                 } else {
-                    assert_eq!(evaluator.solution(), before.solution(), "{change:?}");
+                    assert_eq!(evaluator.solution(), before.solution(), "{changes:?}");
                     assert_eq!(evaluator.score(), before.score());
                     let mut forced = before.clone();
-                    if forced.force(change) {
+                    if forced.force(&changes) {
                         let decoded = forced.solution().score(&problem, objective);
-                        assert!(!decoded.beats(&before.score()), "{change:?}");
+                        assert!(!decoded.beats(&before.score()), "{changes:?}");
                     }
                 }
             }

@@ -8,21 +8,36 @@
 use super::construct::construct;
 use super::evaluator::{Change, Evaluator};
 use super::keeper::Keeper;
-use super::local_search::descend;
+use super::local_search::{descend, family};
 use super::solution::random_machine;
 use crate::id::{FileId, MachineId, TaskId};
+use crate::objective::Score;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::random::Random;
 use crate::schedule::Schedule;
 
 /// Which solution the next round of iterated local search starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Acceptance {
     /// The new one if it is not worse, else the old one.
     NotWorse,
     /// The new one, as in Algorithm 10.
     Always,
+    /// The new one if it is worse by at most this part of the old one; the part falls to nothing over the rounds. This
+    /// is ours: it leaves valleys from which no descent of single changes leads out.
+    Cooling(f64),
+}
+
+impl Acceptance {
+    /// Whether the search goes on from the new solution. `left` is the part of the rounds that is left.
+    fn accepts(self, new: Score, old: Score, left: f64) -> bool {
+        match self {
+            Self::NotWorse => !old.beats(&new),
+            Self::Always => true,
+            Self::Cooling(part) => !Score { value: old.value * (1.0 + part * left), ..old }.beats(&new),
+        }
+    }
 }
 
 /// The GRASP-ILS planner.
@@ -38,11 +53,20 @@ pub struct GraspIls {
     pub perturbation: f64,
     /// Which solution the next round starts from.
     pub acceptance: Acceptance,
+    /// Whether half of the perturbations move the outputs of a task together with tasks that read them. This is ours.
+    pub families: bool,
 }
 
 impl Default for GraspIls {
     fn default() -> Self {
-        Self { alpha: 0.2, constructions: 100, rounds: 130, perturbation: 0.05, acceptance: Acceptance::NotWorse }
+        Self {
+            alpha: 0.2,
+            constructions: 100,
+            rounds: 130,
+            perturbation: 0.05,
+            acceptance: Acceptance::Cooling(0.01),
+            families: true,
+        }
     }
 }
 
@@ -52,49 +76,82 @@ impl Planner for GraspIls {
     }
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
-        let (seed, objective, stop) = (run.seed, run.objective, run.stop);
+        let (seed, objective) = (run.seed, run.objective);
         let mut random = Random::new(seed);
         let mut keeper = Keeper::new(problem, run);
-        for start in keeper.start()? {
-            let mut current = Evaluator::new(problem, objective, start);
-            descend(&mut current, stop);
-            keeper.offer(current.solution(), current.score());
-        }
+        let mut starts = keeper.start()?;
+        let Some(first) = starts.first().cloned() else {
+            return keeper.finish();
+        };
+        let mut current = Evaluator::new(problem, objective, first);
         for _ in 0..self.constructions {
-            let constructed = construct(problem, objective, self.alpha, &mut random);
-            let mut current = Evaluator::new(problem, objective, constructed);
-            descend(&mut current, stop);
-            keeper.offer(current.solution(), current.score());
-            for _ in 0..self.rounds {
-                if keeper.stopped() {
-                    return keeper.finish();
-                }
-                let before = (current.score(), current.solution().clone());
-                perturb(&mut current, self.perturbation, &mut random);
-                descend(&mut current, stop);
-                keeper.offer(current.solution(), current.score());
-                if self.acceptance == Acceptance::NotWorse && before.0.beats(&current.score()) {
-                    current.replace(before.1);
-                }
-                keeper.round();
+            // HEFT and Min-Min take the place of the first constructions.
+            let start = starts.pop().unwrap_or_else(|| construct(problem, objective, self.alpha, &mut random));
+            current.replace(start);
+            self.iterate(&mut keeper, &mut current, &mut random);
+            if keeper.stopped() {
+                break;
             }
         }
         keeper.finish()
     }
 }
 
-/// Random machines for random tasks, and random places for random files, with even chances.
-pub(super) fn perturb(evaluator: &mut Evaluator<'_>, part: f64, random: &mut Random) {
-    let problem = evaluator.problem();
-    let workflow = problem.workflow();
-    let changes = ((part * problem.task_count() as f64) as usize).max(1);
-    for _ in 0..changes {
-        if problem.places_files() && workflow.file_count() > 0 && random.chance(0.5) {
-            let file = FileId::new(random.below(workflow.file_count()));
-            evaluator.force(Change::Home(file, MachineId::new(random.below(problem.machine_count()))));
-        } else {
-            let task = TaskId::new(random.below(problem.task_count().max(1)));
-            evaluator.force(Change::Machine(task, random_machine(problem, task, random)));
+impl GraspIls {
+    /// Descends, then rounds of perturbation and descent. A stop ends it at once.
+    pub(super) fn iterate(&self, keeper: &mut Keeper<'_, '_, '_>, current: &mut Evaluator<'_>, random: &mut Random) {
+        let stop = keeper.run.stop;
+        descend(current, stop);
+        keeper.offer(current.solution(), current.score());
+        for round in 0..self.rounds {
+            if keeper.stopped() {
+                return;
+            }
+            let before = (current.score(), current.solution().clone());
+            if self.families && random.chance(0.5) {
+                move_family(current, random);
+            } else {
+                perturb(current, self.perturbation, random);
+            }
+            descend(current, stop);
+            keeper.offer(current.solution(), current.score());
+            let left = 1.0 - round as f64 / self.rounds as f64;
+            if !self.acceptance.accepts(current.score(), before.0, left) {
+                current.replace(before.1);
+            }
+            keeper.round();
         }
     }
+}
+
+/// Random machines for random tasks, and random places for random files, with even chances.
+fn perturb(evaluator: &mut Evaluator<'_>, part: f64, random: &mut Random) {
+    let problem = evaluator.problem();
+    let workflow = problem.workflow();
+    let most = ((part * problem.task_count() as f64) as usize).max(1);
+    let count = 1 + random.below(most);
+    let mut changes = Vec::with_capacity(count);
+    for _ in 0..count {
+        if problem.places_files() && workflow.file_count() > 0 && random.chance(0.3) {
+            let file = FileId::new(random.below(workflow.file_count()));
+            changes.push(Change::Home(file, MachineId::new(random.below(problem.machine_count()))));
+        } else {
+            let among = if random.chance(0.5) { evaluator.critical() } else { &evaluator.solution().order };
+            let Some(task) = among.get(random.below(among.len())).copied() else {
+                continue;
+            };
+            changes.push(Change::MachineAndFiles(task, random_machine(problem, task, random)));
+        }
+    }
+    evaluator.force(&changes);
+}
+
+/// Moves the outputs of a random task to a random machine, and some of the tasks that read them.
+fn move_family(evaluator: &mut Evaluator<'_>, random: &mut Random) {
+    let problem = evaluator.problem();
+    let task = TaskId::new(random.below(problem.task_count()));
+    let machine = random_machine(problem, task, random);
+    let part = random.unit();
+    let changes = family(evaluator, task, machine, |_, _| random.chance(part));
+    evaluator.force(&changes);
 }

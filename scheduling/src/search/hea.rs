@@ -165,7 +165,7 @@ fn relink(problem: &Problem, objective: Objective, from: &Solution, to: &Solutio
     let machines = problem.tasks().map(|task| Change::Machine(task, to.machines[task.index()]));
     let homes = problem.workflow().files().map(|file| Change::Home(file, to.homes[file.index()]));
     for change in machines.chain(homes) {
-        if evaluator.force(change) && evaluator.score().beats(&best.0) {
+        if evaluator.force(&[change]) && evaluator.score().beats(&best.0) {
             best = (evaluator.score(), evaluator.solution().clone());
         }
     }

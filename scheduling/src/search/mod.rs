@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`solution`] | order, machines and places of files, and the schedule that they mean |
 //! | [`evaluator`] | changes of solutions, evaluated incrementally |
+//! | `model`, `tables` | durations of a problem, and times of a solution, for incremental evaluation |
 //! | `construct`, `local_search`, `keeper` | randomised construction, neighbourhoods, the best so far |
 
 pub mod annealing;
@@ -26,6 +27,7 @@ pub mod grasp_ils;
 pub mod hea;
 mod keeper;
 mod local_search;
+mod model;
 pub mod parallel;
 pub mod particle_swarm;
 pub mod relay;

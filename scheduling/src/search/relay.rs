@@ -1,20 +1,19 @@
-//! Our own search, which takes turns: descents from every list planner and from many randomised constructions fill a
-//! pool of good solutions; then annealing improves one after the other, each time with more steps, and iterated local
-//! search ends each turn.
+//! Our own search, which takes turns: descents from every list planner and from some randomised constructions fill a
+//! pool of good solutions. Then annealing improves one after the other, and after each of these turns GRASP-ILS makes
+//! and improves a new solution, which enters the pool if it is good enough.
 //!
-//! Constructions find the right places for large files, which single changes hardly find; annealing crosses the
-//! plateaus on which descents end; perturbations move a task's outputs together with the tasks that read them. Steps
-//! double when the whole pool had its turn, so the search needs no time limit in advance. No result is worse than that
-//! of any list planner or just-in-time planner.
+//! Annealing crosses the plateaus on which descents end; constructions find the right places for large files, which
+//! single changes hardly find. The first temperature differs from turn to turn, since no single one suits all problems.
+//! Annealing steps double when the whole pool had its turn, so the search needs no time limit in advance. No result is
+//! worse than that of any list planner or just-in-time planner that the search begins with.
 
 use super::annealing::Annealing;
 use super::construct::construct;
-use super::evaluator::{Change, Evaluator};
-use super::grasp_ils::perturb;
+use super::evaluator::Evaluator;
+use super::grasp_ils::GraspIls;
 use super::keeper::Keeper;
 use super::local_search::descend;
-use super::solution::{Solution, random_machine};
-use crate::id::TaskId;
+use super::solution::Solution;
 use crate::just_in_time::{MaxMin, Myopic, Sufferage};
 use crate::list::{Cpop, Hybrid, Peft};
 use crate::objective::Score;
@@ -30,7 +29,7 @@ pub struct Relay {
     pub constructions: usize,
     /// Solutions of the pool.
     pub pool: usize,
-    /// Rounds of iterated local search of the first turn.
+    /// Rounds of iterated local search after each construction of a turn.
     pub rounds: u64,
     /// Annealing steps of the first turn.
     pub steps: u64,
@@ -44,12 +43,15 @@ pub struct Relay {
 
 impl Default for Relay {
     fn default() -> Self {
-        Self { constructions: 30, pool: 4, rounds: 30, steps: 50_000, doublings: 6, first: 0.01, last: 0.000_1 }
+        Self { constructions: 8, pool: 4, rounds: 30, steps: 200_000, doublings: 3, first: 0.01, last: 0.000_1 }
     }
 }
 
 /// The parts of all triples among which constructions choose, in turn.
 const ALPHAS: [f64; 4] = [0.2, 0.05, 0.1, 0.01];
+
+/// Factors of the first temperature, in turn.
+const HEATS: [f64; 3] = [1.0, 5.0, 0.2];
 
 impl Planner for Relay {
     fn name(&self) -> &'static str {
@@ -67,94 +69,85 @@ impl Planner for Relay {
         for start in &starts {
             keeper.offer(start, start.score(problem, objective));
         }
-        let mut pool: Vec<(Score, Solution)> = Vec::new();
+        let Some(first) = starts.first().cloned() else {
+            return keeper.finish();
+        };
+        let mut current = Evaluator::new(problem, objective, first);
+        let mut pool = Pool { limit: self.pool.max(1), members: Vec::new() };
         for number in 0..starts.len() + self.constructions {
             if keeper.stopped() {
                 break;
             }
             let alpha = ALPHAS[number % ALPHAS.len()];
-            let start = match starts.pop() {
-                Some(start) => start,
-                None => construct(problem, objective, alpha, &mut random),
-            };
-            let mut evaluator = Evaluator::new(problem, objective, start);
-            descend(&mut evaluator, stop);
-            keeper.offer(evaluator.solution(), evaluator.score());
-            self.enter(&mut pool, evaluator.score(), evaluator.solution());
+            current.replace(starts.pop().unwrap_or_else(|| construct(problem, objective, alpha, &mut random)));
+            descend(&mut current, stop);
+            keeper.offer(current.solution(), current.score());
+            pool.enter(current.score(), current.solution());
         }
-        self.turns(&mut keeper, pool, &mut random);
+        self.turns(&mut keeper, current, pool, &mut random);
         keeper.finish()
     }
 }
 
 impl Relay {
-    /// Keeps the best solutions with different scores, best first.
-    fn enter(&self, pool: &mut Vec<(Score, Solution)>, score: Score, solution: &Solution) {
-        let place = pool.iter().position(|(other, _)| !other.beats(&score)).unwrap_or(pool.len());
-        let same = pool.get(place).is_some_and(|(other, _)| !score.beats(other));
-        if !same {
-            pool.insert(place, (score, solution.clone()));
-            pool.truncate(self.pool.max(1));
-        }
-    }
-
-    fn turns(&self, keeper: &mut Keeper<'_, '_, '_>, mut pool: Vec<(Score, Solution)>, random: &mut Random) {
+    fn turns<'e>(
+        &self,
+        keeper: &mut Keeper<'_, '_, '_>,
+        mut current: Evaluator<'e>,
+        mut pool: Pool,
+        random: &mut Random,
+    ) {
         let (problem, objective, stop) = (keeper.problem, keeper.run.objective, keeper.run.stop);
+        let grasp_ils = GraspIls { rounds: self.rounds, ..GraspIls::default() };
+        let mut turn = 0;
         for doubling in 0..self.doublings {
-            let turn =
-                Annealing { steps: self.steps << doubling.min(40), descents: 1, first: self.first, last: self.last };
-            for (score, solution) in &mut pool {
+            let steps = self.steps << doubling.min(40);
+            for place in 0..pool.limit {
+                let Some((_, member)) = pool.members.get(place).cloned() else {
+                    break;
+                };
                 if keeper.stopped() {
                     return;
                 }
-                let evaluator = Evaluator::new(problem, objective, solution.clone());
-                let mut ended = turn.descend(keeper, evaluator, random);
-                descend(&mut ended, stop);
-                keeper.offer(ended.solution(), ended.score());
-                iterate(keeper, &mut ended, self.rounds << doubling.min(20), random);
-                if ended.score().beats(score) {
-                    *score = ended.score();
-                    solution.clone_from(ended.solution());
-                }
+                current.replace(member);
+                let first = self.first * HEATS[turn % HEATS.len()];
+                let annealing = Annealing { steps, descents: 1, first, last: self.last };
+                current = annealing.descend(keeper, current, random);
+                descend(&mut current, stop);
+                keeper.offer(current.solution(), current.score());
+                pool.improve(place, current.score(), current.solution());
+                let alpha = ALPHAS[turn % ALPHAS.len()];
+                current.replace(construct(problem, objective, alpha, random));
+                grasp_ils.iterate(keeper, &mut current, random);
+                pool.enter(current.score(), current.solution());
+                turn += 1;
             }
         }
     }
 }
 
-/// Rounds of perturbation and descent; what is not worse stays.
-fn iterate(keeper: &mut Keeper<'_, '_, '_>, current: &mut Evaluator<'_>, rounds: u64, random: &mut Random) {
-    let stop = keeper.run.stop;
-    for _ in 0..rounds {
-        if keeper.stopped() {
-            return;
-        }
-        let before = (current.score(), current.solution().clone());
-        if random.chance(0.5) {
-            move_family(current, random);
-        } else {
-            perturb(current, 0.05, random);
-        }
-        descend(current, stop);
-        keeper.offer(current.solution(), current.score());
-        if before.0.beats(&current.score()) {
-            current.replace(before.1);
-        }
-    }
+/// Solutions with different scores, best first.
+struct Pool {
+    limit: usize,
+    members: Vec<(Score, Solution)>,
 }
 
-/// Moves the outputs of a random task to a random machine, and some of the tasks that read them.
-fn move_family(evaluator: &mut Evaluator<'_>, random: &mut Random) {
-    let problem = evaluator.problem();
-    let workflow = problem.workflow();
-    let task = TaskId::new(random.below(problem.task_count()));
-    let machine = random_machine(problem, task, random);
-    for file in workflow.outputs(task) {
-        evaluator.force(Change::Home(*file, machine));
+impl Pool {
+    /// Takes a solution if it is good enough and its score is new.
+    fn enter(&mut self, score: Score, solution: &Solution) {
+        let place = self.members.iter().position(|(other, _)| !other.beats(&score)).unwrap_or(self.members.len());
+        let same = self.members.get(place).is_some_and(|(other, _)| !score.beats(other));
+        if !same {
+            self.members.insert(place, (score, solution.clone()));
+            self.members.truncate(self.limit);
+        }
     }
-    let part = random.unit();
-    for edge in workflow.children(task) {
-        if random.chance(part) {
-            evaluator.force(Change::MachineAndFiles(edge.task, machine));
+
+    /// Replaces a member by a better solution.
+    fn improve(&mut self, place: usize, score: Score, solution: &Solution) {
+        if score.beats(&self.members[place].0) {
+            self.members.remove(place);
+            self.enter(score, solution);
         }
     }
 }

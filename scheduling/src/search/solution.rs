@@ -1,7 +1,7 @@
 //! What searches change: the order of tasks, the machine of each task, and the place of each file.
 
 use crate::id::{FileId, MachineId, TaskId};
-use crate::objective::{Objective, Score, Value};
+use crate::objective::{Objective, PlanValue, Score};
 use crate::order::Ordered;
 use crate::problem::Problem;
 use crate::random::Random;
@@ -86,7 +86,7 @@ impl Solution {
     /// How good the decoded schedule is. Files that do not fit count as an excess.
     pub fn score(&self, problem: &Problem, objective: Objective) -> Score {
         let schedule = self.decode(problem);
-        let mut score = objective.score(Value::of(problem, &schedule));
+        let mut score = objective.score(PlanValue::of(problem, &schedule));
         score.excess += storage_excess(problem, &schedule);
         score
     }

@@ -1,8 +1,8 @@
 //! Finish times, tails and tables of a solution, so that a change is judged by the part of the order that it touches.
 
-use super::solution::{Solution, duration, release};
-use crate::csr::Rows;
-use crate::id::{MachineId, TaskId};
+use super::model::Model;
+use super::solution::Solution;
+use crate::id::TaskId;
 use crate::problem::Problem;
 
 /// What incremental evaluation keeps. All machines have one core.
@@ -20,11 +20,12 @@ pub(super) struct Tables {
     next_tail: Vec<f64>,
     pub(super) makespan: f64,
     pub(super) money: f64,
+    /// Finish times of the tasks in a changed window.
     scratch: Vec<f64>,
     free: Vec<f64>,
-    /// Tasks that read or write each file.
-    pub(super) users: Rows<TaskId>,
     pub(super) room: Option<Vec<f64>>,
+    critical: Vec<TaskId>,
+    critical_is_old: bool,
 }
 
 pub(super) fn tight(problem: &Problem) -> bool {
@@ -35,15 +36,7 @@ pub(super) fn tight(problem: &Problem) -> bool {
 
 impl Tables {
     pub(super) fn new(problem: &Problem, tight: bool) -> Self {
-        let workflow = problem.workflow();
         let (tasks, machines) = (problem.task_count(), problem.machine_count());
-        let mut users = Rows::default();
-        for file in workflow.files() {
-            let mut both: Vec<_> = workflow.readers(file).iter().chain(workflow.writers(file)).copied().collect();
-            both.sort_unstable();
-            both.dedup();
-            users.push(both);
-        }
         Self {
             machines,
             position: vec![0; tasks],
@@ -56,48 +49,51 @@ impl Tables {
             money: 0.0,
             scratch: vec![0.0; tasks],
             free: vec![0.0; machines],
-            users,
             room: tight.then(Vec::new),
+            critical: Vec::new(),
+            critical_is_old: true,
         }
     }
 
-    /// Computes all durations.
-    pub(super) fn refresh(&mut self, problem: &Problem, solution: &Solution) {
-        for task in problem.tasks() {
-            let machine = solution.machines[task.index()];
-            self.duration[task.index()] = duration(problem, task, machine, &solution.homes);
-        }
-    }
-
-    /// Computes everything that follows from durations for a solution of which all is new.
-    pub(super) fn rebuild(&mut self, problem: &Problem, solution: &Solution) {
+    /// Computes everything for a solution of which all is new.
+    pub(super) fn rebuild(&mut self, problem: &Problem, model: &Model, solution: &Solution) {
         for (place, task) in solution.order.iter().enumerate() {
             self.position[task.index()] = place as u32;
+            self.duration[task.index()] = model.duration(*task, solution);
         }
         for (machine, node) in problem.platform().machines.iter().enumerate() {
             self.free_before[machine] = node.start_up;
         }
-        self.money = solution.order.iter().map(|task| self.price(problem, solution, *task)).sum();
+        let price = |task: &TaskId| self.duration[task.index()] * model.prices[solution.machines[task.index()].index()];
+        self.money = solution.order.iter().map(price).sum();
         self.rebuild_room(problem, solution);
         if !solution.order.is_empty() {
-            self.rebuild_window(problem, solution, 0, solution.order.len() - 1);
+            self.rebuild_window(problem, model, solution, 0, solution.order.len() - 1);
         }
     }
 
-    fn price(&self, problem: &Problem, solution: &Solution, task: TaskId) -> f64 {
-        self.duration[task.index()] * problem.machine(solution.machines[task.index()]).price
-    }
-
     /// Finish times from the first position on, and tails from the last position backwards.
-    pub(super) fn rebuild_window(&mut self, problem: &Problem, solution: &Solution, first: usize, last: usize) {
+    pub(super) fn rebuild_window(
+        &mut self,
+        problem: &Problem,
+        model: &Model,
+        solution: &Solution,
+        first: usize,
+        last: usize,
+    ) {
         let (workflow, machines, tasks) = (problem.workflow(), self.machines, solution.order.len());
+        self.critical_is_old = true;
         self.free.copy_from_slice(&self.free_before[first * machines..][..machines]);
         for (place, task) in solution.order.iter().enumerate().skip(first) {
             self.free_before[place * machines..][..machines].copy_from_slice(&self.free);
-            let machine = solution.machines[task.index()].index();
-            let start = ready(problem, solution, *task, |parent| self.finish[parent.index()]).max(self.free[machine]);
+            let machine = solution.machines[task.index()];
+            let mut start = model.release(*task, machine).max(self.free[machine.index()]);
+            for edge in workflow.parents(*task) {
+                let way = model.delay(edge.bytes, solution.machines[edge.task.index()], machine);
+                start = start.max(self.finish[edge.task.index()] + way);
+            }
             self.finish[task.index()] = start + self.duration[task.index()];
-            self.free[machine] = self.finish[task.index()];
+            self.free[machine.index()] = self.finish[task.index()];
         }
         self.free_before[tasks * machines..].copy_from_slice(&self.free);
         self.makespan = self.finish.iter().copied().fold(0.0, f64::max);
@@ -106,7 +102,7 @@ impl Tables {
             let machine = solution.machines[task.index()];
             let mut after: f64 = self.free[machine.index()];
             for edge in workflow.children(*task) {
-                let way = delay(problem, edge.bytes, machine, solution.machines[edge.task.index()]);
+                let way = model.delay(edge.bytes, machine, solution.machines[edge.task.index()]);
                 after = after.max(way + self.tail[edge.task.index()]);
             }
             self.tail[task.index()] = self.duration[task.index()] + after;
@@ -129,13 +125,32 @@ impl Tables {
         }
     }
 
+    /// Tasks that cannot take longer without a later end of the workflow.
+    pub(super) fn critical(&mut self, solution: &Solution) -> &[TaskId] {
+        if self.critical_is_old {
+            self.critical_is_old = false;
+            self.critical.clear();
+            for task in &solution.order {
+                if self.is_critical(*task) {
+                    self.critical.push(*task);
+                }
+            }
+        }
+        &self.critical
+    }
+
+    pub(super) fn is_critical(&self, task: TaskId) -> bool {
+        let index = task.index();
+        self.finish[index] - self.duration[index] + self.tail[index] >= self.makespan * (1.0 - 1e-9)
+    }
+
     /// A lower bound of the makespan from the window and the edges that leave it; stops when it reaches the limit.
     pub(super) fn window_makespan(
         &mut self,
         problem: &Problem,
+        model: &Model,
         solution: &Solution,
-        first: usize,
-        last: usize,
+        (first, last): (usize, usize),
         limit: f64,
     ) -> f64 {
         let (workflow, machines) = (problem.workflow(), self.machines);
@@ -144,19 +159,22 @@ impl Tables {
         for place in first..=last {
             let task = solution.order[place];
             let machine = solution.machines[task.index()];
-            let finish_of = |parent: TaskId| {
-                let inside = self.position[parent.index()] as usize >= first;
-                if inside { self.scratch[parent.index()] } else { self.finish[parent.index()] }
-            };
-            let start = ready(problem, solution, task, finish_of).max(self.free[machine.index()]);
+            let mut start = model.release(task, machine).max(self.free[machine.index()]);
+            for edge in workflow.parents(task) {
+                let parent = edge.task.index();
+                let inside = self.position[parent] as usize >= first;
+                let finish = if inside { self.scratch[parent] } else { self.finish[parent] };
+                start = start.max(finish + model.delay(edge.bytes, solution.machines[parent], machine));
+            }
             let finish = start + self.duration[task.index()];
             self.scratch[task.index()] = finish;
             self.free[machine.index()] = finish;
             makespan = makespan.max(finish);
             for edge in workflow.children(task) {
-                if self.position[edge.task.index()] as usize > last {
-                    let way = delay(problem, edge.bytes, machine, solution.machines[edge.task.index()]);
-                    makespan = makespan.max(finish + way + self.tail[edge.task.index()]);
+                let child = edge.task.index();
+                if self.position[child] as usize > last {
+                    let way = model.delay(edge.bytes, machine, solution.machines[child]);
+                    makespan = makespan.max(finish + way + self.tail[child]);
                 }
             }
             if makespan >= limit {
@@ -171,18 +189,4 @@ impl Tables {
         }
         makespan
     }
-}
-
-fn ready(problem: &Problem, solution: &Solution, task: TaskId, finish: impl Fn(TaskId) -> f64) -> f64 {
-    let machine = solution.machines[task.index()];
-    let mut ready = release(problem, task, machine);
-    for edge in problem.workflow().parents(task) {
-        let way = delay(problem, edge.bytes, solution.machines[edge.task.index()], machine);
-        ready = ready.max(finish(edge.task) + way);
-    }
-    ready
-}
-
-fn delay(problem: &Problem, bytes: f64, from: MachineId, to: MachineId) -> f64 {
-    if problem.places_files() { 0.0 } else { problem.transfer_seconds(bytes, from, to) }
 }

@@ -1,0 +1,22 @@
+//! The table of all planners.
+
+use xavantes_scheduling::catalogue::{ALL, Need};
+
+use crate::Scale;
+use crate::page::Page;
+
+pub fn planners(page: &Page, _: Scale) {
+    let mut table =
+        String::from("| planner | kind | what it does | source | limit | objective |\n|---|---|---|---|---|---|\n");
+    for entry in ALL {
+        let limit = match entry.needs {
+            Need::Nothing => "",
+            Need::Deadline => "deadline",
+            Need::Budget => "budget",
+        };
+        let objective = if entry.honours_objective { "any" } else { "" };
+        let (name, kind) = (entry.name, entry.kind.name());
+        table += &format!("| `{name}` | {kind} | {} | {} | {limit} | {objective} |\n", entry.description, entry.source);
+    }
+    page.replace("catalogue", &table);
+}
