@@ -1,0 +1,24 @@
+//! Workflows of other systems as processes of Xavantes: from the text of a document to the text of a definition. Nothing
+//! here does I/O.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`import`] | the importers, their options and what they report |
+//! | `order` | transitive reduction and series-parallel structure of a task graph |
+//! | `layout` | controllers of the process, and the ways of results between them |
+//! | `write` | a layout as XML |
+//! | `stand_in` | activity types that stand in for programs that are not here |
+//! | `sweeper` | Sweeper's YAML and the activities that run its commands |
+//! | `names` | names that the language allows, one for each original name |
+//! | `xml_text` | text in XML |
+
+mod import;
+mod layout;
+mod names;
+mod order;
+mod stand_in;
+mod sweeper;
+mod write;
+mod xml_text;
+
+pub use import::{Form, Format, ImportError, Imported, Options, StandIn, import};
