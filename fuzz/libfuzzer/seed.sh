@@ -1,8 +1,8 @@
 #!/bin/sh
-# Fills the corpus with the examples: whole documents for `load`, the code in them for `script`.
+# Fills the corpus: the valid inputs that every target has, the examples for `load`, and the code in them for `script`.
 set -eu
 cd "$(dirname "$0")"
-mkdir -p corpus/load corpus/script
+cargo run --release --quiet --manifest-path ../Cargo.toml -- seed corpus
 cp ../../examples/*.xml corpus/load/
 number=0
 sed -n 's/.*\(CONDITION\|COLLECT\)="\([^"]*\)".*/\2/p; s/.*"${\([^"]*\)}".*/\1/p; s/.*<[A-Z_]*CODE[^>]*>\(..*\)<\/.*/\1/p' \

@@ -4,15 +4,28 @@
 //! |---|---|
 //! | `load` | documents: the loader makes either a consistent program of any bytes, or findings that lie in the text |
 //! | `script` | Lua: what the check accepts compiles inside its wrapper, runs, and does not break out of the wrapper |
+//! | `texts` | texts of users and administrators: settings, parameters, addresses, paths, places of pages |
+//! | `formats` | files that the planners read: workflows, platforms, histories |
 //! | `messages` | every message that a node accepts, and the conversions of its content |
+//! | `rpc` | every call of every service of a real node |
 //! | `pool` | the pool of a coordinator with any sequence of inputs |
 //! | `table` | the attempt table of a worker with any sequence of orders |
 //! | `parents` | hosted subtrees with any sequence of orders |
+//! | `group` | the state of a group manager with any sequence of messages, and the state that it stores |
 //! | `process` | a process with any answers, calls and steering; its journal must give its state |
-//! | `records` | records that the repository gives back, damaged in any way |
+//! | `records` | records of processes that the repository gives back, damaged in any way |
+//! | `store` | the files of the embedded repository: frames, records, witness, backups |
+//! | `backup` | backups that strangers made |
+//! | `worker` | what a worker reads back from its disk: the answer log, the index of logs |
+//! | `files` | the file store with any transfers, pins and damage |
 //! | `input` | reads choices out of bytes |
+//! | `runtime` | a runtime and scratch directories |
 //! | `mutate` | runs a target with random inputs, for machines without a fuzzer |
 
+pub mod backup;
+pub mod files;
+pub mod formats;
+pub mod group;
 mod input;
 pub mod load;
 pub mod messages;
@@ -21,8 +34,13 @@ pub mod parents;
 pub mod pool;
 pub mod process;
 pub mod records;
+pub mod rpc;
+mod runtime;
 pub mod script;
+pub mod store;
 pub mod table;
+pub mod texts;
+pub mod worker;
 
 /// A target.
 #[derive(Debug, Clone, Copy)]
@@ -31,25 +49,39 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if something is wrong.
     pub check: fn(&[u8]),
-    /// A valid input for targets that read text; empty for the others.
-    pub sample: &'static str,
+    /// Valid inputs, from which fuzzers start. Targets that read choices out of bytes need none.
+    pub samples: fn() -> Vec<Vec<u8>>,
+    /// Number of random inputs that a test gives to the target: fewer if it works on files or with a node.
+    pub test_inputs: u64,
 }
 
-const LUA: &str =
-    "local sum = 0 for i, item in ipairs(list) do sum = sum + item * 2 end out.total, text = sum, `{sum} of {n}`";
+/// The most memory that a target may take for one input of some kilobytes.
+pub const MAX_MEMORY_BYTES: usize = 64 << 20;
 
-const fn target(name: &'static str, check: fn(&[u8]), sample: &'static str) -> Target {
-    Target { name, check, sample }
+const fn target(name: &'static str, check: fn(&[u8]), samples: fn() -> Vec<Vec<u8>>) -> Target {
+    Target { name, check, samples, test_inputs: 1500 }
+}
+
+const fn slow_target(name: &'static str, check: fn(&[u8]), samples: fn() -> Vec<Vec<u8>>) -> Target {
+    Target { test_inputs: 50, ..target(name, check, samples) }
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
-    target("load", load::check, process::DOCUMENT),
-    target("script", script::check, LUA),
-    target("messages", messages::check, ""),
-    target("pool", pool::check, ""),
-    target("table", table::check, ""),
-    target("parents", parents::check, ""),
-    target("process", process::check, ""),
-    target("records", records::check, ""),
+pub const TARGETS: [Target; 16] = [
+    slow_target("backup", backup::check, Vec::new),
+    slow_target("files", files::check, Vec::new),
+    target("formats", formats::check, formats::samples),
+    target("group", group::check, Vec::new),
+    target("load", load::check, || vec![process::DOCUMENT.into()]),
+    target("messages", messages::check, Vec::new),
+    target("parents", parents::check, Vec::new),
+    target("pool", pool::check, Vec::new),
+    target("process", process::check, Vec::new),
+    target("records", records::check, Vec::new),
+    slow_target("rpc", rpc::check, rpc::samples),
+    target("script", script::check, || vec![script::SAMPLE.into()]),
+    target("store", store::check, store::samples),
+    target("table", table::check, Vec::new),
+    target("texts", texts::check, texts::samples),
+    target("worker", worker::check, worker::samples),
 ];

@@ -1,7 +1,8 @@
 //! The loader makes of any bytes either a consistent program, or findings that lie in the text.
 
 use xavantes_model::definition::{
-    Direction, Kind, LoopSource, Node, NodeId, ProcessType, Program, Script, ScriptInput, ScriptTarget,
+    DefinitionNode, DefinitionNodeId, Direction, Kind, LoopSource, ProcessType, Program, Script, ScriptInput,
+    ScriptTarget,
 };
 use xavantes_model::diagnostic::{Diagnostic, Source as Text};
 use xavantes_model::load::load;
@@ -63,7 +64,7 @@ fn check_process(program: &Program, process: &ProcessType) {
     }
 }
 
-fn check_kind(program: &Program, node: &Node) {
+fn check_kind(program: &Program, node: &DefinitionNode) {
     match &node.kind {
         Kind::Activity { activity } => assert!(*activity < program.activities.len()),
         Kind::Process { process } => assert!(*process < program.processes.len()),
@@ -89,8 +90,9 @@ fn check_kind(program: &Program, node: &Node) {
 }
 
 fn check_script(program: &Program, process: &ProcessType, script: &Script) {
-    let variable = |node: NodeId, slot: u32| &process.nodes[node.index()].variables[slot as usize];
-    let parameter = |element: NodeId, slot: u32| &program.signature(&process.nodes[element.index()])[slot as usize];
+    let variable = |node: DefinitionNodeId, slot: u32| &process.nodes[node.index()].variables[slot as usize];
+    let parameter =
+        |element: DefinitionNodeId, slot: u32| &program.signature(&process.nodes[element.index()])[slot as usize];
     for input in &script.inputs {
         match *input {
             ScriptInput::Variable { node, slot } => drop(variable(node, slot)),

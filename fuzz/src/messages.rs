@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::process::input::ProcessInput;
-use xavantes_process_coordinator::subtrees::hosted::{Caller, start_from};
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
+use xavantes_process_coordinator::subtrees::hosted_subtrees::{Caller, start_from};
 use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
 use xavantes_process_coordinator::workers::peer_report::PeerReport;
 use xavantes_process_coordinator::workers::pool::Pool;
@@ -21,52 +21,35 @@ fn decode<M: Message + Default + PartialEq>(bytes: &[u8]) -> Option<M> {
     Some(message)
 }
 
-macro_rules! decode_as {
-    ($kind:expr, $bytes:expr, $($message:ident),+) => {{
-        let all: &[fn(&[u8])] = &[$(|bytes| drop(decode::<v1::$message>(bytes))),+];
-        all[usize::from($kind) % all.len()]($bytes);
-    }};
+/// Decodes a message of one type.
+type Decode = fn(&[u8]);
+
+macro_rules! decoders {
+    ($($message:ident),+) => { &[$((stringify!($message), |bytes| {
+        decode::<v1::$message>(bytes);
+    })),+] };
 }
+
+/// Every message of which a call of a node is made, and every message in an answer that a node reads from another one.
+#[rustfmt::skip]
+const DECODERS: &[(&str, Decode)] = decoders![
+    AddSourceRequest, AttemptsRequest, AttemptsResponse, BackupRequest, Chunk, CountRequest, DrainRequest, ExplainRequest,
+    ExplainResponse, FetchFailure, FetchRequest, FindTypesRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
+    HasRequest, HasResponse, Heartbeat, KeepRequest, ListGroupsRequest, ListNodesRequest, ListRequest, ListSourcesRequest,
+    ListSourcesResponse, ListTypesRequest, LogPiece, LogsRequest, MovedRequest, MovedResponse, OffsetRequest, OutputsRequest,
+    Part, PlaceRequest, PlaceResponse, ProcessStatus, PutChunk, RemoveSourceRequest, ResultsRequest, Roster, ShowRequest,
+    ShowResponse, StatusesRequest, SteerRequest, SubmitRequest, WatchRequest, WorkOrder, WorkReport
+];
 
 /// Checks one message: the first byte chooses its type.
 pub fn check(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 8 {
+    match kind {
         0 => decode::<v1::WorkReport>(bytes).into_iter().for_each(on_report),
         1 => decode::<v1::WorkOrder>(bytes).into_iter().for_each(on_order),
         2 => decode::<v1::Value>(bytes).into_iter().for_each(on_value),
         3 => on_parts(bytes),
-        _ => decode_as!(
-            kind / 8,
-            bytes,
-            SubmitRequest,
-            ShowRequest,
-            WatchRequest,
-            ResultsRequest,
-            OutputsRequest,
-            ExplainRequest,
-            ForgetRequest,
-            SteerRequest,
-            FindTypesRequest,
-            MovedRequest,
-            LogsRequest,
-            AttemptsRequest,
-            FetchRequest,
-            HasRequest,
-            KeepRequest,
-            OffsetRequest,
-            PutChunk,
-            Heartbeat,
-            Roster,
-            GroupSummaries,
-            FollowRequest,
-            GroupState,
-            PlaceRequest,
-            PlaceResponse,
-            AddSourceRequest,
-            RemoveSourceRequest,
-            DrainRequest
-        ),
+        _ => DECODERS[usize::from(*kind) % DECODERS.len()].1(bytes),
     }
 }
 
@@ -125,5 +108,23 @@ fn on_parts(mut bytes: &[u8]) {
             return;
         }
         bytes = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    #[test]
+    fn every_request_is_decoded() {
+        let descriptors = FileDescriptorSet::decode(xavantes_proto::DESCRIPTORS).unwrap();
+        let methods = descriptors.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
+        let requests: Vec<&str> = methods.filter_map(|method| method.input_type().rsplit('.').next()).collect();
+        assert!(requests.len() > 30);
+        for request in requests {
+            assert!(DECODERS.iter().any(|(name, _)| *name == request), "{request} is not decoded");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xavantes_process_coordinator::subtrees::hosted::Caller;
+use xavantes_process_coordinator::subtrees::hosted_subtrees::Caller;
 use xavantes_process_coordinator::subtrees::parent_links::{ArrivalDecision, ParentAttempt, ParentLinks};
 use xavantes_proto::v1;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_process_coordinator::handover::{Placement, RecoveredAttempt};
+use xavantes_process_coordinator::handover::{RecoveredAttempt, SubtreePlace};
 use xavantes_process_coordinator::task::{Needs, Task};
-use xavantes_process_coordinator::workers::messages::{Order, PoolCommand};
 use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::{Order, PoolCommand};
 use xavantes_proto::{AttemptKey, v1};
 
 use crate::input::Input;
@@ -94,7 +94,7 @@ fn input_of_pool(input: &mut Input<'_>) -> PoolInput {
         11 => PoolInput::Abandon(input.key()),
         12 => PoolInput::ProcessBegan(process, input.number()),
         13 => {
-            let place = Placement { node: "c".into(), address: "c:1".into(), epoch: input.number() };
+            let place = SubtreePlace { node: "c".into(), address: "c:1".into(), epoch: input.number() };
             let epoch = input.number();
             let attempts = (0..input.below(3)).map(|_| {
                 let subtree = input.below(2) == 0;
@@ -145,7 +145,7 @@ pub fn check(bytes: &[u8]) {
             }
             2 => pool.on_tick(now),
             3 => {
-                let place = Placement { node: "c".into(), address: "c:1".into(), epoch: input.number() };
+                let place = SubtreePlace { node: "c".into(), address: "c:1".into(), epoch: input.number() };
                 pool.on_moved(&input.key(), &place, now);
             }
             4 => {

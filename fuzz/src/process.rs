@@ -8,13 +8,13 @@ use xavantes_engine::{Action, Engine, Start, StepOutput, Time};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
-use xavantes_model::script::{Limits, Sandbox};
+use xavantes_model::script::{Sandbox, ScriptLimits};
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::process::driver::Driver;
+use xavantes_process_coordinator::process::driver_input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
-use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::journal::{Head, restore};
-use xavantes_process_coordinator::workers::messages::Share;
+use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::{AttemptKey, Message, v1};
 
@@ -30,7 +30,7 @@ static PROGRAM: LazyLock<Arc<Program>> = LazyLock::new(|| {
 });
 
 thread_local! {
-    static SANDBOX: RefCell<Sandbox> = RefCell::new(Sandbox::new(Limits::CONTROL, false).expect("a sandbox"));
+    static SANDBOX: RefCell<Sandbox> = RefCell::new(Sandbox::new(ScriptLimits::CONTROL, false).expect("a sandbox"));
 }
 
 /// The program of all processes.
@@ -131,6 +131,7 @@ impl Run {
             5 => {
                 let paths = ["f", "f/all", "f/all/[1]", "f/all/[1]/work", "f/step", "f/step/work", "f/none"];
                 let path = paths[usize::from(input.below(7))].to_owned();
+                let text = String::from_utf8_lossy(input.bytes()).into_owned();
                 let values = ["0", "1", "5", "-1", "9223372036854775807", "x", "completed > 1", "1 +"];
                 let action = match input.below(6) {
                     0 => Action::Cancel,
@@ -140,7 +141,7 @@ impl Run {
                     _ => Action::Set {
                         key: ["TO", "MAX_PARALLEL", "JOIN", "EXIT_CONDITION", "number"][usize::from(input.below(5))]
                             .into(),
-                        value: values[usize::from(input.below(8))].into(),
+                        value: if text.is_empty() { values[usize::from(input.below(8))].into() } else { text },
                     },
                 };
                 let elsewhere = input.below(5) == 0;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use xavantes_engine::Time;
 use xavantes_files::Manifest;
-use xavantes_model::script::{Limits, Sandbox};
-use xavantes_process_coordinator::cache::entry::{CacheEntry, ReuseDecision, StoredResults};
-use xavantes_process_coordinator::codec::decode;
+use xavantes_model::script::{Sandbox, ScriptLimits};
+use xavantes_process_coordinator::cache::cache_entry::{CacheEntry, ReuseDecision, StoredResults};
 use xavantes_process_coordinator::process::driver::Driver;
-use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
+use xavantes_process_coordinator::process::ended_summary::Summary;
 use xavantes_process_coordinator::process::journal::{Head, restore};
-use xavantes_process_coordinator::process::summary::Summary;
+use xavantes_process_coordinator::record_codec::decode;
 
 use crate::input::Input;
 use crate::process::{Run, program};
@@ -67,7 +67,7 @@ fn on_damaged_journal(input: &mut Input<'_>) {
     if let Ok(restored) = restore(program(), &run.head, snapshot.as_deref(), &records) {
         let root = run.head.root();
         let (mut driver, _) = Driver::<u8, u8>::recover("f".into(), program().clone(), Arc::default(), root, restored);
-        let mut sandbox = Sandbox::new(Limits::CONTROL, false).expect("a sandbox");
+        let mut sandbox = Sandbox::new(ScriptLimits::CONTROL, false).expect("a sandbox");
         for input in [ProcessInput::Continued, ProcessInput::TimePassed, ProcessInput::ParentCancelled] {
             driver.handle(&mut sandbox, input, Time(1_000_000));
             while driver.next_batch().is_some() {}

@@ -4,13 +4,17 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use xavantes_model::script::{Argument, Code, Form, Limits, NameUse, Port, Sandbox, check as check_code};
-use xavantes_model::shared::Objects;
+use xavantes_model::script::{Argument, Code, Form, NameUse, Port, Sandbox, ScriptLimits, check as check_code};
+use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
+
+/// A valid input.
+pub const SAMPLE: &str =
+    "local sum = 0 for i, item in ipairs(list) do sum = sum + item * 2 end out.total, text = sum, `{sum} of {n}`";
 
 /// Up to this length a text cannot exceed the limits of Luau on nesting, locals or registers.
 const SHORT_BYTES: usize = 200;
-const LIMITS: Limits = Limits { steps: 2_000, memory: 4 << 20, time: Duration::from_millis(500) };
+const LIMITS: ScriptLimits = ScriptLimits { steps: 2_000, memory: 4 << 20, time: Duration::from_millis(500) };
 /// A value that comes out unchanged only if the wrapper is intact.
 const SEAL: &str = "unbroken";
 

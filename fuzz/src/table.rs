@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::action::TableAction;
 use xavantes_activity_manager::attempts::admission::Resources;
+use xavantes_activity_manager::attempts::attempt_table::{AttemptTable, ReadyJob};
 use xavantes_activity_manager::attempts::order::TableOrder;
 use xavantes_activity_manager::attempts::realm_attempt::{CoordinatorStream, RealmAttempt};
-use xavantes_activity_manager::attempts::table::{AttemptTable, ReadyJob};
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
