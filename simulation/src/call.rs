@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::handover::Placement;
-use xavantes_process_coordinator::process::input::Steering;
+use xavantes_process_coordinator::handover::SubtreePlace;
+use xavantes_process_coordinator::process::driver_input::Steering;
 use xavantes_proto::AttemptKey;
 
 /// A request to a coordinator.
@@ -18,7 +18,7 @@ pub enum CallRequest {
         path: Arc<str>,
         action: Steering,
     },
-    Moved(AttemptKey, Placement),
+    Moved(AttemptKey, SubtreePlace),
     /// Cancel a held process.
     CancelHeld(Arc<str>),
 }

@@ -21,14 +21,17 @@ impl World<'_> {
         }
         for _ in 0..times {
             let at = self.now + self.latency();
-            self.at(at, WorldEvent::Call(to, Box::new(request.clone()), reply.clone()));
+            self.at(at, WorldEvent::Call(to, Box::new(request.clone()), reply.clone(), None));
         }
     }
 
     /// A request arrives.
-    pub fn on_call(&mut self, to: NodeRef, request: CallRequest, reply: ReplyTo) {
+    pub fn on_call(&mut self, to: NodeRef, request: CallRequest, reply: ReplyTo, life: Option<u32>) {
+        let machine = self.machine(to);
         match to {
-            NodeRef::Coordinator(c) if self.machine(to).alive => self.on_request(c, request, reply),
+            NodeRef::Coordinator(c) if machine.alive && life.is_none_or(|life| life == machine.life) => {
+                self.on_request(c, request, reply)
+            }
             _ => self.reply_later(reply, CallAnswer::Nothing, 1000),
         }
     }

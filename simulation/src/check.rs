@@ -35,7 +35,7 @@ struct Execution {
     finished: bool,
     /// A failure puts the element on hold.
     holds: bool,
-    /// With [`INTENDED_FAILURE`] or [`TIMED_OUT`].
+    /// With [`INTENDED_FAILURE`] or [`TIMED_OUT`], or where calls may fail.
     failed: bool,
     stopped: bool,
     kept: bool,
@@ -60,6 +60,8 @@ pub struct Check {
     recorded: BTreeSet<AttemptName>,
     /// Paths that a user wanted to run again.
     pub asked: Vec<String>,
+    /// Paths below which calls may fail: of held processes that were cancelled, and of processes with a budget.
+    pub may_fail: Vec<String>,
     /// Paths of held elements that a user wanted to retry.
     pub retried: BTreeSet<String>,
     /// Coordinators and workers that are not connected, and since when.
@@ -157,7 +159,8 @@ impl Check {
         if let Some(execution) = self.executions.get_mut(&number) {
             execution.finished = true;
             let expected = |message: &str| [INTENDED_FAILURE, TIMED_OUT].contains(&message);
-            execution.failed = matches!(outcome, Outcome::Failed(why) if expected(&why.message));
+            let may_fail = self.may_fail.iter().any(|path| execution.path.starts_with(&**path));
+            execution.failed = matches!(outcome, Outcome::Failed(why) if may_fail || expected(&why.message));
             execution.stopped = matches!(outcome, Outcome::Cancelled(_));
         }
     }

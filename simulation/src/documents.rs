@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
-use xavantes_model::script::{Limits, Sandbox};
+use xavantes_model::script::{Sandbox, ScriptLimits};
 use xavantes_proto::v1;
 
 const DOCUMENT: &str = include_str!("processes.xml");
@@ -24,13 +24,17 @@ impl Tools {
             .map_err(|problems| problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>().join("\n"))?;
         let document = v1::Document { name: "processes.xml".into(), text: String::new() };
         let wire = v1::Program { digest: "processes".into(), documents: vec![document] };
-        let sandbox = Sandbox::new(Limits::CONTROL, false).map_err(|error| error.message)?;
+        let sandbox = Sandbox::new(ScriptLimits::CONTROL, false).map_err(|error| error.message)?;
         Ok(Self { sandbox, program: Arc::new(program), wire: Arc::new(wire) })
     }
 }
 
 /// The process types that users submit.
 pub const TYPES: [&str; 6] = ["Flat", "Deep", "Mixed", "Calls", "Timed", "Held"];
+/// The process type whose state is large. Its sum is [`EXCESS_SUM`] if an element of it exceeded the budget.
+pub const LARGE: &str = "Large";
+/// See [`LARGE`].
+pub const EXCESS_SUM: i64 = -1;
 
 /// Parts of a process with a `TIMEOUT` that may begin again at any time.
 pub fn restarting_parts(process_type: &str) -> &'static [&'static str] {
@@ -61,6 +65,7 @@ pub fn change(process_type: &str, n: i64) -> Option<SetChange> {
 pub fn expected(process_type: &str, n: i64, changed: bool) -> (i64, u64) {
     let numbers: Vec<i64> = match process_type {
         "Flat" => (1..=if changed { n + 3 } else { n }).collect(),
+        LARGE => (1..=n).collect(),
         "Deep" => (1..=3).flat_map(|row| (1..=n / 3).map(move |cell| row * 100 + cell)).collect(),
         "Mixed" => (1..=if changed { 6 } else { 4 })
             .flat_map(|turn| match turn % 2 {
@@ -92,7 +97,7 @@ mod tests {
     #[test]
     fn the_document_is_valid() {
         let tools = Tools::new().expect("a valid document");
-        for process_type in TYPES {
+        for process_type in TYPES.into_iter().chain([LARGE]) {
             assert!(tools.program.entry(Some(process_type)).is_ok());
         }
     }

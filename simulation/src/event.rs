@@ -38,12 +38,20 @@ pub enum NodeTask {
     FindPlace(AttemptKey),
     /// Coordinator: the group manager answers a request for a worker of another group, or for a longer lease.
     Borrow(Option<Arc<str>>),
+    /// Coordinator: stores the name and address of a borrowed worker.
+    StoreLease(Arc<str>, String),
+    /// Coordinator: makes sure that it still owns its processes, then uses this borrowed worker.
+    ConfirmLease(Arc<str>),
+    /// Coordinator: looks for subtrees that moved and have ended.
+    EndMoved,
     /// Coordinator: a process reads its mail.
     Wake(Arc<str>, u64),
     /// Coordinator: a process writes its journal.
     Record(Arc<str>, u64),
     /// Coordinator: a process reaches its deadline.
     Timer(Arc<str>, u64),
+    /// Coordinator: a process passes its turn on, if it has done nothing since this time.
+    PassTurn(Arc<str>, u64, u64),
     /// Coordinator: cancels a held process.
     CancelHeld(Arc<str>),
     /// Coordinator: the store answers a write.
@@ -80,7 +88,8 @@ pub enum WorldEvent {
     NoticeEnd(usize, Side),
     /// The next write of a coordinator in this life reaches the store.
     Commit(usize, u32),
-    Call(NodeRef, Box<CallRequest>, ReplyTo),
+    /// A request, with the life of a frozen node that it waits for.
+    Call(NodeRef, Box<CallRequest>, ReplyTo, Option<u32>),
     User(UserAction),
     Start(NodeRef),
     /// A node crashes, if it is still in this life.

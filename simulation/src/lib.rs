@@ -14,9 +14,11 @@
 //! | `coordinator`, `worker` | the nodes |
 //! | `user` | users that submit and steer |
 //! | `check` | the invariants |
+//! | `budget` | how much the state of processes may take |
 //! | `mutation` | bugs that the tests plant, to see that the invariants find them |
 //! | `documents` | the processes, and their right results |
 
+mod budget;
 mod call;
 mod calls;
 mod check;

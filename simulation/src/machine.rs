@@ -22,7 +22,7 @@ impl NodeRef {
 
 /// What coordinators and workers have in common. Times are milliseconds of the world.
 #[derive(Debug)]
-pub struct Machine {
+pub struct SimulatedNode {
     pub name: Arc<str>,
     pub group: usize,
     pub alive: bool,
@@ -41,7 +41,7 @@ pub struct Machine {
     ahead: u64,
 }
 
-impl Machine {
+impl SimulatedNode {
     pub fn new(name: String, group: usize, random: &mut Random) -> Self {
         let rate = 0.92 + random.below(17) as f64 / 100.0;
         let ahead = random.below(20_000);

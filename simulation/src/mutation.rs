@@ -43,11 +43,17 @@ pub enum Mutation {
     RecoverDamaged,
     /// A coordinator waits without end for workers that do nothing with their attempts.
     EndlessPatience,
+    /// A coordinator gives no budget to processes that it recovers.
+    RecoverWithoutBudget,
+    /// A coordinator runs recovered processes that exceed its budget.
+    RecoverOverBudget,
+    /// A coordinator that is full begins new processes.
+    IgnoreMemory,
 }
 
 impl Mutation {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Mutation); 20] = [
+    pub const ALL: [(&'static str, Mutation); 23] = [
         ("acknowledge-before-flush", Mutation::AcknowledgeBeforeFlush),
         ("release-before-flush", Mutation::ReleaseBeforeFlush),
         ("forget-attempt-number", Mutation::ForgetAttemptNumber),
@@ -68,6 +74,9 @@ impl Mutation {
         ("retry-held", Mutation::RetryHeld),
         ("recover-damaged", Mutation::RecoverDamaged),
         ("endless-patience", Mutation::EndlessPatience),
+        ("recover-without-budget", Mutation::RecoverWithoutBudget),
+        ("recover-over-budget", Mutation::RecoverOverBudget),
+        ("ignore-memory", Mutation::IgnoreMemory),
     ];
 
     /// The bug of this name.

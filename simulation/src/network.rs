@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::report_batch::{OutgoingReport, next_report_message};
 use xavantes_process_coordinator::subtrees::report_batch::{ParentReport, next_parent_message};
-use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_process_coordinator::workers::order_batch::{next_order_message, remove_sent_programs};
+use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::v1;
 
 use crate::event::{NodeTask, WorldEvent};
@@ -142,6 +142,9 @@ impl World<'_> {
         let it = &mut self.streams[stream];
         it.cut[side as usize] = true;
         it.queues[side as usize].clear();
+        if side == Side::Client {
+            it.silent_since = Some(self.now);
+        }
     }
 
     /// Breaks a stream. Messages on their way may still arrive for a while, and each end notices the end later.

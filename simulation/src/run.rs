@@ -81,6 +81,13 @@ impl World<'_> {
             _ => None,
         };
         if let Some(until) = node.and_then(|node| self.frozen_until(node)) {
+            let event = match event {
+                // It waits at the node, and is lost if the node crashes.
+                WorldEvent::Call(node, request, reply, None) => {
+                    WorldEvent::Call(node, request, reply, Some(self.machine(node).life))
+                }
+                event => event,
+            };
             return self.at(until, event);
         }
         match event {
@@ -99,7 +106,7 @@ impl World<'_> {
                     self.commit(c);
                 }
             }
-            WorldEvent::Call(node, request, reply) => self.on_call(node, *request, reply),
+            WorldEvent::Call(node, request, reply, life) => self.on_call(node, *request, reply, life),
             WorldEvent::User(task) => self.on_user_action(task),
             WorldEvent::Start(node) => self.start_node(node),
             WorldEvent::Crash(node, life) => {
@@ -135,9 +142,13 @@ impl World<'_> {
                 NodeTask::Connect(name, number) => self.connect(c, &name, number),
                 NodeTask::FindPlace(key) => self.find_place(c, key),
                 NodeTask::Borrow(again) => self.borrow_worker(c, again.as_deref()),
+                NodeTask::StoreLease(worker, address) => self.store_lease(c, worker, address),
+                NodeTask::ConfirmLease(worker) => self.confirm_lease(c, worker),
+                NodeTask::EndMoved => self.end_moved(c),
                 NodeTask::Wake(id, number) => self.on_wake(c, &id, number),
                 NodeTask::Record(id, number) => self.record(c, &id, number),
                 NodeTask::Timer(id, number) => self.on_timer(c, &id, number),
+                NodeTask::PassTurn(id, number, last_work) => self.pass_turn(c, &id, number, last_work),
                 NodeTask::CancelHeld(process) => self.cancel_held(c, &process),
                 NodeTask::Stored(after, result) => self.on_stored(c, after, result),
                 NodeTask::WriteAgain(id, number) => self.write_again(c, &id, number),

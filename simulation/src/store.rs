@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use xavantes_process_coordinator::handover::Placement;
+use xavantes_process_coordinator::handover::SubtreePlace;
 use xavantes_proto::AttemptKey;
 
 /// A session that is not renewed for this long loses its processes to other coordinators.
@@ -59,7 +59,7 @@ pub struct SimStore {
     /// Latest epoch. No epoch is used twice.
     pub last_epoch: u64,
     /// Move notices: the new places of subtrees, or `None` if the parent does not wait for the subtree.
-    pub moved: BTreeMap<AttemptKey, Option<Placement>>,
+    pub moved: BTreeMap<AttemptKey, Option<SubtreePlace>>,
     /// Addresses of borrowed workers, by coordinator and worker.
     pub borrowed: BTreeMap<(Arc<str>, Arc<str>), String>,
 }

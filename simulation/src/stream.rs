@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::realm_attempt::CoordinatorStream;
 use xavantes_activity_manager::report_batch::OutgoingReport;
-use xavantes_process_coordinator::subtrees::hosted::Caller;
+use xavantes_process_coordinator::subtrees::hosted_subtrees::Caller;
 use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
 use xavantes_process_coordinator::subtrees::report_batch::ParentReport;
-use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::v1;
 
 use crate::machine::NodeRef;
@@ -60,6 +60,8 @@ pub struct SimStream {
     pub stalled: [u64; 2],
     /// No message reaches that end any more.
     pub cut: [bool; 2],
+    /// Since when no message reaches the client.
+    pub silent_since: Option<u64>,
     /// That end knows that the stream has ended.
     pub closed: [bool; 2],
     pub breaking: bool,
@@ -93,6 +95,7 @@ impl SimStream {
             last: [opened; 2],
             stalled: [0; 2],
             cut: [false; 2],
+            silent_since: None,
             closed: [false; 2],
             breaking: false,
             flushing: [false; 2],

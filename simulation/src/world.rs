@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::check::Check;
 use crate::coordinator::state::SimCoordinator;
-use crate::documents::{TYPES, Tools, restarting_parts};
+use crate::documents::{LARGE, TYPES, Tools, restarting_parts};
 use crate::event::{CrashPoint, NodeTask, ScheduledEvent, UserAction, WorldEvent};
-use crate::machine::{Machine, NodeRef};
+use crate::machine::{NodeRef, SimulatedNode};
 use crate::mutation::Mutation;
 use crate::random::Random;
 use crate::store::SimStore;
@@ -34,6 +34,8 @@ pub struct World<'a> {
     pub steers: bool,
     /// Coordinators borrow workers of other groups.
     pub borrows: bool,
+    /// Processes and coordinators have budgets.
+    pub budgets: bool,
     trace: bool,
     pub queue: BinaryHeap<ScheduledEvent>,
     number: u64,
@@ -52,6 +54,7 @@ impl<'a> World<'a> {
         let compacts = random.one_in(3);
         let steers = random.one_in(2);
         let borrows = random.one_in(3);
+        let budgets = random.one_in(4);
         let mut world = Self {
             now: 0,
             tools,
@@ -66,6 +69,7 @@ impl<'a> World<'a> {
             compacts,
             steers,
             borrows,
+            budgets,
             trace,
             queue: BinaryHeap::new(),
             number: 0,
@@ -85,20 +89,21 @@ impl<'a> World<'a> {
             self.stores.push(SimStore { realm: format!("r{group}").into(), ..SimStore::default() });
             let coordinators = if self.random.one_in(3) { 2 } else { 1 };
             for _ in 0..coordinators {
-                let machine = Machine::new(format!("c{}", self.coordinators.len()), group, &mut self.random);
+                let machine = SimulatedNode::new(format!("c{}", self.coordinators.len()), group, &mut self.random);
                 self.coordinators.push(SimCoordinator::new(machine, group));
                 self.at(self.now, WorldEvent::Start(NodeRef::Coordinator(self.coordinators.len() - 1)));
             }
             for _ in 0..self.random.between(1, 3) {
-                let machine = Machine::new(format!("w{}", self.workers.len()), group, &mut self.random);
+                let machine = SimulatedNode::new(format!("w{}", self.workers.len()), group, &mut self.random);
                 let (slots, queue) = (self.random.between(1, 3) as u32, self.random.between(1, 6) as u32);
                 self.workers.push(SimWorker::new(machine, slots, queue));
                 self.at(self.now, WorldEvent::Start(NodeRef::Worker(self.workers.len() - 1)));
             }
         }
-        for _ in 0..self.random.between(1, 2) {
-            let process_type = self.random.pick(&TYPES).unwrap_or(TYPES[0]);
-            let n = self.random.between(5, 24) as i64;
+        for number in 0..self.random.between(1, 2) {
+            let any = self.random.pick(&TYPES).unwrap_or(TYPES[0]);
+            let process_type = if self.budgets && number == 0 { LARGE } else { any };
+            let n = self.random.between(if process_type == LARGE { 1 } else { 5 }, 24) as i64;
             let group = self.random.below(groups as u64) as usize;
             let case = self.users.add(process_type, n, group);
             let at = self.random.between(100, 3000);
@@ -110,6 +115,9 @@ impl<'a> World<'a> {
             let id = &self.users.submissions[case].id;
             let restarting = restarting_parts(process_type).iter().map(|part| format!("{id}/{part}"));
             self.check.asked.extend(restarting);
+            if process_type == LARGE {
+                self.check.may_fail.push(id.to_string());
+            }
         }
     }
 
@@ -150,14 +158,14 @@ impl<'a> World<'a> {
         self.at(self.now + delay, WorldEvent::Node(node, life, task));
     }
 
-    pub fn machine(&self, node: NodeRef) -> &Machine {
+    pub fn machine(&self, node: NodeRef) -> &SimulatedNode {
         match node {
             NodeRef::Coordinator(c) => &self.coordinators[c].machine,
             NodeRef::Worker(w) => &self.workers[w].machine,
         }
     }
 
-    pub fn machine_mut(&mut self, node: NodeRef) -> &mut Machine {
+    pub fn machine_mut(&mut self, node: NodeRef) -> &mut SimulatedNode {
         match node {
             NodeRef::Coordinator(c) => &mut self.coordinators[c].machine,
             NodeRef::Worker(w) => &mut self.workers[w].machine,

@@ -16,7 +16,8 @@ fn worlds_without_bugs_violate_no_invariant() {
 fn the_invariants_find_each_planted_bug() {
     let mut tools = Tools::new().expect("valid documents");
     for (name, mutation) in Mutation::ALL {
-        let found = (1000..2000).find(|seed| run(*seed, Some(mutation), false, &mut tools).is_err());
+        // The rarest one shows in one world of 1300.
+        let found = (1000..11_000).find(|seed| run(*seed, Some(mutation), false, &mut tools).is_err());
         let seed = found.unwrap_or_else(|| panic!("no seed finds {name}"));
         assert!(run(seed, None, false, &mut tools).is_ok(), "seed {seed} goes wrong without {name}");
     }

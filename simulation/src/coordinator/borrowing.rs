@@ -5,7 +5,9 @@ use std::sync::Arc;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_proto::v1;
 
+use crate::coordinator::journal::STORE_RETRY_INTERVAL_MS;
 use crate::coordinator::state::AfterWrite;
+use crate::event::NodeTask;
 use crate::machine::NodeRef;
 use crate::mutation::Mutation;
 use crate::store::StoreChange;
@@ -47,7 +49,21 @@ impl World<'_> {
             return self.pool_input(c, PoolInput::LeaseStored(name));
         }
         let own = self.coordinators[c].machine.name.clone();
-        self.write(c, StoreChange::PutLease(own, name.clone(), address), AfterWrite::LeaseStored(name));
+        self.write(
+            c,
+            StoreChange::PutLease(own, name.clone(), address.clone()),
+            AfterWrite::LeaseStored(name, address),
+        );
+    }
+
+    /// The name of a borrowed worker is stored: the worker gets attempts, except those of processes that the coordinator has
+    /// lost.
+    pub fn confirm_lease(&mut self, c: usize, worker: Arc<str>) {
+        if self.coordinators[c].store_cut_until > self.now {
+            return self.later(NodeRef::Coordinator(c), STORE_RETRY_INTERVAL_MS, NodeTask::ConfirmLease(worker));
+        }
+        self.take_over(c);
+        self.pool_input(c, PoolInput::LeaseStored(worker));
     }
 
     pub fn delete_lease(&mut self, c: usize, name: Arc<str>) {

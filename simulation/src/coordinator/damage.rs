@@ -1,17 +1,17 @@
-//! Damaged processes: the store has lost records of them, and knows that. Coordinators hold such a process until a user, or
-//! its parent, cancels it.
+//! Damaged processes: the store has lost records of them, and knows that. Coordinators hold such a process, and one that
+//! exceeds their budget, until a user, or its parent, cancels it.
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::codec;
-use xavantes_process_coordinator::process::history::ProcessHistory;
-use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
+use xavantes_process_coordinator::process::ended_summary::Summary;
 use xavantes_process_coordinator::process::journal::Head;
-use xavantes_process_coordinator::process::summary::Summary;
-use xavantes_process_coordinator::subtrees::hosted;
+use xavantes_process_coordinator::process::process_history::ProcessHistory;
+use xavantes_process_coordinator::record_codec;
+use xavantes_process_coordinator::subtrees::hosted_subtrees;
 use xavantes_process_coordinator::subtrees::parent_links::{EndDecision, ParentAttempt};
-use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::v1;
 
 use crate::coordinator::journal::STORE_RETRY_INTERVAL_MS;
@@ -40,9 +40,9 @@ impl World<'_> {
         self.trace(|| format!("the store of c{c} loses records of {process}"));
     }
 
-    /// Holds a damaged process.
-    pub fn hold(&mut self, c: usize, process: &Arc<str>, head: &Head, epoch: u64) {
-        self.trace(|| format!("c{c} holds {process}: it is damaged"));
+    /// Holds a process.
+    pub fn hold(&mut self, c: usize, process: &Arc<str>, head: &Head, epoch: u64, why: &str) {
+        self.trace(|| format!("c{c} holds {process}: {why}"));
         let memory = &mut self.coordinators[c].memory;
         memory.held.insert(process.clone());
         memory.foreign.entry(process.clone()).or_default();
@@ -65,8 +65,9 @@ impl World<'_> {
     /// Ends a held process as cancelled.
     pub fn cancel_held(&mut self, c: usize, process: &Arc<str>) {
         if self.coordinators[c].memory.held.contains(process) {
+            self.check.may_fail.push(process.rsplit_once('@').map_or(&**process, |(path, _)| path).to_owned());
             let status = v1::ProcessStatus { state: v1::ProcessState::Cancelled.into(), ..Default::default() };
-            let summary = codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
+            let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
             self.write(c, StoreChange::Close(process.clone(), summary), AfterWrite::HeldCancelled(process.clone()));
         }
     }
@@ -88,11 +89,11 @@ impl World<'_> {
         answers.into_iter().for_each(|(stream, key)| self.order(stream, Order::Acknowledge(key)));
         let it = &mut self.coordinators[c];
         let stored = self.stores[it.store].processes.get(process);
-        let head = stored.and_then(|stored| codec::decode::<Head>("head", &stored.head).ok());
+        let head = stored.and_then(|stored| record_codec::decode::<Head>("head", &stored.head).ok());
         let Some(parent) = head.and_then(|head| ParentAttempt::of(&head.parent?)) else { return };
         let cancelled = v1::answer::Outcome::Cancelled(v1::Nothing {});
         let (counts, history) = (v1::Counts::default(), ProcessHistory::default());
-        let answer = hosted::answer(&parent.key, process, cancelled, counts, &history, Vec::new());
+        let answer = hosted_subtrees::answer(&parent.key, process, cancelled, counts, &history, Vec::new());
         if let EndDecision::Answer(message) = it.memory.parents.finish(&parent, answer) {
             self.send_to_parent(message);
         }

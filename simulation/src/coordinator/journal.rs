@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::codec;
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
 use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
-use xavantes_process_coordinator::process::input::ProcessInput;
 use xavantes_process_coordinator::process::journal;
-use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::record_codec;
 
 use crate::coordinator::state::{AfterWrite, PendingStoreWrite, SimEffect};
 use crate::event::{CrashPoint, NodeTask, WorldEvent};
@@ -28,7 +27,7 @@ impl World<'_> {
             if runner.writing.is_some() || runner.ending.is_some() {
                 return;
             }
-            if runner.driver.has_more_to_do() {
+            if runner.driver.has_more_to_do() && !runner.waits {
                 self.handle_input(c, id, ProcessInput::Continued);
                 continue;
             }
@@ -140,17 +139,20 @@ impl World<'_> {
                     self.later(NodeRef::Coordinator(c), STORE_RETRY_INTERVAL_MS, NodeTask::Discard(id));
                 }
             }
-            AfterWrite::LeaseStored(worker) => {
-                if result.is_ok() {
-                    self.pool_input(c, PoolInput::LeaseStored(worker));
+            AfterWrite::LeaseStored(worker, address) => match result {
+                Ok(()) => self.confirm_lease(c, worker),
+                Err(_) => {
+                    let again = NodeTask::StoreLease(worker, address);
+                    self.later(NodeRef::Coordinator(c), STORE_RETRY_INTERVAL_MS, again);
                 }
-            }
+            },
             AfterWrite::LeaseDeleted => {}
             AfterWrite::HeldCancelled(id) => self.on_held_cancelled(c, &id, result),
             AfterWrite::Recorded(id, number) => {
                 let Some(runner) = self.runner(c, &id, number) else { return };
                 match (result, runner.writing.take()) {
                     (Ok(()), Some((batch, taken))) => {
+                        self.count_bytes(c, &id);
                         let creation = self.creation_at(c, &id);
                         taken.iter().for_each(|key| self.check.recorded(creation, key));
                         self.carry_out_effects(c, &id, batch.effects);
@@ -185,7 +187,7 @@ impl World<'_> {
     pub fn write_again(&mut self, c: usize, id: &Arc<str>, number: u64) {
         let Some(runner) = self.runner(c, id, number) else { return };
         if let Some(summary) = &runner.ending {
-            let change = StoreChange::Close(id.clone(), codec::encode(summary));
+            let change = StoreChange::Close(id.clone(), record_codec::encode(summary));
             return self.write(c, change, AfterWrite::Closed(id.clone(), number));
         }
         let change = match runner.writing.as_ref().and_then(|(batch, _)| batch.journal.clone()) {

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use xavantes_engine::{Action, Root};
-use xavantes_model::definition::NodeId;
-use xavantes_process_coordinator::codec;
+use xavantes_model::definition::DefinitionNodeId;
 use xavantes_process_coordinator::process::driver::Driver;
-use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
+use xavantes_process_coordinator::process::driver_input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::journal::{self, Head};
+use xavantes_process_coordinator::record_codec;
 use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
-use xavantes_process_coordinator::workers::messages::Order;
 use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
 use crate::call::ReplyTo;
+use crate::coordinator::moves::STILL_WANTED_INTERVAL_MS;
 use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};
 use crate::event::NodeTask;
 use crate::machine::NodeRef;
@@ -53,6 +54,8 @@ impl World<'_> {
         if self.mutation != Some(Mutation::EndlessPatience) {
             it.memory.pool = Pool::with_patience(WORKER_PATIENCE);
         }
+        self.set_budgets(c);
+        let it = &mut self.coordinators[c];
         let store = &mut self.stores[it.store];
         store.begin(it.session.number, session, self.now);
         it.session = StoreSession { number: session, ..StoreSession::default() };
@@ -68,6 +71,7 @@ impl World<'_> {
         for (process, head) in others {
             self.leave(c, &process, &head);
         }
+        self.later(NodeRef::Coordinator(c), STILL_WANTED_INTERVAL_MS, NodeTask::EndMoved);
         for (delay, task) in
             [(0, NodeTask::PoolTick), (2000, NodeTask::TakeOver), (3000, NodeTask::RenewLease), (0, NodeTask::Roster)]
         {
@@ -131,23 +135,32 @@ impl World<'_> {
         }
         for process in gained {
             self.recover(c, &process);
+            let memory = &mut self.coordinators[c].memory;
+            if !memory.unread.contains(&process) {
+                for (stream, reports) in memory.parents.on_read(&process) {
+                    reports.into_iter().for_each(|report| self.report_to_parent(stream, report));
+                }
+            }
         }
         self.read_move_notices(c);
-        self.answer_late(c);
+        self.end_foreign(c);
     }
 
-    /// Acknowledges answers to processes of other coordinators that have ended since.
-    fn answer_late(&mut self, c: usize) {
+    /// Acknowledges answers to processes of other coordinators that have ended since, and lets the pool cancel their attempts.
+    fn end_foreign(&mut self, c: usize) {
         let it = &mut self.coordinators[c];
         let store = &self.stores[it.store];
         let mut late = Vec::new();
+        let (running, mut ended) = (std::mem::take(&mut it.memory.foreign_running), Vec::new());
         it.memory.foreign.retain(|process, answers| {
-            let over = !answers.is_empty() && !store.runs(process);
+            let over = (!answers.is_empty() || running.contains(process)) && !store.runs(process);
             if over {
                 late.append(answers);
+                ended.push(process.clone());
             }
             !over
         });
+        ended.into_iter().for_each(|process| self.pool_input(c, PoolInput::ProcessEnded(process)));
         late.into_iter().for_each(|(stream, key)| self.order(stream, Order::Acknowledge(key)));
     }
 
@@ -166,7 +179,7 @@ impl World<'_> {
     /// Another coordinator owns a process that does not run here.
     fn leave(&mut self, c: usize, process: &Arc<str>, head: &[u8]) {
         let memory = &mut self.coordinators[c].memory;
-        let head = codec::decode::<Head>("head", head).ok();
+        let head = record_codec::decode::<Head>("head", head).ok();
         if let Some(parent) = head.and_then(|head| ParentAttempt::of(&head.parent?)) {
             memory.parents.leave(&parent, process);
         }
@@ -190,17 +203,18 @@ impl World<'_> {
             self.trace(|| format!("c{c} cannot read {process}"));
             let memory = &mut self.coordinators[c].memory;
             memory.unread.push(process.clone());
+            memory.parents.on_unread(process);
             memory.foreign.entry(process.clone()).or_default();
             return self.pool_input(c, PoolInput::ProcessLost(process.clone()));
         }
         let program = self.tools.program.clone();
         if stored.damaged && self.mutation != Some(Mutation::RecoverDamaged) {
-            if let Ok(head) = codec::decode::<Head>("head", &stored.head) {
-                self.hold(c, process, &head, stored.epoch);
+            if let Ok(head) = record_codec::decode::<Head>("head", &stored.head) {
+                self.hold(c, process, &head, stored.epoch, "it is damaged");
             }
             return;
         }
-        let read = codec::decode::<Head>("head", &stored.head).and_then(|head| {
+        let read = record_codec::decode::<Head>("head", &stored.head).and_then(|head| {
             Ok((journal::restore(&program, &head, stored.snapshot.as_deref(), &stored.records)?, head))
         });
         let (stored_state, head) = match read {
@@ -208,9 +222,14 @@ impl World<'_> {
             Err(error) => return self.report_problem(Some(format!("{process}: {error}"))),
         };
         let at = stored_state.at;
-        let root = Root { process: head.root.0 as usize, node: NodeId(head.root.1) };
+        let root = Root { process: head.root.0 as usize, node: DefinitionNodeId(head.root.1) };
         let (driver, outstanding) =
             Driver::recover(process.clone(), program, self.tools.wire.clone(), root, stored_state);
+        let (bytes, most) = (driver.engine().state().bytes(), self.coordinators[c].memory.budgets.most());
+        if bytes > most && self.mutation != Some(Mutation::RecoverOverBudget) {
+            self.users.held.insert(process.clone());
+            return self.hold(c, process, &head, stored.epoch, "it exceeds the budget");
+        }
         self.trace(|| format!("c{c} recovers {process} with {} outstanding attempts", outstanding.len()));
         let creation = self.creation_at(c, process);
         for attempt in &outstanding {
@@ -231,7 +250,7 @@ impl World<'_> {
             _ => Vec::new(),
         };
         self.pool_input(c, PoolInput::ProcessRecovered(process.clone(), stored.epoch, outstanding));
-        self.run_process(c, process, driver, head, at, parent);
+        self.run_process(c, process, driver, head, at, parent, true);
         for key in lost {
             self.notify(c, process, ProcessInput::Lost(key));
         }
@@ -249,6 +268,7 @@ impl World<'_> {
     }
 
     /// Starts to run a process.
+    #[expect(clippy::too_many_arguments, reason = "a process has as many parts")]
     pub fn run_process(
         &mut self,
         c: usize,
@@ -257,18 +277,25 @@ impl World<'_> {
         head: Head,
         at_least: u64,
         parent: Option<ParentAttempt>,
+        recovered: bool,
     ) {
         let number = self.count();
+        let budgets = &self.coordinators[c].memory.budgets;
+        if !(recovered && self.mutation == Some(Mutation::RecoverWithoutBudget)) {
+            driver.set_max_bytes(budgets.process);
+        }
+        let memory = budgets.memory.clone();
         let machine = &self.coordinators[c].machine;
         let passed = machine.wall(self.now).saturating_sub(head.submitted_ms).max(at_least);
         let began = (passed, machine.clock(self.now));
         if self.compacts {
             driver.set_compaction_threshold(500);
         }
-        let runner = SimRunner::new(number, driver, head, began, parent);
+        let runner = SimRunner::new(number, driver, head, began, parent, (memory, recovered));
         let memory = &mut self.coordinators[c].memory;
         memory.foreign.remove(id);
         memory.runners.insert(id.clone(), runner);
+        self.count_bytes(c, id);
         self.wake(c, id);
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::process::input::ProcessInput;
-use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
 use xavantes_process_coordinator::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::{AttemptKey, v1};
 
 use crate::call::ReplyTo;
@@ -56,7 +56,8 @@ impl World<'_> {
         if self.now - opened > MAX_RECONNECT_PAUSE_MS {
             link.pause = MIN_RECONNECT_PAUSE_MS;
         }
-        self.pool_mail(c, SimPoolMail::Disconnected(name.clone()));
+        let silent_since = self.streams[stream].silent_since.unwrap_or(self.now);
+        self.pool_mail(c, SimPoolMail::Disconnected(name.clone(), silent_since));
         self.connect_later(c, &name);
     }
 
@@ -76,7 +77,15 @@ impl World<'_> {
             self.trace(|| format!("c{c} gets a report of {name}: {input:?}"));
             match input {
                 PoolInput::Answered(_, keys) => answered = keys,
-                input => self.pool_input(c, input),
+                input => {
+                    if let PoolInput::Running(_, running) = &input {
+                        let memory = &mut self.coordinators[c].memory;
+                        let processes = running.attempts.iter().map(|id| Arc::<str>::from(&*id.process));
+                        let foreign = processes.filter(|process| memory.foreign.contains_key(process));
+                        memory.foreign_running.extend(foreign);
+                    }
+                    self.pool_input(c, input);
+                }
             }
         }
         if !report.answers.is_empty() {

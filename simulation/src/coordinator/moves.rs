@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::handover::Placement;
+use xavantes_process_coordinator::handover::SubtreePlace;
 use xavantes_process_coordinator::process::journal::Origin;
 use xavantes_process_coordinator::subtrees::move_notice::{NoticeStep, ParentState, on_notice};
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, UnwantedSubtree};
@@ -29,7 +29,7 @@ impl World<'_> {
             return;
         }
         let name = it.machine.name.to_string();
-        let place = Placement { node: name.clone(), address: name, epoch };
+        let place = SubtreePlace { node: name.clone(), address: name, epoch };
         let (here, life, to) = (NodeRef::Coordinator(c), it.machine.life, NodeRef::at_address(&origin.address));
         let ticket = self.count();
         self.coordinators[c].memory.move_reports.insert(ticket, (origin, epoch));
@@ -57,6 +57,21 @@ impl World<'_> {
             UnwantedSubtree::Cancel(process) => self.cancel_subtree(c, &process),
             UnwantedSubtree::Gone => {}
         }
+    }
+
+    /// Answers the parents of subtrees that moved and have ended since.
+    pub fn end_moved(&mut self, c: usize) {
+        let it = &self.coordinators[c];
+        if it.store_cut_until <= self.now {
+            for process in it.memory.parents.moved() {
+                let it = &mut self.coordinators[c];
+                if !self.stores[it.store].runs(&process) {
+                    let message = it.memory.parents.end_moved(&process);
+                    self.send_to_parent(message);
+                }
+            }
+        }
+        self.later(NodeRef::Coordinator(c), STILL_WANTED_INTERVAL_MS, NodeTask::EndMoved);
     }
 
     /// Where the parent of a subtree runs, as a coordinator knows it.

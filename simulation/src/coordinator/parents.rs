@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use xavantes_process_coordinator::codec;
-use xavantes_process_coordinator::process::history::ProcessHistory;
-use xavantes_process_coordinator::process::input::ProcessInput;
-use xavantes_process_coordinator::process::summary::Summary;
-use xavantes_process_coordinator::subtrees::hosted::{self, Caller};
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
+use xavantes_process_coordinator::process::ended_summary::Summary;
+use xavantes_process_coordinator::process::process_history::ProcessHistory;
+use xavantes_process_coordinator::record_codec;
+use xavantes_process_coordinator::subtrees::hosted_subtrees::{self, Caller};
 use xavantes_process_coordinator::subtrees::parent_links::{ArrivalDecision, ParentAttempt, ParentMessage};
 use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
-use xavantes_process_coordinator::workers::messages::Order;
+use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
@@ -108,7 +108,7 @@ impl World<'_> {
     /// Removes a subtree that has ended.
     pub fn discard(&mut self, c: usize, process: &Arc<str>) {
         let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new(), &ProcessHistory::default());
-        let change = StoreChange::Close(process.clone(), codec::encode(&summary));
+        let change = StoreChange::Close(process.clone(), record_codec::encode(&summary));
         self.write(c, change, AfterWrite::Discarded(process.clone()));
     }
 
@@ -116,14 +116,14 @@ impl World<'_> {
     fn accept_subtree(&mut self, c: usize, end: &ParentEnd, stream: usize, job: v1::Job) {
         let (Some(id), Some(subtree)) = (job.id, job.subtree) else { return };
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
-        let name = hosted::process_id(&end.caller, &key, &path);
+        let name = hosted_subtrees::process_id(&end.caller, &key, &path);
         let parent = ParentAttempt { caller: end.caller.clone(), key };
         match self.coordinators[c].memory.parents.arrive(&parent, end.number, &name, job.epoch) {
             ArrivalDecision::Start => {}
             ArrivalDecision::Ignore => return,
             ArrivalDecision::AnswerAgain(message) => return self.send_to_parent(Some(message)),
         }
-        let start = match hosted::start_from(&self.tools.program, path, job.parameters, subtree) {
+        let start = match hosted_subtrees::start_from(&self.tools.program, path, job.parameters, subtree) {
             Ok(start) => start,
             Err(unfit) => return self.report_problem(Some(format!("a subtree does not fit: {}", unfit.0))),
         };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_process_coordinator::process::input::ProcessInput;
-use xavantes_process_coordinator::workers::messages::{MoveOutcome, PeerKind, PoolCommand};
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::{MoveOutcome, PeerKind, PoolCommand};
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
@@ -63,12 +63,12 @@ impl World<'_> {
                         self.check.connected(name, node_name(&peer), self.now);
                     }
                 }
-                SimPoolMail::Disconnected(peer) => {
+                SimPoolMail::Disconnected(peer, silent_since) => {
                     if let Some(link) = memory.links.get_mut(&peer) {
                         link.orders = None;
                     }
                     pool.on_disconnected(&peer, now);
-                    self.check.disconnected(name, node_name(&peer), self.now);
+                    self.check.disconnected(name, node_name(&peer), silent_since);
                 }
             }
         }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use xavantes_engine::{Action, ElementId, Rejection, Time};
-use xavantes_process_coordinator::codec;
+use xavantes_process_coordinator::process::driver_input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::effect::{EffectStep, perform_effects};
+use xavantes_process_coordinator::process::ended_summary::Summary;
 use xavantes_process_coordinator::process::final_status::{final_results, final_status};
-use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
-use xavantes_process_coordinator::process::summary::Summary;
-use xavantes_process_coordinator::subtrees::hosted;
+use xavantes_process_coordinator::record_codec;
+use xavantes_process_coordinator::subtrees::hosted_subtrees;
 use xavantes_process_coordinator::subtrees::parent_links::EndDecision;
-use xavantes_process_coordinator::workers::messages::{Order, Whereabouts};
 use xavantes_process_coordinator::workers::peer_report::reply_ended;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::{Order, Whereabouts};
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
@@ -68,6 +68,10 @@ impl World<'_> {
         if runner.ending.is_some() {
             return;
         }
+        if self.waits_for_memory(c, id, number) {
+            return self.record(c, id, number);
+        }
+        let Some(runner) = self.runner(c, id, number) else { return };
         if std::mem::take(&mut runner.share_changed) {
             let max_activities = if runner.parent.is_some() { MAX_SUBTREE_ACTIVITIES } else { u64::MAX };
             runner.driver.set_share(share, max_activities);
@@ -133,6 +137,8 @@ impl World<'_> {
             _ => None,
         };
         runner.driver.handle(&mut self.tools.sandbox, input, now);
+        self.count_bytes(c, id);
+        let Some(runner) = self.coordinators[c].memory.runners.get_mut(id) else { return };
         if let Some(key) = answered.filter(|key| !is_outstanding(runner, key)) {
             runner.taken.push(key.clone());
             let creation = self.creation_at(c, id);
@@ -160,7 +166,7 @@ impl World<'_> {
     pub fn on_timer(&mut self, c: usize, id: &Arc<str>, number: u64) {
         let Some(runner) = self.runner(c, id, number) else { return };
         runner.timer = u64::MAX;
-        if runner.ending.is_none() {
+        if runner.ending.is_none() && !runner.waits {
             self.handle_input(c, id, ProcessInput::TimePassed);
             self.record(c, id, number);
             self.set_timer(c, id);
@@ -171,10 +177,16 @@ impl World<'_> {
     pub fn lose_runner(&mut self, c: usize, id: &Arc<str>) {
         self.trace(|| format!("c{c} has lost {id}"));
         let memory = &mut self.coordinators[c].memory;
-        let runner = memory.runners.remove(id);
-        memory.foreign.entry(id.clone()).or_default();
-        if let Some(parent) = runner.and_then(|runner| runner.parent) {
-            memory.parents.leave(&parent, id);
+        let answers = memory.foreign.entry(id.clone()).or_default();
+        if let Some(mut runner) = memory.runners.remove(id) {
+            answers.extend(runner.driver.unacknowledged(runner.writing.map(|(batch, _)| batch)));
+            answers.extend(runner.mail.into_iter().filter_map(|mail| match mail {
+                SimProcessMail::Input(input) => input.into_unacknowledged(),
+                SimProcessMail::Called(..) => None,
+            }));
+            if let Some(parent) = runner.parent {
+                memory.parents.leave(&parent, id);
+            }
         }
         self.pool_input(c, PoolInput::ProcessLost(id.clone()));
     }
@@ -220,8 +232,9 @@ impl World<'_> {
         let status = final_status(v1::ProcessStatus::default(), outcome, runner.driver.counts(), ended_ms);
         let (state, history) = (status.state(), runner.driver.history(0));
         if let Some(parent) = &runner.parent {
-            let answer = hosted::outcome(runner.driver.engine().program(), runner.driver.root(), outcome, results);
-            let answer = hosted::answer(&parent.key, id, answer, runner.driver.counts(), &history, Vec::new());
+            let answer =
+                hosted_subtrees::outcome(runner.driver.engine().program(), runner.driver.root(), outcome, results);
+            let answer = hosted_subtrees::answer(&parent.key, id, answer, runner.driver.counts(), &history, Vec::new());
             let decision = memory.parents.finish(parent, answer);
             self.trace(|| format!("c{c}: {id} has ended {state:?}"));
             self.answer_late_mail(c, id);
@@ -231,7 +244,7 @@ impl World<'_> {
             };
         }
         let summary = Summary::new(&status, final_results(outcome, results), &history);
-        let (change, number) = (StoreChange::Close(id.clone(), codec::encode(&summary)), runner.number);
+        let (change, number) = (StoreChange::Close(id.clone(), record_codec::encode(&summary)), runner.number);
         runner.ending = Some(summary);
         self.trace(|| format!("c{c}: {id} has ended {state:?}"));
         self.write(c, change, AfterWrite::Closed(id.clone(), number));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use xavantes_engine::{Engine, Start, StepOutput, Time};
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::codec;
 use xavantes_process_coordinator::process::driver::Driver;
-use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
 use xavantes_process_coordinator::process::journal::{Head, Origin};
+use xavantes_process_coordinator::record_codec;
 use xavantes_process_coordinator::subtrees::move_notice::{MoveReportStep, ParentState, on_move_report};
 use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
@@ -117,7 +117,7 @@ impl World<'_> {
             relays: Vec::new(),
             first: driver.first_record().into(),
         };
-        let change = StoreChange::Create(id.clone(), codec::encode(&head));
+        let change = StoreChange::Create(id.clone(), record_codec::encode(&head));
         let early = self.mutation == Some(Mutation::AcknowledgeBeforeFlush);
         let reply = match reply {
             Some(reply) if early => {
@@ -142,7 +142,7 @@ impl World<'_> {
                 if let Some(origin) = head.parent.clone() {
                     self.later(NodeRef::Coordinator(c), STILL_WANTED_INTERVAL_MS, NodeTask::ReportPlace(origin, epoch));
                 }
-                self.run_process(c, &id, driver, head, 0, parent.map(|(parent, _)| parent));
+                self.run_process(c, &id, driver, head, 0, parent.map(|(parent, _)| parent), false);
                 reply.into_iter().for_each(|reply| self.reply(reply, CallAnswer::Done));
             }
             Err(refused) => {

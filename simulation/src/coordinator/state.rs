@@ -4,22 +4,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_process_coordinator::handover::Placement;
+use xavantes_process_coordinator::handover::SubtreePlace;
 use xavantes_process_coordinator::process::driver::Driver;
-use xavantes_process_coordinator::process::effect::{Batch, ProcessEffect};
-use xavantes_process_coordinator::process::input::ProcessInput;
+use xavantes_process_coordinator::process::driver_input::ProcessInput;
+use xavantes_process_coordinator::process::effect::{EffectBatch, ProcessEffect};
+use xavantes_process_coordinator::process::ended_summary::Summary;
 use xavantes_process_coordinator::process::journal::{Head, Origin};
-use xavantes_process_coordinator::process::summary::Summary;
+use xavantes_process_coordinator::process::memory_budget::{Memory, ProcessMemory};
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, ParentLinks};
-use xavantes_process_coordinator::workers::messages::Share;
 use xavantes_process_coordinator::workers::peer_report::ProcessAnswers;
 use xavantes_process_coordinator::workers::pool::Pool;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
+use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
+use crate::budget::Budgets;
 use crate::call::ReplyTo;
-use crate::machine::Machine;
+use crate::machine::SimulatedNode;
 use crate::store::{StoreChange, StoreSession};
 
 /// The driver of a process. Connections are numbers of streams.
@@ -35,10 +37,11 @@ pub enum SimPoolMail {
     Input(PoolInput),
     /// Answers and calls of a peer, which go on to their processes afterwards.
     Reported(Box<SimReport>),
-    Moved(AttemptKey, Placement, ReplyTo),
+    Moved(AttemptKey, SubtreePlace, ReplyTo),
     /// With the stream of the peer.
     Connected(Arc<str>, v1::WorkerHello, usize),
-    Disconnected(Arc<str>),
+    /// With the time since which no message of the peer could arrive.
+    Disconnected(Arc<str>, u64),
 }
 
 /// Answers and calls that a peer sent by a stream.
@@ -90,12 +93,19 @@ pub struct SimRunner {
     pub share_changed: bool,
     /// Answers that the process took since its last record.
     pub taken: Vec<AttemptKey>,
-    /// Batch that is being written, and the answers that it records.
-    pub writing: Option<(Batch<usize, ReplyTo>, Vec<AttemptKey>)>,
+    /// EffectBatch that is being written, and the answers that it records.
+    pub writing: Option<(EffectBatch<usize, ReplyTo>, Vec<AttemptKey>)>,
     /// Summary that is being written.
     pub ending: Option<Summary>,
     /// Time of the next timer.
     pub timer: u64,
+    pub memory: ProcessMemory,
+    /// It has run, here or before.
+    pub begun: bool,
+    /// It waits for memory.
+    pub waits: bool,
+    /// When it last did something while it had the turn to go on without memory; 0 if it has not had the turn.
+    pub last_work: u64,
 }
 
 impl SimRunner {
@@ -105,6 +115,7 @@ impl SimRunner {
         head: Head,
         (engine_began, machine_began): (u64, Duration),
         parent: Option<ParentAttempt>,
+        (memory, begun): (Arc<Memory>, bool),
     ) -> Self {
         Self {
             number,
@@ -120,6 +131,10 @@ impl SimRunner {
             writing: None,
             ending: None,
             timer: u64::MAX,
+            memory: ProcessMemory::new(memory, begun),
+            begun,
+            waits: false,
+            last_work: 0,
         }
     }
 
@@ -132,6 +147,7 @@ impl SimRunner {
 /// The part of a coordinator that a crash erases.
 #[derive(Debug, Default)]
 pub struct CoordinatorMemory {
+    pub budgets: Budgets,
     pub pool: Pool,
     pub pool_mail: VecDeque<SimPoolMail>,
     /// A task that reads the mail of the pool is scheduled.
@@ -141,7 +157,9 @@ pub struct CoordinatorMemory {
     pub runners: BTreeMap<Arc<str>, SimRunner>,
     /// Processes of other coordinators, and the answers that arrived here for them, with their streams.
     pub foreign: BTreeMap<Arc<str>, Vec<(usize, AttemptKey)>>,
-    /// Those of them that no coordinator runs, because they are damaged.
+    /// Those of them of which workers run attempts for this coordinator.
+    pub foreign_running: BTreeSet<Arc<str>>,
+    /// Those of them that no coordinator runs, because they are damaged or exceed the budget.
     pub held: BTreeSet<Arc<str>>,
     /// Claimed processes that could not be read yet.
     pub unread: Vec<Arc<str>>,
@@ -167,7 +185,7 @@ pub enum AfterWrite {
     Discarded(Arc<str>),
     Forgotten(Arc<str>),
     /// A borrowed worker may get attempts.
-    LeaseStored(Arc<str>),
+    LeaseStored(Arc<str>, String),
     LeaseDeleted,
     /// A held process was cancelled.
     HeldCancelled(Arc<str>),
@@ -187,7 +205,7 @@ pub struct StartingProcess {
 /// A coordinator.
 #[derive(Debug)]
 pub struct SimCoordinator {
-    pub machine: Machine,
+    pub machine: SimulatedNode,
     /// Number of its store.
     pub store: usize,
     pub session: StoreSession,
@@ -199,7 +217,7 @@ pub struct SimCoordinator {
 }
 
 impl SimCoordinator {
-    pub fn new(machine: Machine, store: usize) -> Self {
+    pub fn new(machine: SimulatedNode, store: usize) -> Self {
         Self {
             machine,
             store,

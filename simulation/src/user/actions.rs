@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xavantes_engine::Action;
-use xavantes_process_coordinator::process::input::Steering;
+use xavantes_process_coordinator::process::driver_input::Steering;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::documents::{SetChange, change};
@@ -130,6 +130,9 @@ impl World<'_> {
             (PendingRequest::Set, CallAnswer::Rejected) => case.changed = Belief::No,
             (PendingRequest::Again(path, _, attempt), CallAnswer::Done) if attempt > 0 => {
                 case.again.push((path, attempt))
+            }
+            (PendingRequest::Rescue(path), answer) if answer != CallAnswer::Nothing => {
+                self.users.unanswered.remove(&path);
             }
             (PendingRequest::Again(path, action, _), CallAnswer::There(address)) => {
                 let request = CallRequest::Steer { path: path.clone(), action: action.clone() };

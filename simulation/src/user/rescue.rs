@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xavantes_engine::{Action, Condition};
-use xavantes_process_coordinator::process::input::Steering;
+use xavantes_process_coordinator::process::driver_input::Steering;
 
 use crate::call::CallRequest;
 use crate::machine::NodeRef;
@@ -21,7 +21,11 @@ impl World<'_> {
             let memory = &coordinator.memory;
             for process in memory.runners.keys().filter(|process| within(process)) {
                 for path in self.held_elements(c, process) {
-                    self.check.retried.insert(path.clone());
+                    if !self.check.retried.insert(path.clone()) && self.users.unanswered.contains(&path) {
+                        // The first request may still be carried out, after this one.
+                        self.check.asked.push(path.clone());
+                    }
+                    self.users.unanswered.insert(path.clone());
                     let action = Steering::Engine(Action::Retry);
                     requests.push((c, CallRequest::Steer { path: path.into(), action }));
                 }
@@ -33,7 +37,11 @@ impl World<'_> {
             }
         }
         for (c, request) in requests {
-            self.ask(number, PendingRequest::Rescue, NodeRef::Coordinator(c), request);
+            let path = match &request {
+                CallRequest::Steer { path, .. } => path.to_string(),
+                _ => String::new(),
+            };
+            self.ask(number, PendingRequest::Rescue(path), NodeRef::Coordinator(c), request);
         }
     }
 

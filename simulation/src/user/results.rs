@@ -1,11 +1,12 @@
 //! What users must get: every acknowledged process ends, with the right results.
 
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::codec;
-use xavantes_process_coordinator::process::summary::Summary;
+use xavantes_process_coordinator::process::ended_summary::Summary;
+use xavantes_process_coordinator::record_codec;
 use xavantes_proto::v1;
 
-use crate::documents::expected;
+use crate::budget::Excess;
+use crate::documents::{EXCESS_SUM, LARGE, expected};
 use crate::user::state::{Belief, Submission};
 use crate::world::World;
 
@@ -48,7 +49,7 @@ impl World<'_> {
         let damaged = self.stores[case.group].processes.get(id).is_some_and(|stored| stored.damaged);
         let read = || {
             let summary = self.stores[case.group].processes.get(id)?.summary.clone()?;
-            let summary: Summary = codec::decode("summary", &summary).ok()?;
+            let summary: Summary = record_codec::decode("summary", &summary).ok()?;
             Some((summary.status().ok()?, summary.results().ok()?))
         };
         let Some((status, results)) = read() else { return Some(format!("the end of {id} is lost")) };
@@ -59,9 +60,16 @@ impl World<'_> {
         }
         match (case.cancelled, cancelled) {
             (Belief::Yes, false) => return Some(format!("{id} was cancelled, and ended {:?}", status.state())),
+            (Belief::No, true) if self.users.held.contains(id) => return None,
             (Belief::No, true) => return Some(format!("{id} ended cancelled, and no user cancelled it")),
             (_, true) => return None,
             _ => {}
+        }
+        let excess = if case.process_type == LARGE { self.excess(case.n) } else { Excess::No };
+        let failure = status.failure.clone().unwrap_or_default();
+        // The results of a process count, too.
+        if excess == Excess::Maybe && failure.kind() == v1::FailureKind::Limit {
+            return None;
         }
         if status.state() != v1::ProcessState::Completed {
             return Some(format!("{id} ended {:?}: {}", status.state(), status.failure.unwrap_or_default().message));
@@ -75,6 +83,19 @@ impl World<'_> {
         else {
             return Some(format!("{id} lacks results: {results:?}"));
         };
+        let log: Vec<i64> = log
+            .iter()
+            .map(|number| match number {
+                Value::Int(number) => *number,
+                _ => -1,
+            })
+            .collect();
+        if excess != Excess::No && sum == EXCESS_SUM {
+            return self.check.shared(id, count, &log);
+        }
+        if excess == Excess::Yes {
+            return Some(format!("{id} exceeds its budget, and its sum is {sum}"));
+        }
         let changes: &[bool] = match case.changed {
             Belief::No => &[false],
             Belief::Maybe => &[false, true],
@@ -92,13 +113,6 @@ impl World<'_> {
         if let Some((path, attempt)) = case.again.iter().find(|(path, attempt)| !self.check.went_on(path, *attempt)) {
             return Some(format!("a user gave up attempt {attempt} of {path}, and no other attempt followed"));
         }
-        let log: Vec<i64> = log
-            .iter()
-            .map(|number| match number {
-                Value::Int(number) => *number,
-                _ => -1,
-            })
-            .collect();
         self.check.shared(id, count, &log)
     }
 }

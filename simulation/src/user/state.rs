@@ -1,9 +1,9 @@
 //! Users, and what they know about the processes that they submitted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use xavantes_process_coordinator::process::input::Steering;
+use xavantes_process_coordinator::process::driver_input::Steering;
 
 use crate::coordinator::state::SimDriver;
 
@@ -30,8 +30,8 @@ pub enum PendingRequest {
     Again(Arc<str>, Steering, u32),
     /// Change the process.
     Set,
-    /// Retry a held element, or give up a subtree.
-    Rescue,
+    /// Retry the held element at this path, or cancel a held process.
+    Rescue(String),
 }
 
 /// A process that a user submits.
@@ -54,6 +54,10 @@ pub struct Submission {
 #[derive(Debug, Default)]
 pub struct Users {
     pub submissions: Vec<Submission>,
+    /// Processes that some coordinator held because they exceed its budget: their users cancel them.
+    pub held: BTreeSet<Arc<str>>,
+    /// Paths of held elements whose last retry got no answer.
+    pub unanswered: BTreeSet<String>,
     /// Pending requests by ticket, with the number of the submission.
     pub pending: BTreeMap<u64, (usize, PendingRequest)>,
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::action::{OwnedAnswer, TableAction};
 use xavantes_activity_manager::attempts::admission::Resources;
+use xavantes_activity_manager::attempts::attempt_table::ReadyJob;
 use xavantes_activity_manager::attempts::order::TableOrder;
 use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
-use xavantes_activity_manager::attempts::table::ReadyJob;
 use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_model::definition::Program;
 use xavantes_proto::v1;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use xavantes_activity_manager::attempts::admission::Resources;
+use xavantes_activity_manager::attempts::attempt_table::AttemptTable;
 use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
-use xavantes_activity_manager::attempts::table::AttemptTable;
 use xavantes_proto::v1;
 
-use crate::machine::Machine;
+use crate::machine::SimulatedNode;
 
 /// What an activity does beside its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum ActivityKind {
     Endless,
     /// Fails often, and is held then.
     Fragile,
+    /// Fails only if a call of it fails.
+    Sturdy,
 }
 
 impl ActivityKind {
@@ -27,6 +29,7 @@ impl ActivityKind {
         match name {
             "Limited" | "Endless" => Self::Endless,
             "Fragile" => Self::Fragile,
+            "Sturdy" => Self::Sturdy,
             _ => Self::Work,
         }
     }
@@ -92,7 +95,7 @@ pub struct WorkerMemory {
 /// A worker.
 #[derive(Debug)]
 pub struct SimWorker {
-    pub machine: Machine,
+    pub machine: SimulatedNode,
     pub slots: u32,
     pub queue: u32,
     /// Unacknowledged answers, with the coordinators that get them.
@@ -117,7 +120,7 @@ impl WorkerMemory {
 }
 
 impl SimWorker {
-    pub fn new(machine: Machine, slots: u32, queue: u32) -> Self {
+    pub fn new(machine: SimulatedNode, slots: u32, queue: u32) -> Self {
         Self { machine, slots, queue, disk: BTreeMap::new(), memory: WorkerMemory::new(slots, queue), silent: false }
     }
 
