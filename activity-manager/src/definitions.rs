@@ -20,7 +20,7 @@ const MAX_DEFINITIONS_BYTES: usize = 256 << 20;
 const MAX_INVALID: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// What a worker knows of a definition.
-pub(crate) enum Definition {
+pub(crate) enum KnownDefinition {
     Loaded(Arc<Program>),
     /// It has errors.
     Invalid,
@@ -50,18 +50,18 @@ impl Default for Definitions {
 
 impl Definitions {
     /// What is known of the definition with this digest.
-    pub fn find(&self, digest: &str) -> Definition {
+    pub fn find(&self, digest: &str) -> KnownDefinition {
         let mut known = self.known.lock();
         if let Some(program) = known.loaded.get(digest) {
-            return Definition::Loaded(program.clone());
+            return KnownDefinition::Loaded(program.clone());
         }
-        if known.invalid.get(digest).is_some() { Definition::Invalid } else { Definition::Unknown }
+        if known.invalid.get(digest).is_some() { KnownDefinition::Invalid } else { KnownDefinition::Unknown }
     }
 
     /// Loads the definitions of an order, away from the threads that serve calls.
     pub async fn add_all(&self, programs: Vec<v1::Program>, coordinator: &str) {
         for v1::Program { digest, documents } in programs {
-            if !matches!(self.find(&digest), Definition::Unknown) {
+            if !matches!(self.find(&digest), KnownDefinition::Unknown) {
                 continue;
             }
             // Another coordinator may have the definition that really has this digest.
@@ -109,11 +109,11 @@ mod tests {
         let (good_digest, bad_digest) = (program_digest(&good), program_digest(&bad));
         let stolen = v1::Program { digest: good_digest.clone(), documents: document("local evil = 1") };
         definitions.add_all(vec![stolen], "c").await;
-        assert!(matches!(definitions.find(&good_digest), Definition::Unknown));
+        assert!(matches!(definitions.find(&good_digest), KnownDefinition::Unknown));
         let programs = [(&good_digest, good), (&bad_digest, bad)];
         let programs = programs.map(|(digest, documents)| v1::Program { digest: digest.clone(), documents });
         definitions.add_all(programs.to_vec(), "c").await;
-        assert!(matches!(definitions.find(&good_digest), Definition::Loaded(_)));
-        assert!(matches!(definitions.find(&bad_digest), Definition::Invalid));
+        assert!(matches!(definitions.find(&good_digest), KnownDefinition::Loaded(_)));
+        assert!(matches!(definitions.find(&bad_digest), KnownDefinition::Invalid));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
-use xavantes_model::script::{Argument, Code, Limits, Sandbox};
-use xavantes_model::shared::Objects;
+use xavantes_model::script::{Argument, Code, Sandbox, ScriptLimits};
+use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
+use crate::attempt_failure::{AttemptFailure, failure};
 use crate::attempts::job::Job;
-use crate::failure::{AttemptFailure, failure};
 
 thread_local! {
     /// A sandbox per thread, because a new one costs more than most expressions. It has the limits of control code.
@@ -23,7 +23,7 @@ pub(crate) fn evaluate(job: &Job, parameters: &[Value], code: &Code) -> Result<V
     let outcome = SANDBOX.with_borrow_mut(|slot| {
         let mut sandbox = match slot.take() {
             Some(sandbox) => sandbox,
-            None => Sandbox::new(Limits::CONTROL, false)?,
+            None => Sandbox::new(ScriptLimits::CONTROL, false)?,
         };
         let outcome = sandbox.run(code, parameters.iter().map(Argument::Value), &mut Objects::default());
         *slot = Some(sandbox);

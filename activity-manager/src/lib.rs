@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `options` | settings |
 //! | `service` | the gRPC service: the stream of orders and reports, and logs |
-//! | `manager` | the attempt manager, which performs the actions of the attempt table |
+//! | `attempt_manager` | the attempt manager, which performs the actions of the attempt table |
 //! | `attempts` | the attempt table, admission and jobs |
 //! | `definitions` | the definitions that coordinators sent |
 //! | `outbox` | reports that wait for a coordinator's stream |
@@ -13,16 +13,18 @@
 //! | `executor` | Lua code and external programs |
 //! | `staging` | files that attempts get before they start and produce until they end |
 //! | `logs` | the output of attempts |
-//! | `failure`, `expressions` | shared by executors and staging |
+//! | `attempt_failure`, `expressions` | shared by executors and staging |
+//! | [`fuzzing`] | checks of what a worker reads back from its disk, for fuzzers |
 
 mod answers;
+mod attempt_failure;
+mod attempt_manager;
 pub mod attempts;
 mod definitions;
 mod executor;
 mod expressions;
-mod failure;
+pub mod fuzzing;
 mod logs;
-mod manager;
 mod options;
 mod outbox;
 pub mod report_batch;
@@ -32,6 +34,6 @@ mod staging;
 pub use executor::program::cgroups::Cgroups;
 pub use executor::program::options::ProgramOptions;
 pub use executor::program::watchdog::run_watchdog;
-pub use logs::store::LogLimits;
+pub use logs::log_store::LogLimits;
 pub use options::Options;
 pub use service::Service;

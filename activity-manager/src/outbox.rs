@@ -58,6 +58,13 @@ impl Outbox {
         // If the stream has ended, the hello of the next stream covers what is lost here.
         let _ = self.reports.send(report);
     }
+
+    /// Adds a report that the next one of its kind replaces, unless the coordinator does not read what it gets.
+    pub fn push_if_read(&self, report: OutgoingReport) {
+        if self.backlog.waiting.load(Ordering::Acquire) < MAX_BACKLOG {
+            self.push(report);
+        }
+    }
 }
 
 /// The receiving end. It ends when all outboxes are dropped and no report is left.

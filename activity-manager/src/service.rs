@@ -8,14 +8,14 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
-use xavantes_proto::limits::{check_coordinator_hello, check_path};
+use xavantes_proto::message_limits::{check_coordinator_hello, check_path};
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
 use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, cut_text, first_message, next_whole, pack, v1};
 
+use crate::attempt_manager::AttemptManager;
 use crate::attempts::admission::Load;
 use crate::attempts::realm_attempt::CoordinatorStream;
-use crate::logs::send::send_log;
-use crate::manager::AttemptManager;
+use crate::logs::send_logs::send_log;
 use crate::options::Options;
 use crate::outbox::OutboxReceiver;
 

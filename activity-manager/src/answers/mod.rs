@@ -2,10 +2,10 @@
 //!
 //! | module | is about |
 //! |---|---|
-//! | `record` | the encoding of one record |
-//! | `log` | the files that hold the records |
-//! | `writer` | the thread that writes |
+//! | `answer_record` | the encoding of one record |
+//! | `answer_log` | the files that hold the records |
+//! | `answer_writer` | the thread that writes |
 
-pub(crate) mod log;
-pub(crate) mod record;
-pub(crate) mod writer;
+pub(crate) mod answer_log;
+pub(crate) mod answer_record;
+pub(crate) mod answer_writer;

@@ -46,13 +46,13 @@ pub struct OwnedAnswer {
 /// One effect. `J` is the type of the job that runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableAction<J> {
-    /// Start the attempt, and call [`AttemptTable::on_finished`](super::table::AttemptTable::on_finished) at its end.
+    /// Start the attempt, and call [`AttemptTable::on_finished`](super::attempt_table::AttemptTable::on_finished) at its end.
     Start(J),
     /// Ask the attempt to end soon.
     Stop(J),
     /// Send a report to the coordinator of that name.
     Send(Arc<str>, WorkerReport),
-    /// Make the answer durable, then call [`AttemptTable::on_persisted`](super::table::AttemptTable::on_persisted).
+    /// Make the answer durable, then call [`AttemptTable::on_persisted`](super::attempt_table::AttemptTable::on_persisted).
     Persist(OwnedAnswer),
     /// Delete the durable answer of the attempt.
     Forget(RealmAttempt),

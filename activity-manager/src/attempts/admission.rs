@@ -6,7 +6,7 @@ use xavantes_proto::v1::{ImpairmentReason, Nothing, refusal_reason, requirement}
 
 /// The decision about an attempt that arrives.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum AdmissionVerdict {
     /// The attempt starts.
     Run,
     /// The attempt waits in the queue.
@@ -98,26 +98,26 @@ impl<T> Admission<T> {
     }
 
     /// Decides about an attempt that arrives.
-    pub fn arrive(&mut self, attempt: T, needs: Resources) -> Verdict {
+    pub fn arrive(&mut self, attempt: T, needs: Resources) -> AdmissionVerdict {
         let needs = needs.at_least_one_slot();
         if self.draining {
-            Verdict::Refuse(refusal_reason::Kind::Draining(Nothing {}))
+            AdmissionVerdict::Refuse(refusal_reason::Kind::Draining(Nothing {}))
         } else if let Some(reason) = &self.impaired {
-            Verdict::Refuse(refusal_reason::Kind::Impaired(reason.clone()))
+            AdmissionVerdict::Refuse(refusal_reason::Kind::Impaired(reason.clone()))
         } else if needs.cpus > self.capacity.cpus {
-            Verdict::Never(unmet(requirement::Kind::Slots(needs.cpus)))
+            AdmissionVerdict::Never(unmet(requirement::Kind::Slots(needs.cpus)))
         } else if needs.memory > self.capacity.memory {
-            Verdict::Never(unmet(requirement::Kind::MemoryBytes(needs.memory)))
+            AdmissionVerdict::Never(unmet(requirement::Kind::MemoryBytes(needs.memory)))
         } else if needs.gpus > self.capacity.gpus {
-            Verdict::Never(unmet(requirement::Kind::Gpus(needs.gpus)))
+            AdmissionVerdict::Never(unmet(requirement::Kind::Gpus(needs.gpus)))
         } else if self.queue.is_empty() && self.capacity.holds(self.used, needs) {
             self.used.add(needs);
-            Verdict::Run
+            AdmissionVerdict::Run
         } else if self.queue.len() < self.max_queued {
             self.queue.push_back((attempt, needs));
-            Verdict::Wait
+            AdmissionVerdict::Wait
         } else {
-            Verdict::Refuse(refusal_reason::Kind::NoRoom(Nothing {}))
+            AdmissionVerdict::Refuse(refusal_reason::Kind::NoRoom(Nothing {}))
         }
     }
 
@@ -185,10 +185,10 @@ mod tests {
     #[test]
     fn attempts_run_then_wait_then_are_refused() {
         let mut admission = Admission::new(Resources::slots(2), 1);
-        assert_eq!(admission.arrive("a", Resources::slots(1)), Verdict::Run);
-        assert_eq!(admission.arrive("b", Resources::slots(0)), Verdict::Run);
-        assert_eq!(admission.arrive("c", Resources::slots(1)), Verdict::Wait);
-        assert!(matches!(admission.arrive("d", Resources::slots(1)), Verdict::Refuse(_)));
+        assert_eq!(admission.arrive("a", Resources::slots(1)), AdmissionVerdict::Run);
+        assert_eq!(admission.arrive("b", Resources::slots(0)), AdmissionVerdict::Run);
+        assert_eq!(admission.arrive("c", Resources::slots(1)), AdmissionVerdict::Wait);
+        assert!(matches!(admission.arrive("d", Resources::slots(1)), AdmissionVerdict::Refuse(_)));
         assert_eq!(admission.leave(Resources::slots(1)), ["c"]);
         assert_eq!(admission.load(), Load { slots: 2, queued: 0 });
     }
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn a_large_attempt_is_not_overtaken() {
         let mut admission = Admission::new(Resources::slots(4), 10);
-        assert_eq!(admission.arrive("small", Resources::slots(1)), Verdict::Run);
-        assert_eq!(admission.arrive("large", Resources::slots(4)), Verdict::Wait);
-        assert_eq!(admission.arrive("late", Resources::slots(1)), Verdict::Wait);
+        assert_eq!(admission.arrive("small", Resources::slots(1)), AdmissionVerdict::Run);
+        assert_eq!(admission.arrive("large", Resources::slots(4)), AdmissionVerdict::Wait);
+        assert_eq!(admission.arrive("late", Resources::slots(1)), AdmissionVerdict::Wait);
         assert_eq!(admission.leave(Resources::slots(1)), ["large"]);
         assert_eq!(admission.leave(Resources::slots(4)), ["late"]);
-        assert!(matches!(admission.arrive("huge", Resources::slots(5)), Verdict::Never(_)));
+        assert!(matches!(admission.arrive("huge", Resources::slots(5)), AdmissionVerdict::Never(_)));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         admission.arrive(3, Resources::slots(1));
         assert!(admission.withdraw(|attempt| *attempt == 2));
         assert_eq!(admission.drain(), [3]);
-        assert!(matches!(admission.arrive(4, Resources::slots(1)), Verdict::Refuse(_)));
+        assert!(matches!(admission.arrive(4, Resources::slots(1)), AdmissionVerdict::Refuse(_)));
         assert_eq!(admission.leave(Resources::slots(1)), Vec::<i32>::new());
     }
 
@@ -220,13 +220,13 @@ mod tests {
     fn memory_and_gpus_count_as_slots_do() {
         let mut admission = Admission::new(Resources { cpus: 8, memory: 100, gpus: 1 }, 10);
         let needs = |memory, gpus| Resources { cpus: 1, memory, gpus };
-        assert_eq!(admission.arrive("a", needs(60, 0)), Verdict::Run);
-        assert_eq!(admission.arrive("b", needs(60, 0)), Verdict::Wait);
+        assert_eq!(admission.arrive("a", needs(60, 0)), AdmissionVerdict::Run);
+        assert_eq!(admission.arrive("b", needs(60, 0)), AdmissionVerdict::Wait);
         assert_eq!(admission.leave(needs(60, 0)), ["b"]);
-        assert_eq!(admission.arrive("c", needs(40, 1)), Verdict::Run);
-        assert_eq!(admission.arrive("d", needs(0, 1)), Verdict::Wait);
-        assert!(matches!(admission.arrive("e", needs(101, 0)), Verdict::Never(_)));
-        assert!(matches!(admission.arrive("f", needs(0, 2)), Verdict::Never(_)));
+        assert_eq!(admission.arrive("c", needs(40, 1)), AdmissionVerdict::Run);
+        assert_eq!(admission.arrive("d", needs(0, 1)), AdmissionVerdict::Wait);
+        assert!(matches!(admission.arrive("e", needs(101, 0)), AdmissionVerdict::Never(_)));
+        assert!(matches!(admission.arrive("f", needs(0, 2)), AdmissionVerdict::Never(_)));
         assert_eq!(admission.leave(needs(40, 1)), ["d"]);
     }
 }

@@ -11,9 +11,9 @@ use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
 use super::realm_attempt::RealmAttempt;
-use crate::failure::{AttemptFailure, failure};
-use crate::logs::entry::LogTitle;
-use crate::logs::live::AttemptLog;
+use crate::attempt_failure::{AttemptFailure, failure};
+use crate::logs::live_log::AttemptLog;
+use crate::logs::log_entry::LogTitle;
 
 /// An attempt that this worker is able to run.
 pub(crate) struct Job {

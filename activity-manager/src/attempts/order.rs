@@ -3,8 +3,8 @@
 use xavantes_proto::v1;
 
 use super::action::TableAction;
+use super::attempt_table::{AttemptTable, ReadyJob};
 use super::realm_attempt::{CoordinatorStream, RealmAttempt};
-use super::table::{AttemptTable, ReadyJob};
 
 /// A job that arrives with an order.
 #[derive(Debug)]
@@ -70,6 +70,7 @@ impl<J: Clone> AttemptTable<J> {
                 actions.push(TableAction::Reply(reply));
             }
         }
+        actions.extend(self.inform_of_backlogs());
         Some(actions)
     }
 }

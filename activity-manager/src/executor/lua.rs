@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use xavantes_model::definition::ActivityCode;
-use xavantes_model::script::{ErrorKind, Limits, RemoteObjects, Sandbox};
-use xavantes_model::shared::Method;
+use xavantes_model::script::{ErrorKind, RemoteObjects, Sandbox, ScriptLimits};
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedRef, Value};
 use xavantes_proto::{method_name, v1, value};
 
 use super::host::ActivityHost;
 use crate::attempts::job::Job;
-use crate::logs::live::OutputStream;
-use crate::logs::store::LogStore;
+use crate::logs::live_log::OutputStream;
+use crate::logs::log_store::LogStore;
 
 /// Limits of one activity. Only `TIMEOUT` bounds its time.
-const LIMITS: Limits = Limits { steps: u64::MAX, memory: 512 << 20, time: Duration::MAX };
+const LIMITS: ScriptLimits = ScriptLimits { steps: u64::MAX, memory: 512 << 20, time: Duration::MAX };
 
 /// The threads that run Lua activities.
 pub(crate) struct LuaPool {

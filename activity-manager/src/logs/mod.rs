@@ -2,16 +2,16 @@
 //!
 //! | module | is about |
 //! |---|---|
-//! | `layout` | where in a file the beginning and the end of a stream are; pure |
-//! | `live` | the log of a running attempt |
-//! | `entry` | what the index says about an ended attempt |
-//! | `store` | the logs of all attempts of a worker |
+//! | `stream_layout` | where in a file the beginning and the end of a stream are; pure |
+//! | `live_log` | the log of a running attempt |
+//! | `log_entry` | what the index says about an ended attempt |
+//! | `log_store` | the logs of all attempts of a worker |
 //! | `reader` | reading the log of one attempt |
-//! | `send` | sending a log over the wire |
+//! | `send_logs` | sending a log over the wire |
 
-pub(crate) mod entry;
-pub(crate) mod layout;
-pub(crate) mod live;
+pub(crate) mod live_log;
+pub(crate) mod log_entry;
+pub(crate) mod log_store;
 pub(crate) mod reader;
-pub(crate) mod send;
-pub(crate) mod store;
+pub(crate) mod send_logs;
+pub(crate) mod stream_layout;

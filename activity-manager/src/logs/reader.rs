@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::entry::LogEntry;
-use super::layout::readable;
-use super::live::{AttemptLog, OutputStream, log_path};
+use super::live_log::{AttemptLog, OutputStream, log_path};
+use super::log_entry::LogEntry;
+use super::stream_layout::readable;
 
 /// Upper bound on one read.
 const READ_BYTES: usize = 64 << 10;

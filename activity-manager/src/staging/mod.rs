@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `stage_in` | files of parameters go into the working directory |
 //! | `stage_out` | files that the program made become results |
-//! | `outputs` | which files become which result |
+//! | `declared_outputs` | which files become which result |
 
-pub(crate) mod outputs;
+pub(crate) mod declared_outputs;
 pub(crate) mod stage_in;
 mod stage_out;
 
@@ -21,7 +21,7 @@ use xavantes_model::value::Content;
 use xavantes_proto::v1::files_client::FilesClient;
 use xavantes_proto::{connect, v1};
 
-use crate::failure::{AttemptFailure, failure};
+use crate::attempt_failure::{AttemptFailure, failure};
 
 /// Upper bound on the objects that one request hands over.
 const MAX_OBJECTS_PER_HANDOVER: usize = 1000;

@@ -9,14 +9,14 @@ use xavantes_files::{
     file_name, plan_stage_in,
 };
 use xavantes_model::digest::Digest;
-use xavantes_model::path::parse_source_uri;
 use xavantes_model::value::{FileRef, Value};
+use xavantes_model::working_path::parse_source_uri;
 use xavantes_proto::{digest_from, v1};
 
 use super::{Staging, resolve_text, shutdown_failure, store_failure};
+use crate::attempt_failure::{AttemptFailure, failure};
 use crate::attempts::job::Job;
 use crate::expressions::evaluate;
-use crate::failure::{AttemptFailure, failure};
 
 /// The staged files of an attempt. The store keeps them until this is dropped.
 #[derive(Debug)]

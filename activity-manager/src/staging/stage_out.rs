@@ -8,11 +8,11 @@ use xavantes_model::digest::Digest;
 use xavantes_model::value::{FileRef, Type, Value};
 use xavantes_proto::{v1, value};
 
-use super::outputs::{NestedFile, OutputRule, nested_files, replace_nested};
+use super::declared_outputs::{NestedFile, OutputRule, nested_files, replace_nested};
 use super::stage_in::StagedInputs;
 use super::{Staging, pin_owner, shutdown_failure, store_failure};
+use crate::attempt_failure::{AttemptFailure, failure};
 use crate::attempts::job::Job;
-use crate::failure::{AttemptFailure, failure};
 
 /// Upper bound on the paths that a message lists.
 const MAX_LISTED_PATHS: usize = 5;

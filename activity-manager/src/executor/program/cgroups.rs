@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 use xavantes_model::definition::Requires;
 
-use super::limits::format_bytes;
+use super::resource_limits::format_bytes;
 
 /// The controllers that this worker uses.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];

@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 use wait4::{ResUse, Wait4};
 
 use super::program_table::ProgramTable;
-use super::tracked::{ProgramSpec, TrackedProgram};
+use super::tracked_program::{ProgramSpec, TrackedProgram};
 
 /// Upper bound on the output of a tool.
 const MAX_TOOL_OUTPUT_BYTES: u64 = 1 << 20;

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use xavantes_model::definition::Requires;
 
+use super::attempt_directories::WorkDir;
 use super::cgroups::Cgroup;
 use super::child::run_tool;
 use super::interpreters::search;
 use super::invocation::Invocation;
 use super::procfs::MARKER_VARIABLE;
 use super::program_table::ProgramTable;
-use super::workdir::WorkDir;
 
 /// Container engines, by their commands. The first one that works is used.
 const ENGINES: [&str; 2] = ["docker", "podman"];

@@ -6,11 +6,11 @@ use xavantes_model::definition::ActivityCode;
 use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
+use super::attempt_directories::WorkDir;
 use super::procfs::MARKER_VARIABLE;
-use super::workdir::WorkDir;
+use crate::attempt_failure::{AttemptFailure, failure};
 use crate::attempts::job::Job;
 use crate::expressions::evaluate;
-use crate::failure::{AttemptFailure, failure};
 
 /// Upper bound on a parameter's environment variable. Longer ones are in the parameters file only: Linux refuses variables
 /// above 128 KiB.

@@ -5,39 +5,39 @@
 //! |---|---|
 //! | `options` | settings |
 //! | `program_host` | what all programs of a worker share |
-//! | `run` | one attempt, from its working directory to its results |
+//! | `run_program` | one attempt, from its working directory to its results |
 //! | `invocation`, `interpreters` | the command line and the variables of an attempt |
-//! | `command` | the operating system command, with its limits |
+//! | `command_line` | the operating system command, with its limits |
 //! | `supervise` | a running program until nothing of it runs any more |
 //! | `child` | one process that this worker started |
-//! | `tracked`, `program_table` | running programs, their usage, their orphans |
+//! | `tracked_program`, `program_table` | running programs, their usage, their orphans |
 //! | `procfs`, `signals`, `disk` | the operating system |
 //! | `watchdog` | the process that ends programs when the node is killed |
-//! | `limits` | when a program uses too much; pure |
+//! | `resource_limits` | when a program uses too much; pure |
 //! | `cgroups` | limits that the kernel enforces |
 //! | `container` | Docker and Podman |
 //! | `gpus` | graphics processors |
-//! | `workdir` | directories of attempts |
-//! | `output`, `results` | what a program writes, and its results |
+//! | `attempt_directories` | directories of attempts |
+//! | `captured_output`, `program_results` | what a program writes, and its results |
 
+mod attempt_directories;
+mod captured_output;
 pub mod cgroups;
 mod child;
-mod command;
+mod command_line;
 mod container;
 mod disk;
 mod gpus;
 mod interpreters;
 mod invocation;
-mod limits;
 pub mod options;
-mod output;
 mod procfs;
 pub(crate) mod program_host;
+mod program_results;
 mod program_table;
-mod results;
-pub(crate) mod run;
+mod resource_limits;
+pub(crate) mod run_program;
 mod signals;
 mod supervise;
-mod tracked;
+mod tracked_program;
 pub mod watchdog;
-mod workdir;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cgroups::Cgroups;
-use crate::logs::store::LogLimits;
+use crate::logs::log_store::LogLimits;
 
 /// Settings for external programs.
 #[derive(Debug, Clone)]

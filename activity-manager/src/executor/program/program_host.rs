@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use xavantes_model::definition::{ActivityCode, ActivityType};
 use xavantes_proto::v1::{Nothing, requirement};
 
+use super::attempt_directories::WorkDirs;
 use super::cgroups::Cgroups;
 use super::container::ContainerEngine;
 use super::gpus::Gpus;
@@ -19,8 +20,7 @@ use super::options::ProgramOptions;
 use super::procfs;
 use super::program_table::{self, ProgramTable};
 use super::watchdog::Watchdog;
-use super::workdir::WorkDirs;
-use crate::logs::store::LogStore;
+use crate::logs::log_store::LogStore;
 
 /// What the programs of a worker run on.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use tracing::warn;
 
 use super::cgroups::Cgroup;
 use super::disk::disk_usage;
-use super::limits::ObservedUsage;
 use super::procfs::{self, ChildList, MARKER_VARIABLE, OsProcess, ProcessSnapshot};
+use super::resource_limits::ObservedUsage;
 use super::signals::{KILL_INTERVAL, KILL_TIMEOUT, signal_group, signal_process};
-use super::tracked::{OBSERVE_INTERVAL, ProgramSpec, TrackedProgram};
+use super::tracked_program::{OBSERVE_INTERVAL, ProgramSpec, TrackedProgram};
 
 /// Observation pauses this many times as long as it took, so that it uses at most 5 % of a CPU.
 const PAUSE_FACTOR: u32 = 20;

@@ -7,20 +7,20 @@ use rustix::process::Signal;
 use xavantes_model::definition::{ActivityType, Capture};
 use xavantes_proto::v1;
 
+use super::attempt_directories::WorkDir;
+use super::captured_output::OutputPipe;
 use super::cgroups::{Cgroup, CgroupUsage};
 use super::child::ProgramChild;
-use super::command::{cannot_start, command};
+use super::command_line::{cannot_start, command};
 use super::container::{ContainerCgroup, ContainerEngine};
 use super::invocation::Invocation;
-use super::limits::{ObservedUsage, format_bytes, peak_memory};
-use super::output::OutputPipe;
 use super::procfs;
 use super::program_host::ProgramHost;
-use super::results::ProgramExit;
-use super::workdir::WorkDir;
+use super::program_results::ProgramExit;
+use super::resource_limits::{ObservedUsage, format_bytes, peak_memory};
+use crate::attempt_failure::{AttemptFailure, failure, worker_failure};
 use crate::attempts::job::Job;
-use crate::failure::{AttemptFailure, failure, worker_failure};
-use crate::logs::live::{AttemptLog, OutputStream};
+use crate::logs::live_log::{AttemptLog, OutputStream};
 
 /// A program that ends within this time is not watched: its output is read after its end.
 const UNWATCHED_TIME: Duration = Duration::from_millis(5);

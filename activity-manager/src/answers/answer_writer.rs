@@ -8,8 +8,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{info, warn};
 
-use super::log::AnswerLog;
-use super::record::AnswerRecord;
+use super::answer_log::AnswerLog;
+use super::answer_record::AnswerRecord;
 use crate::attempts::realm_attempt::RealmAttempt;
 
 /// Time between two tries of a write that failed.

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tracing::warn;
 use xavantes_proto::v1;
 
-use super::entry::LogTitle;
-use super::layout::place;
+use super::log_entry::LogTitle;
+use super::stream_layout::place;
 
 /// A standard stream of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::cgroups::Cgroup;
-use super::limits::{ObservedUsage, UsageLimits};
+use super::resource_limits::{ObservedUsage, UsageLimits};
 
 /// Interval between two observations of a program, and the age of its first one.
 pub(super) const OBSERVE_INTERVAL: Duration = Duration::from_millis(100);

@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use tracing::warn;
 use xavantes_proto::v1;
 
-use super::entry::{LogEntry, LogTitle, failure_reason};
-use super::live::{AttemptLog, OutputStream, create_private, log_path};
+use super::live_log::{AttemptLog, OutputStream, create_private, log_path};
+use super::log_entry::{LogEntry, LogTitle, failure_reason};
 use super::reader::LogReader;
 
 /// Upper bound on ended attempts in memory. Each takes some hundred bytes.
@@ -66,17 +66,23 @@ impl LogStore {
     /// Opens the store in a folder, with the logs that are there.
     pub fn open(folder: &Path, limits: LogLimits) -> io::Result<Arc<Self>> {
         let mut state = LogStoreState::default();
-        let index = std::fs::read_to_string(folder.join("index")).unwrap_or_default();
-        // A crash may leave an incomplete last line.
-        for entry in index.lines().filter_map(|line| serde_json::from_str::<LogEntry>(line).ok()) {
-            state.stored_bytes += entry.stored_bytes();
-            state.next_number = state.next_number.max(entry.number + 1);
+        let (index, is_readable) = match std::fs::read(folder.join("index")) {
+            Ok(index) => (index, true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), true),
+            Err(error) => {
+                warn!(path = %folder.display(), %error, "cannot read the index of logs; their files stay");
+                (Vec::new(), false)
+            }
+        };
+        for entry in read_index(&index) {
+            state.stored_bytes = state.stored_bytes.saturating_add(entry.stored_bytes());
+            state.next_number = state.next_number.max(entry.number.saturating_add(1));
             state.ended.push_back(Arc::new(entry));
         }
         let store = Self { folder: folder.into(), limits, state: Mutex::new(state) };
         let mut state = store.state.lock();
         store.evict(&mut state);
-        store.remove_unindexed(&mut state);
+        store.remove_unindexed(&mut state, is_readable);
         if !state.ended.is_empty() {
             store.rewrite_index(&mut state)?;
         }
@@ -84,15 +90,18 @@ impl LogStore {
         Ok(Arc::new(store))
     }
 
-    /// Removes files of attempts that ran when a former process of this worker died.
-    fn remove_unindexed(&self, state: &mut LogStoreState) {
+    /// Removes files of attempts that ran when a former process of this worker died. Without a readable index, nothing tells
+    /// them from others, and they stay.
+    fn remove_unindexed(&self, state: &mut LogStoreState, is_readable: bool) {
         let known: HashSet<u64> = state.ended.iter().map(|entry| entry.number).collect();
         for file in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = file.file_name();
             let number = name.to_str().and_then(|name| name.split_once('.')?.0.parse::<u64>().ok());
             if let Some(number) = number.filter(|number| !known.contains(number)) {
-                state.next_number = state.next_number.max(number + 1);
-                let _ = std::fs::remove_file(file.path());
+                state.next_number = state.next_number.max(number.saturating_add(1));
+                if is_readable {
+                    let _ = std::fs::remove_file(file.path());
+                }
             }
         }
     }
@@ -224,6 +233,11 @@ impl LogStore {
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The entries of an index. A crash may leave an incomplete last line, and damage concerns only its own line.
+pub(crate) fn read_index(index: &[u8]) -> impl Iterator<Item = LogEntry> {
+    index.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 fn unix_ms() -> u64 {

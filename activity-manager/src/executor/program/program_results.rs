@@ -13,10 +13,10 @@ use xavantes_model::definition::{ActivityType, Capture, Launch, Variable};
 use xavantes_model::value::{Type, Value};
 use xavantes_proto::{v1, value};
 
-use super::limits::format_bytes;
-use super::output::{CapturedOutput, MAX_CAPTURED_BYTES};
+use super::captured_output::{CapturedOutput, MAX_CAPTURED_BYTES};
+use super::resource_limits::format_bytes;
+use crate::attempt_failure::{AttemptFailure, failure};
 use crate::attempts::job::Job;
-use crate::failure::{AttemptFailure, failure};
 
 /// Upper bound on the results file.
 const MAX_RESULTS_BYTES: u64 = 16 << 20;

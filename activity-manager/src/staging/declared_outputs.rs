@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use xavantes_model::definition::OutputFile;
-use xavantes_model::path::{check_pattern, parse_source_uri};
 use xavantes_model::value::Type;
+use xavantes_model::working_path::{check_pattern, parse_source_uri};
 use xavantes_proto::v1;
 
 use super::resolve_text;
-use crate::failure::{AttemptFailure, failure};
+use crate::attempt_failure::{AttemptFailure, failure};
 
 /// The files that become one result.
 pub(super) struct OutputRule {

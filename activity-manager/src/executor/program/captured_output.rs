@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use crate::logs::live::{AttemptLog, OutputStream};
+use crate::logs::live_log::{AttemptLog, OutputStream};
 
 /// Bytes of the end of a stream that an error message shows.
 const TAIL_BYTES: usize = 4 << 10;
@@ -119,8 +119,8 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::logs::entry::LogTitle;
-    use crate::logs::store::{LogLimits, LogStore};
+    use crate::logs::log_entry::LogTitle;
+    use crate::logs::log_store::{LogLimits, LogStore};
 
     #[tokio::test]
     async fn no_output_is_lost_however_often_watching_is_interrupted() {

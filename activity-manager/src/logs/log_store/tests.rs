@@ -99,3 +99,27 @@ fn the_oldest_logs_are_evicted_and_unindexed_files_removed() {
     std::thread::sleep(Duration::from_millis(5));
     assert!(kept(&LogStore::open(&folder, old).expect("the disk has space")).is_empty());
 }
+
+#[test]
+fn a_damaged_line_of_the_index_costs_one_log() {
+    let parent = tempfile::tempdir().expect("the disk has space");
+    let folder = parent.path().join("logs");
+    let open = || LogStore::open(&folder, LogLimits::default()).expect("the disk has space");
+    let store = open();
+    for attempt in 1..=3 {
+        let log = store.begin(title("p", attempt));
+        log.write(OutputStream::Stdout, b"kept");
+        store.finish(&log, &v1::answer::Outcome::Cancelled(v1::Nothing {}), &v1::Usage::default());
+    }
+    drop(store);
+    let index = folder.join("index");
+    let mut bytes = std::fs::read(&index).expect("there is an index");
+    let second = bytes.iter().position(|byte| *byte == b'\n').expect("it has lines") + 10;
+    bytes[second] ^= 0x80;
+    std::fs::write(&index, bytes).expect("the disk has space");
+    let store = open();
+    let kept: Vec<u32> = store.attempts("r", "p").iter().map(|record| record.attempt).collect();
+    assert_eq!(kept, [1, 3]);
+    let found = store.find("r", "p", 3).expect("it is in the index");
+    assert_eq!(whole(&found, OutputStream::Stdout), "kept");
+}

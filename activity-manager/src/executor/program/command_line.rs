@@ -9,13 +9,13 @@ use std::process::Command;
 use xavantes_model::definition::ActivityType;
 use xavantes_proto::v1;
 
+use super::attempt_directories::WorkDir;
 use super::cgroups::Cgroup;
 use super::invocation::Invocation;
-use super::limits::UsageLimits;
 use super::program_host::ProgramHost;
-use super::tracked::ProgramSpec;
-use super::workdir::WorkDir;
-use crate::failure::{AttemptFailure, failure, worker_failure};
+use super::resource_limits::UsageLimits;
+use super::tracked_program::ProgramSpec;
+use crate::attempt_failure::{AttemptFailure, failure, worker_failure};
 
 /// The command of an attempt, and what the process table must know of it.
 pub(super) fn command(

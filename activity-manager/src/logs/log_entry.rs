@@ -73,7 +73,7 @@ pub(crate) struct LogEntry {
 impl LogEntry {
     /// Bytes in the files.
     pub fn stored_bytes(&self) -> u64 {
-        self.written.iter().map(|written| written.min(&self.limit)).sum()
+        self.written.iter().map(|written| *written.min(&self.limit)).fold(0, u64::saturating_add)
     }
 
     pub fn to_record(&self) -> v1::AttemptRecord {

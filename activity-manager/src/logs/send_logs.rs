@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 use xavantes_proto::v1;
 
-use super::live::OutputStream;
+use super::live_log::OutputStream;
 use super::reader::LogReader;
 
 type Pieces = mpsc::Sender<Result<v1::LogPiece, Status>>;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tracing::warn;
 use xavantes_proto::v1;
 
-use super::record::{AnswerRecord, HEADER_BYTES, scan};
+use super::answer_record::{AnswerRecord, HEADER_BYTES, scan};
 use crate::attempts::action::OwnedAnswer;
 use crate::attempts::realm_attempt::RealmAttempt;
 

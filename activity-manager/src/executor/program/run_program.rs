@@ -7,16 +7,16 @@ use tokio::runtime::Handle;
 use xavantes_model::definition::ActivityCode;
 use xavantes_proto::v1;
 
+use super::attempt_directories::WorkDir;
 use super::interpreters::usual_interpreter;
 use super::invocation::{invocation, parameters_json};
 use super::program_host::ProgramHost;
-use super::results::{check_complete, check_exit, collect};
+use super::program_results::{check_complete, check_exit, collect};
 use super::supervise::supervise;
-use super::workdir::WorkDir;
+use crate::attempt_failure::{AttemptFailure, worker_failure};
 use crate::attempts::job::Job;
 use crate::executor::host::ActivityHost;
-use crate::failure::{AttemptFailure, worker_failure};
-use crate::logs::live::AttemptLog;
+use crate::logs::live_log::AttemptLog;
 use crate::staging::Staging;
 use crate::staging::stage_in::StagedInputs;
 

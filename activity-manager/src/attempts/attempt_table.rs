@@ -1,6 +1,8 @@
 //! The attempt table: what a worker knows of every attempt from its arrival until its answer is acknowledged, and which
 //! coordinator owns it. Pure: each method returns the [`TableAction`]s that its caller must perform, in order.
+//! One file, because all methods change the same states.
 
+mod impairment;
 #[cfg(test)]
 mod tests;
 
@@ -9,11 +11,12 @@ use std::sync::Arc;
 
 use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::v1::refusal_reason;
-use xavantes_proto::{Epochs, v1};
+use xavantes_proto::{Epochs, Message, v1};
 
 use super::action::{OwnedAnswer, TableAction, Welcome, WorkerReport};
-use super::admission::{Admission, Load, Resources, Verdict};
+use super::admission::{Admission, AdmissionVerdict, Load, Resources};
 use super::realm_attempt::{CoordinatorStream, RealmAttempt};
+use super::unacknowledged::Unacknowledged;
 
 /// A job that this worker is able to run.
 #[derive(Debug, Clone)]
@@ -30,10 +33,12 @@ enum AttemptState<J> {
     /// Waits for resources.
     Queued(J),
     Running(J),
-    /// The attempt still runs, or its answer is still being written, but no coordinator wants the answer.
+    /// The attempt still runs, but no coordinator wants the answer.
     Disowned,
     /// Ended. The coordinator receives the answer when it is durable.
     Persisting(Arc<v1::Answer>),
+    /// Ended. The answer is still being written, but no coordinator wants it.
+    Unwanted,
     /// Ended, with an answer that the coordinator may have but has not acknowledged. The answer is durable, unless this
     /// worker cannot write.
     Answered(Arc<v1::Answer>),
@@ -76,6 +81,7 @@ pub struct AttemptTable<J> {
     streams: BTreeMap<Arc<str>, u64>,
     /// Epochs in which coordinators claimed processes.
     epochs: Epochs,
+    unacknowledged: Unacknowledged,
     /// Pending calls by ticket.
     calls: BTreeMap<u64, PendingCall>,
     last_stream: u64,
@@ -90,6 +96,7 @@ impl<J: Clone> AttemptTable<J> {
             attempts: BTreeMap::new(),
             streams: BTreeMap::new(),
             epochs: Epochs::default(),
+            unacknowledged: Unacknowledged::default(),
             calls: BTreeMap::new(),
             last_stream: 0,
             last_ticket: 0,
@@ -98,6 +105,7 @@ impl<J: Clone> AttemptTable<J> {
 
     /// Adds an answer that was durable before this table was created.
     pub fn restore(&mut self, OwnedAnswer { attempt, owner, answer }: OwnedAnswer) {
+        self.unacknowledged.add(&owner, answer.encoded_len());
         let state = AttemptState::Answered(answer);
         self.attempts.insert(attempt, Attempt { owner, needs: Resources::default(), state });
     }
@@ -120,8 +128,9 @@ impl<J: Clone> AttemptTable<J> {
         if self.admission.is_draining() {
             actions.push(TableAction::Send(coordinator.clone(), WorkerReport::Draining));
         }
-        if let Some(reason) = self.admission.impaired() {
-            actions.push(inform_impaired(coordinator, Some(reason.clone())));
+        self.unacknowledged.take_changed();
+        if let Some(reason) = self.impairment_for(coordinator) {
+            actions.push(impairment::inform(coordinator, Some(reason)));
         }
         let stream =
             CoordinatorStream { coordinator: coordinator.clone(), realm: realm.clone(), number: self.last_stream };
@@ -160,7 +169,7 @@ impl<J: Clone> AttemptTable<J> {
         let wanted: HashSet<&str> = processes.iter().map(String::as_str).collect();
         let claimed = |key: &RealmAttempt| key.realm == stream.realm && wanted.contains(&*key.key.process);
         for (key, attempt) in self.attempts.iter_mut().filter(|(key, _)| claimed(key)) {
-            answers.extend(change_owner(key, attempt, &stream.coordinator));
+            answers.extend(change_owner(key, attempt, &stream.coordinator, &mut self.unacknowledged));
             describe(key, attempt, &mut found, &mut answers);
         }
         answers.extend(self.resend_calls(&stream.coordinator, claimed));
@@ -195,12 +204,12 @@ impl<J: Clone> AttemptTable<J> {
         };
 
         match self.attempts.get_mut(&key) {
-            Some(Attempt { state: AttemptState::Disowned, .. }) => {
+            Some(Attempt { state: AttemptState::Disowned | AttemptState::Unwanted, .. }) => {
                 return refuse(v1::Refusal::for_now(refusal_reason::Kind::StillStopping(v1::Nothing {})));
             }
             Some(attempt) => {
                 let former = attempt.owner.clone();
-                let mut actions = Vec::from_iter(change_owner(&key, attempt, owner));
+                let mut actions = Vec::from_iter(change_owner(&key, attempt, owner, &mut self.unacknowledged));
                 if let AttemptState::Answered(answer) = &attempt.state {
                     actions.push(TableAction::Send(owner.clone(), WorkerReport::Answer(answer.clone())));
                 } else if former != *owner {
@@ -215,11 +224,14 @@ impl<J: Clone> AttemptTable<J> {
             Ok(ready) => ready,
             Err(refusal) => return refuse(refusal),
         };
+        if let Some(reason) = self.unacknowledged.reason(owner) {
+            return refuse(v1::Refusal::for_now(refusal_reason::Kind::Impaired(reason)));
+        }
         let (state, actions) = match self.admission.arrive(key.clone(), needs) {
-            Verdict::Refuse(reason) => return refuse(v1::Refusal::for_now(reason)),
-            Verdict::Never(reason) => return refuse(v1::Refusal::permanent(reason)),
-            Verdict::Wait => (AttemptState::Queued(job), Vec::new()),
-            Verdict::Run => (AttemptState::Running(job.clone()), vec![TableAction::Start(job)]),
+            AdmissionVerdict::Refuse(reason) => return refuse(v1::Refusal::for_now(reason)),
+            AdmissionVerdict::Never(reason) => return refuse(v1::Refusal::permanent(reason)),
+            AdmissionVerdict::Wait => (AttemptState::Queued(job), Vec::new()),
+            AdmissionVerdict::Run => (AttemptState::Running(job.clone()), vec![TableAction::Start(job)]),
         };
         self.attempts.insert(key, Attempt { owner: owner.clone(), needs, state });
         actions
@@ -245,27 +257,6 @@ impl<J: Clone> AttemptTable<J> {
         // A large attempt at the head of the queue may have blocked attempts of other coordinators behind it.
         actions.extend(self.start_admitted());
         actions
-    }
-
-    /// This worker takes no attempts for this reason, or takes them again (`None`). Coordinators get their queued attempts
-    /// back.
-    pub fn set_impaired(&mut self, reason: Option<v1::ImpairmentReason>) -> Vec<TableAction<J>> {
-        let was_impaired = self.admission.impaired().is_some();
-        if !self.admission.set_impaired(reason.clone()) {
-            return Vec::new();
-        }
-        let mut actions: Vec<_> = self.streams.keys().map(|it| inform_impaired(it, reason.clone())).collect();
-        if let Some(reason) = reason.filter(|_| !was_impaired) {
-            let queued = self.attempts.iter().filter(|(_, it)| matches!(it.state, AttemptState::Queued(_)));
-            let queued: Vec<_> = queued.map(|(key, _)| key.clone()).collect();
-            actions.extend(self.withdraw(&queued, &Withdrawal::HandBack(refusal_reason::Kind::Impaired(reason))));
-        }
-        actions
-    }
-
-    /// Why this worker takes no attempts for now.
-    pub fn impaired(&self) -> Option<&v1::ImpairmentReason> {
-        self.admission.impaired()
     }
 
     /// The attempts of a coordinator that have resources of this worker.
@@ -295,7 +286,7 @@ impl<J: Clone> AttemptTable<J> {
 
     /// Withdraws attempts: the one place that decides what cancel, recall, drain and disown mean in each state.
     fn withdraw(&mut self, keys: &[RealmAttempt], withdrawal: &Withdrawal) -> Vec<TableAction<J>> {
-        use AttemptState::{Answered, Disowned, Persisting, Queued, Running};
+        use AttemptState::{Answered, Disowned, Persisting, Queued, Running, Unwanted};
         let (mut actions, mut dequeued) = (Vec::new(), BTreeSet::new());
         for key in keys {
             let Some(attempt) = self.attempts.get_mut(key) else { continue };
@@ -305,6 +296,7 @@ impl<J: Clone> AttemptTable<J> {
             match (withdrawal, &attempt.state) {
                 (Withdrawal::Cancel, Queued(_)) => {
                     let answer = Arc::new(key.answer(Outcome::Cancelled(v1::Nothing {})));
+                    self.unacknowledged.add(&attempt.owner, answer.encoded_len());
                     attempt.state = Persisting(answer.clone());
                     actions.push(persist(key, &attempt.owner, &answer));
                 }
@@ -321,14 +313,18 @@ impl<J: Clone> AttemptTable<J> {
                     actions.push(TableAction::Stop(job.clone()));
                     attempt.state = Disowned;
                 }
-                (Withdrawal::Disown, Persisting(_)) => attempt.state = Disowned,
-                (Withdrawal::Disown, Answered(_)) => {
+                (Withdrawal::Disown, Persisting(answer)) => {
+                    self.unacknowledged.remove(&attempt.owner, answer.encoded_len());
+                    attempt.state = Unwanted;
+                }
+                (Withdrawal::Disown, Answered(answer)) => {
+                    self.unacknowledged.remove(&attempt.owner, answer.encoded_len());
                     self.attempts.remove(key);
                     actions.push(TableAction::Forget(key.clone()));
                 }
-                (Withdrawal::Cancel | Withdrawal::Disown, Disowned)
+                (Withdrawal::Cancel | Withdrawal::Disown, Disowned | Unwanted)
                 | (Withdrawal::Cancel, Persisting(_) | Answered(_))
-                | (Withdrawal::HandBack(_), Running(_) | Disowned | Persisting(_) | Answered(_)) => {}
+                | (Withdrawal::HandBack(_), Running(_) | Disowned | Unwanted | Persisting(_) | Answered(_)) => {}
             }
         }
         if !dequeued.is_empty() {
@@ -340,13 +336,13 @@ impl<J: Clone> AttemptTable<J> {
     /// The coordinator recorded an answer.
     pub fn acknowledge(&mut self, stream: &CoordinatorStream, id: &v1::AttemptId) -> Vec<TableAction<J>> {
         let key = stream.attempt(id);
-        match self.owned(stream, &key) {
-            Some(Attempt { state: AttemptState::Answered(_), .. }) => {
-                self.attempts.remove(&key);
-                vec![TableAction::Forget(key)]
-            }
-            _ => Vec::new(),
-        }
+        let Some(Attempt { state: AttemptState::Answered(answer), .. }) = self.owned(stream, &key) else {
+            return Vec::new();
+        };
+        let bytes = answer.encoded_len();
+        self.unacknowledged.remove(&stream.coordinator, bytes);
+        self.attempts.remove(&key);
+        vec![TableAction::Forget(key)]
     }
 
     /// An attempt that the coordinator at the other end of this stream owns.
@@ -363,12 +359,17 @@ impl<J: Clone> AttemptTable<J> {
         match attempt.state {
             AttemptState::Running(_) => {
                 let answer = Arc::new(answer);
+                self.unacknowledged.add(&attempt.owner, answer.encoded_len());
                 attempt.state = AttemptState::Persisting(answer.clone());
                 actions.push(persist(key, &attempt.owner, &answer));
             }
             AttemptState::Disowned => drop(self.attempts.remove(key)),
-            AttemptState::Queued(_) | AttemptState::Persisting(_) | AttemptState::Answered(_) => return actions,
+            AttemptState::Queued(_)
+            | AttemptState::Unwanted
+            | AttemptState::Persisting(_)
+            | AttemptState::Answered(_) => return actions,
         }
+        actions.extend(self.inform_of_backlogs());
         let next = self.admission.leave(needs);
         actions.extend(self.start(next));
         actions
@@ -406,11 +407,15 @@ impl<J: Clone> AttemptTable<J> {
                     .into_iter()
                     .collect()
             }
-            AttemptState::Disowned => {
+            AttemptState::Unwanted => {
                 self.attempts.remove(key);
                 vec![TableAction::Forget(key.clone())]
             }
-            AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Answered(_) => Vec::new(),
+            // An answer is written again for a new owner. That write may end after the answer was acknowledged, and after
+            // the same attempt has started again.
+            AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Disowned | AttemptState::Answered(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -418,7 +423,7 @@ impl<J: Clone> AttemptTable<J> {
     /// coordinator has recorded the answer, the attempt is lost and runs again.
     pub fn on_unwritable(&mut self, key: &RealmAttempt) -> Vec<TableAction<J>> {
         match self.attempts.get(key) {
-            Some(Attempt { state: AttemptState::Persisting(_), .. }) => self.on_persisted(key),
+            Some(Attempt { state: AttemptState::Persisting(_) | AttemptState::Unwanted, .. }) => self.on_persisted(key),
             _ => Vec::new(),
         }
     }
@@ -465,10 +470,6 @@ impl<J: Clone> AttemptTable<J> {
     }
 }
 
-fn inform_impaired<J>(coordinator: &Arc<str>, reason: Option<v1::ImpairmentReason>) -> TableAction<J> {
-    TableAction::Send(coordinator.clone(), WorkerReport::Impairment(v1::Impairment { reason }))
-}
-
 fn persist<J>(attempt: &RealmAttempt, owner: &Arc<str>, answer: &Arc<v1::Answer>) -> TableAction<J> {
     TableAction::Persist(OwnedAnswer { attempt: attempt.clone(), owner: owner.clone(), answer: answer.clone() })
 }
@@ -482,18 +483,27 @@ fn describe<J>(key: &RealmAttempt, attempt: &Attempt<J>, found: &mut Welcome, ac
             found.answered.push(key.key.to_wire());
             actions.push(TableAction::Send(attempt.owner.clone(), WorkerReport::Answer(answer.clone())));
         }
-        AttemptState::Disowned => {}
+        AttemptState::Disowned | AttemptState::Unwanted => {}
     }
 }
 
 /// Makes a coordinator the owner of an attempt. An answer is written again, so that the new owner survives a restart.
-fn change_owner<J>(key: &RealmAttempt, attempt: &mut Attempt<J>, owner: &Arc<str>) -> Option<TableAction<J>> {
-    if attempt.owner == *owner || matches!(attempt.state, AttemptState::Disowned) {
+fn change_owner<J>(
+    key: &RealmAttempt,
+    attempt: &mut Attempt<J>,
+    owner: &Arc<str>,
+    unacknowledged: &mut Unacknowledged,
+) -> Option<TableAction<J>> {
+    if attempt.owner == *owner || matches!(attempt.state, AttemptState::Disowned | AttemptState::Unwanted) {
         return None;
     }
-    attempt.owner = owner.clone();
+    let former = std::mem::replace(&mut attempt.owner, owner.clone());
     match &attempt.state {
-        AttemptState::Persisting(answer) | AttemptState::Answered(answer) => Some(persist(key, owner, answer)),
-        AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Disowned => None,
+        AttemptState::Persisting(answer) | AttemptState::Answered(answer) => {
+            unacknowledged.remove(&former, answer.encoded_len());
+            unacknowledged.add(owner, answer.encoded_len());
+            Some(persist(key, owner, answer))
+        }
+        AttemptState::Queued(_) | AttemptState::Running(_) | AttemptState::Disowned | AttemptState::Unwanted => None,
     }
 }

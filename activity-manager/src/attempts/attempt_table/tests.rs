@@ -348,3 +348,79 @@ fn restored_answers_are_offered_to_their_owners() {
     assert_eq!((welcome, actions), (Welcome::default(), vec![TableAction::Forget(two)]));
     assert_eq!(table.load(), Load { slots: 0, queued: 0 });
 }
+
+#[test]
+fn a_coordinator_with_too_many_unacknowledged_answers_gets_its_queue_back_and_nothing_new() {
+    let mut table = AttemptTable::new(Resources::slots(1), 9);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let (b, ..) = connect(&mut table, "g/b", "r");
+    let large = |key: &RealmAttempt| {
+        let results = vec![v1::Value { kind: Some(v1::value::Kind::Text("x".repeat(130 << 20))) }];
+        key.answer(Outcome::Completed(v1::Completed { results }))
+    };
+    let one = key("r", "p", 1);
+    arrive(&mut table, &a, 1, "one");
+    arrive(&mut table, &a, 2, "two");
+    arrive(&mut table, &b, 3, "three");
+    let is_refusal = |action: &TableAction<&'static str>| match action {
+        TableAction::Send(to, WorkerReport::Answer(answer)) => {
+            **to == *"g/a" && matches!(&answer.outcome, Some(Outcome::Refused(it)) if !it.permanent)
+        }
+        _ => false,
+    };
+    let informed = |action: &TableAction<&'static str>| match action {
+        TableAction::Send(to, WorkerReport::Impairment(impairment)) if **to == *"g/a" => {
+            Some(impairment.reason.is_some())
+        }
+        _ => None,
+    };
+    // The queued attempt returns, its coordinator learns why, and that of the other coordinator starts.
+    let actions = table.on_finished(&one, large(&one));
+    assert_eq!(actions.len(), 4);
+    assert!(is_refusal(&actions[1]));
+    assert_eq!(informed(&actions[2]), Some(true));
+    assert_eq!(actions[3], TableAction::Start("three"));
+    assert!(is_refusal(&arrive(&mut table, &a, 4, "four")[0]));
+    // A coordinator that takes the process over has the answers then.
+    table.on_persisted(&one);
+    table.claim(&b, claim(2));
+    assert_eq!(table.inform_of_backlogs().iter().find_map(informed), Some(false));
+    table.claim(&a, claim(3));
+    assert_eq!(table.inform_of_backlogs().iter().find_map(informed), Some(true));
+    table.acknowledge(&a, &id("p", 1));
+    assert_eq!(table.inform_of_backlogs().iter().find_map(informed), Some(false));
+    let ready = ReadyJob { needs: Resources::slots(1), job: "four" };
+    assert_eq!(table.on_job(&a, a.attempt(&id("p", 4)), 3, Ok(ready)), []);
+    assert_eq!(table.load(), Load { slots: 1, queued: 1 });
+}
+
+#[test]
+fn a_late_write_of_a_former_answer_does_not_cost_a_slot() {
+    let mut table = AttemptTable::new(Resources::slots(1), 0);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let one = answered(&mut table, &a, 1);
+    // The answer is written again for a new owner, which acknowledges it before that, and sends the attempt again.
+    let (b, ..) = connect(&mut table, "g/b", "r");
+    assert_eq!(table.claim(&b, claim(2))[1], persist_answer(&one, "g/b", done(&one)));
+    assert_eq!(table.acknowledge(&b, &id("p", 1)), [TableAction::Forget(one.clone())]);
+    let again = ReadyJob { needs: Resources::slots(1), job: "again" };
+    assert_eq!(table.on_job(&b, one.clone(), 2, Ok(again)), [TableAction::Start("again")]);
+    let (_, _, actions) = connect(&mut table, "g/b", "s");
+    assert_eq!(actions, [TableAction::Stop("again")]);
+    assert_eq!(table.on_persisted(&one), []);
+    assert_eq!(table.on_finished(&one, done(&one)), []);
+    assert_eq!(table.load(), Load { slots: 0, queued: 0 });
+}
+
+#[test]
+fn an_unwanted_answer_that_cannot_be_written_is_forgotten() {
+    let mut table = AttemptTable::new(Resources::slots(1), 0);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    let one = key("r", "p", 1);
+    arrive(&mut table, &a, 1, "one");
+    table.on_finished(&one, done(&one));
+    connect(&mut table, "g/a", "s");
+    assert_eq!(table.on_unwritable(&one), [TableAction::Forget(one)]);
+    let (a, ..) = connect(&mut table, "g/a", "r");
+    assert_eq!(arrive(&mut table, &a, 1, "one"), [TableAction::Start("one")]);
+}

@@ -11,27 +11,27 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use xavantes_model::definition::{ActivityCode, ActivityType};
 use xavantes_model::value::Value;
-use xavantes_proto::limits::{bound_failure, check_job};
+use xavantes_proto::message_limits::{bound_failure, check_job};
 use xavantes_proto::v1::{impairment_reason, refusal_reason, requirement};
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
 
-use crate::answers::log::AnswerLog;
-use crate::answers::record::AnswerRecord;
-use crate::answers::writer::{AnswerWriter, WriterReport};
+use crate::answers::answer_log::AnswerLog;
+use crate::answers::answer_record::AnswerRecord;
+use crate::answers::answer_writer::{AnswerWriter, WriterReport};
 use crate::attempts::action::{TableAction, WorkerReport};
 use crate::attempts::admission::{Load, Resources, unmet};
+use crate::attempts::attempt_table::{AttemptTable, ReadyJob};
 use crate::attempts::job::{Job, StopSignal};
 use crate::attempts::order::TableOrder;
 use crate::attempts::realm_attempt::{CoordinatorStream, RealmAttempt};
-use crate::attempts::table::{AttemptTable, ReadyJob};
-use crate::definitions::{Definition, Definitions};
+use crate::definitions::{Definitions, KnownDefinition};
 use crate::executor::host::ActivityHost;
 use crate::executor::lua::LuaPool;
 use crate::executor::program::program_host::ProgramHost;
-use crate::executor::program::run::ProgramExecutor;
+use crate::executor::program::run_program::ProgramExecutor;
 use crate::options::Options;
 use crate::outbox::{Outbox, OutboxReceiver, outbox};
 use crate::report_batch::OutgoingReport;
@@ -141,6 +141,9 @@ impl AttemptManager {
                 TableAction::Start(job) => self.start(job),
                 TableAction::Stop(job) => job.stop.cancel(),
                 TableAction::Send(coordinator, report) => {
+                    if let WorkerReport::Impairment(v1::Impairment { reason: Some(reason) }) = &report {
+                        warn!(%coordinator, %reason, "the coordinator gets nothing more to run");
+                    }
                     if let Some(outbox) = state.outboxes.get(&coordinator) {
                         outbox.push(OutgoingReport::Attempt(report));
                     }
@@ -197,7 +200,7 @@ impl AttemptManager {
         }
         let running = state.table.running(stream);
         if let Some(outbox) = state.outboxes.get(&stream.coordinator).filter(|_| !running.attempts.is_empty()) {
-            outbox.push(OutgoingReport::Attempt(WorkerReport::Running(running)));
+            outbox.push_if_read(OutgoingReport::Attempt(WorkerReport::Running(running)));
         }
         true
     }
@@ -279,9 +282,9 @@ impl AttemptManager {
             return Err(invalid("an activity manager runs no subtrees"));
         }
         let program = match self.definitions.find(&job.program) {
-            Definition::Loaded(program) => program,
-            Definition::Invalid => return Err(invalid("its program is not valid on this worker")),
-            Definition::Unknown => return Err(refusal_reason::Kind::UnknownProgram(v1::Nothing {})),
+            KnownDefinition::Loaded(program) => program,
+            KnownDefinition::Invalid => return Err(invalid("its program is not valid on this worker")),
+            KnownDefinition::Unknown => return Err(refusal_reason::Kind::UnknownProgram(v1::Nothing {})),
         };
         check_job(&job).map_err(|problem| refusal_reason::Kind::InvalidJob(problem.to_string()))?;
         let number = job.activity as usize;
