@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use xavantes_proto::limits::{self, InvalidField};
+use xavantes_proto::message_limits::{self, InvalidField};
 use xavantes_proto::{Message, v1};
 
 /// Upper bound on the hops of a summary.
@@ -43,11 +43,11 @@ struct KnownGroup {
 
 /// What a manager did with the summaries of a neighbour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Merged {
+pub struct Merged {
     /// Summaries beyond the number that one neighbour may send, or without room.
-    pub(crate) surplus: usize,
+    pub surplus: usize,
     /// Summaries with a name that is too long or not a name.
-    pub(crate) invalid: usize,
+    pub invalid: usize,
 }
 
 impl Federation {
@@ -80,8 +80,12 @@ impl Federation {
 
     /// Adds summaries that another manager of the local group sent or the repository holds.
     pub(crate) fn restore(&mut self, groups: Vec<v1::GroupSummary>, now: Duration) {
-        for summary in groups.into_iter().take(MAX_GROUPS) {
-            self.insert_if_better(summary, now);
+        for mut summary in groups.into_iter().take(MAX_GROUPS) {
+            summary.managers.truncate(MAX_MANAGERS);
+            summary.coordinators.truncate(MAX_COORDINATORS);
+            if check_summary(&summary).is_ok() {
+                self.insert_if_better(summary, now);
+            }
         }
     }
 
@@ -170,11 +174,15 @@ fn is_direct(summary: &v1::GroupSummary) -> bool {
 }
 
 fn check_summary(summary: &v1::GroupSummary) -> Result<(), InvalidField> {
-    limits::check_name("the name of the group", &summary.group)?;
-    summary.managers.iter().try_for_each(|address| limits::check_address("the address of a manager", address))?;
+    message_limits::check_name("the name of the group", &summary.group)?;
+    message_limits::check_optional_name("the name of the neighbour", &summary.via)?;
+    summary
+        .managers
+        .iter()
+        .try_for_each(|address| message_limits::check_address("the address of a manager", address))?;
     summary.coordinators.iter().try_for_each(|offer| {
-        limits::check_name("the name of a coordinator", &offer.node)?;
-        limits::check_address("the address of a coordinator", &offer.address)
+        message_limits::check_name("the name of a coordinator", &offer.node)?;
+        message_limits::check_address("the address of a coordinator", &offer.address)
     })
 }
 
@@ -189,13 +197,13 @@ mod tests {
     }
 
     /// Groups that exchange summaries over links, in rounds.
-    struct World {
+    struct Neighbourhood {
         groups: BTreeMap<String, Federation>,
         links: Vec<(&'static str, &'static str)>,
         number: u64,
     }
 
-    impl World {
+    impl Neighbourhood {
         fn new(links: &[(&'static str, &'static str)]) -> Self {
             let names = links.iter().flat_map(|(a, b)| [a.to_string(), b.to_string()]);
             let groups = names.map(|name| (name.clone(), Federation::new(name))).collect();
@@ -220,7 +228,7 @@ mod tests {
 
     #[test]
     fn groups_in_a_line_know_each_other_with_their_distance() {
-        let mut world = World::new(&[("a", "b"), ("b", "c"), ("c", "d")]);
+        let mut world = Neighbourhood::new(&[("a", "b"), ("b", "c"), ("c", "d")]);
         (0..4).for_each(|round| world.round(NOW + Duration::from_secs(round)));
         let now = NOW + Duration::from_secs(3);
         assert_eq!(world.known_groups("a", now), [("b".into(), 1), ("c".into(), 2), ("d".into(), 3)]);
@@ -229,7 +237,7 @@ mod tests {
 
     #[test]
     fn in_a_ring_the_shorter_way_counts_and_summaries_do_not_circulate() {
-        let mut world = World::new(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]);
+        let mut world = Neighbourhood::new(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]);
         for round in 0..20 {
             world.round(NOW + Duration::from_secs(round));
         }
@@ -239,7 +247,7 @@ mod tests {
 
     #[test]
     fn all_groups_forget_a_lost_group() {
-        let mut world = World::new(&[("a", "b"), ("b", "c"), ("a", "c")]);
+        let mut world = Neighbourhood::new(&[("a", "b"), ("b", "c"), ("a", "c")]);
         (0..3).for_each(|round| world.round(NOW + Duration::from_secs(round)));
         world.links.retain(|(a, b)| *a != "c" && *b != "c");
         for round in 3..40 {
@@ -292,6 +300,9 @@ mod tests {
         ];
         let merged = federation.on_summaries(v1::GroupSummaries { group: "b".into(), summaries: long.to_vec() }, NOW);
         assert_eq!((merged.invalid, federation.groups(NOW).len()), (4, 0));
+        let via = v1::GroupSummary { via: "v".repeat(9999), ..summary("e", 1) };
+        federation.restore(long.into_iter().chain([via]).collect(), NOW);
+        assert_eq!(federation.groups(NOW), [], "other managers of the group cannot send it either");
     }
 
     #[test]

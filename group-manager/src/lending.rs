@@ -7,10 +7,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use xavantes_proto::v1;
+use xavantes_proto::{message_limits, v1};
 
 /// Duration of a loan. The borrower may count on the slots for this long.
 pub(crate) const LOAN_DURATION: Duration = Duration::from_secs(5);
+
+/// Upper bound on the loans that another manager may send: more than a group has workers.
+const MAX_LOANS: usize = 10_000;
 
 /// A coordinator of another group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,9 +126,13 @@ impl Lending {
         loans.collect()
     }
 
-    /// The loans that another manager sent.
+    /// The loans that another manager sent. Leaves out those that no manager makes.
     pub(crate) fn from_wire(lent: Vec<v1::Lent>, now: Duration) -> Self {
-        let loans = lent.into_iter().map(|it| {
+        let valid = |it: &v1::Lent| {
+            let names = [&it.group, &it.coordinator, &it.worker];
+            it.slots > 0 && names.iter().all(|name| message_limits::check_name("a name in a loan", name).is_ok())
+        };
+        let loans = lent.into_iter().filter(valid).take(MAX_LOANS).map(|it| {
             let left = Duration::from_millis(it.left_ms).min(LOAN_DURATION);
             let borrower = Borrower { group: it.group, coordinator: it.coordinator };
             ((borrower, it.worker), Loan { slots: it.slots, until: now + left })
@@ -226,7 +233,10 @@ mod tests {
         let later = Duration::from_secs(7);
         let there = Lending::from_wire(here.to_wire(NOW), later);
         assert_eq!((there.total(), there.to_wire(later)), (3, here.to_wire(NOW)));
-        let endless = v1::Lent { left_ms: u64::MAX, slots: 1, ..Default::default() };
+        let endless = v1::Lent { left_ms: u64::MAX, ..here.to_wire(NOW).remove(0) };
+        let nameless = v1::Lent { worker: String::new(), ..endless.clone() };
+        let long = v1::Lent { group: "g".repeat(9999), ..endless.clone() };
+        assert_eq!(Lending::from_wire(vec![nameless, long], later), Lending::default());
         assert_eq!(
             Lending::from_wire(vec![endless], later).to_wire(later)[0].left_ms,
             LOAN_DURATION.as_millis() as u64

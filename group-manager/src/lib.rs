@@ -4,7 +4,7 @@
 //!
 //! | module | is about |
 //! |---|---|
-//! | `registry` | the nodes of the group, their roles and load |
+//! | `node_registry` | the nodes of the group, their roles and load |
 //! | `federation` | the summaries of other groups |
 //! | `placement` | the rule that chooses where work runs |
 //! | `lending` | slots that other groups borrow for a while |
@@ -17,27 +17,29 @@
 //! |---|---|
 //! | `service` | the gRPC calls of nodes, coordinators, clients and other managers |
 //! | `sources` | which data sources may be added |
-//! | `manager` | the state of a running manager, shared by calls and tasks |
-//! | `timers` | the periodic work of a manager |
+//! | `group_manager` | the state of a running manager, shared by calls and tasks |
+//! | `periodic_work` | the periodic work of a manager |
 //! | `replication` | the other managers of the group, which replicate the state of the leader |
 //! | `neighbours` | the managers of adjacent groups |
 //! | `persistence` | the document of the group in the repository |
 //! | `options` | the settings of a manager |
 
 mod federation;
+mod group_manager;
 mod lending;
-mod manager;
 mod neighbours;
+mod node_registry;
 mod options;
+mod periodic_work;
 mod persistence;
 mod placement;
-mod registry;
 mod replication;
 mod service;
 mod sources;
-mod state;
+pub mod state;
 mod succession;
-mod timers;
 
+pub use federation::Merged;
+pub use node_registry::JoinRefusal;
 pub use options::Options;
 pub use service::Service;

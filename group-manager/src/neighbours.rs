@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::debug;
-use xavantes_proto::limits::{check_address, check_name};
+use xavantes_proto::message_limits::{check_address, check_name};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::federation::{MAX_MANAGERS, Merged};
-use crate::manager::Manager;
+use crate::group_manager::Manager;
 
 /// Interval at which a manager sends its summaries.
 const SEND_INTERVAL: Duration = Duration::from_secs(1);

@@ -9,8 +9,8 @@ use tracing::debug;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, v1};
 
-use crate::manager::Manager;
-use crate::registry::NODE_LEASE;
+use crate::group_manager::Manager;
+use crate::node_registry::NODE_LEASE;
 
 /// Interval at which a manager sends its state.
 const SEND_INTERVAL: Duration = Duration::from_millis(500);

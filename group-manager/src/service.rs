@@ -10,18 +10,18 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
-use xavantes_proto::limits::{self, InvalidField};
+use xavantes_proto::message_limits::{self, InvalidField};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::group_manager_server::GroupManager;
 use xavantes_proto::{call_with_timeout, first_message, page_of, v1};
 use xavantes_repository::{Error, Store};
 
 use crate::federation::Merged;
-use crate::manager::{Manager, clock_ms};
+use crate::group_manager::{Manager, clock_ms};
 use crate::options::Options;
 use crate::sources::{self, SourceError};
 use crate::state::place_request::PlaceAnswer;
-use crate::{neighbours, replication, timers};
+use crate::{neighbours, periodic_work, replication};
 
 /// The manager sends each node a roster at least at this interval, because rosters carry the free slots.
 const ROSTER_INTERVAL: Duration = Duration::from_secs(1);
@@ -61,8 +61,8 @@ impl Service {
         let manager = Arc::new(Manager::open(options, repository).await?);
         // A manager without others leads at once.
         manager.tick();
-        tokio::spawn(timers::tick(Arc::downgrade(&manager)));
-        tokio::spawn(timers::persist(Arc::downgrade(&manager)));
+        tokio::spawn(periodic_work::tick(Arc::downgrade(&manager)));
+        tokio::spawn(periodic_work::persist(Arc::downgrade(&manager)));
         for address in manager.options.adjacent.clone() {
             tokio::spawn(neighbours::exchange(Arc::downgrade(&manager), address));
         }
@@ -170,10 +170,10 @@ async fn receive_summaries(manager: Arc<Manager>, neighbour: String, mut summari
 }
 
 fn check_place_request(request: &v1::PlaceRequest) -> Result<(), InvalidField> {
-    limits::check_name("the node", &request.node)?;
-    limits::check_name("the group", &request.group)?;
-    limits::check_optional_name("the worker to renew", &request.renew)?;
-    limits::check_optional_name("the group of the worker to renew", &request.renew_group)
+    message_limits::check_name("the node", &request.node)?;
+    message_limits::check_name("the group", &request.group)?;
+    message_limits::check_optional_name("the worker to renew", &request.renew)?;
+    message_limits::check_optional_name("the group of the worker to renew", &request.renew_group)
 }
 
 /// Asks the managers of another group for slots, one after another until one answers.
@@ -200,10 +200,10 @@ impl GroupManager for Service {
         self.leading()?;
         let mut heartbeats = request.into_inner();
         let first = first_message(&mut heartbeats, "heartbeat").await?;
-        limits::check_name("the group of the node", &first.group)?;
+        message_limits::check_name("the group of the node", &first.group)?;
         self.check_group(&first.group)?;
         let node = first.node.clone().unwrap_or_default();
-        limits::check_node(&node)?;
+        message_limits::check_node(&node)?;
         if let Some(address) = self.manager.state().registry.conflicting_address(&node, self.manager.now()) {
             let taken =
                 format!("the name {:?} is taken by the node at {address}: choose another with --name", node.name);
@@ -227,7 +227,7 @@ impl GroupManager for Service {
         };
         let mut summaries = request.into_inner();
         let first = first_message(&mut summaries, "summary").await?;
-        limits::check_name("the group of the neighbour", &first.group)?;
+        message_limits::check_name("the group of the neighbour", &first.group)?;
         let neighbour = first.group.clone();
         info!(group = neighbour, "adjacent group connected");
         let (sender, receiver) = mpsc::channel(1);
@@ -244,7 +244,7 @@ impl GroupManager for Service {
 
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Result<Response<Self::FollowStream>, Status> {
         let group = request.into_inner().group;
-        limits::check_name("the group", &group)?;
+        message_limits::check_name("the group", &group)?;
         self.check_group(&group)?;
         let Ok(permit) = self.followers.clone().try_acquire_owned() else {
             warn!("refused a follower: {MAX_FOLLOWERS} managers follow this one");
@@ -346,7 +346,7 @@ impl GroupManager for Service {
     async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<v1::DrainResponse>, Status> {
         let manager = self.leading()?;
         let name = request.into_inner().node;
-        limits::check_name("the name of the node", &name)?;
+        message_limits::check_name("the name of the node", &name)?;
         if !manager.state().registry.drain(&name) {
             return Err(Status::not_found(format!("there is no node {name:?} in group {:?}", manager.options.group)));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xavantes_proto::limits::{self, InvalidField, MAX_URI_BYTES};
+use xavantes_proto::message_limits::{self, InvalidField, MAX_URI_BYTES};
 use xavantes_repository::Error;
 
 /// Beginnings of URIs that a source may have.
@@ -52,7 +52,7 @@ impl From<SourceError> for tonic::Status {
 
 /// Checks the name of a source.
 pub(crate) fn check_name(name: &str) -> Result<(), SourceError> {
-    limits::check_optional_name("the name of the source", name).map_err(SourceError::TooLong)?;
+    message_limits::check_optional_name("the name of the source", name).map_err(SourceError::TooLong)?;
     let valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
     if name.is_empty() || !name.bytes().all(valid) { Err(SourceError::Name(name.into())) } else { Ok(()) }
 }
@@ -65,7 +65,7 @@ pub(crate) fn check_count(name: &str, sources: &BTreeMap<String, String>) -> Res
 
 /// Checks the URI of a source.
 pub(crate) fn check_uri(name: &str, uri: &str) -> Result<(), SourceError> {
-    limits::check_line("the URI of the source", uri, MAX_URI_BYTES).map_err(SourceError::TooLong)?;
+    message_limits::check_line("the URI of the source", uri, MAX_URI_BYTES).map_err(SourceError::TooLong)?;
     if uri.trim().is_empty() {
         return Err(SourceError::NoUri(name.into()));
     }
@@ -73,4 +73,27 @@ pub(crate) fn check_uri(name: &str, uri: &str) -> Result<(), SourceError> {
         return Err(SourceError::Uri { name: name.into(), uri: uri.into() });
     }
     Ok(())
+}
+
+/// The sources that another manager sent or the repository holds, as far as they are within the bounds. Their form is not
+/// checked: a source that an administrator added to an earlier version stays.
+pub(crate) fn from_wire(sources: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    let fits = |(name, uri): &(String, String)| {
+        message_limits::check_name("the name of the source", name).is_ok()
+            && message_limits::check_line("the URI of the source", uri, MAX_URI_BYTES).is_ok()
+    };
+    sources.into_iter().filter(fits).take(MAX_SOURCES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_sources_are_bounded() {
+        let many = (0..2 * MAX_SOURCES).map(|number| (format!("s{number}"), "file:x".to_owned()));
+        assert_eq!(from_wire(many).len(), MAX_SOURCES);
+        let long = [("s".repeat(9999), "/x".to_owned()), ("s".into(), "/".repeat(9999)), (String::new(), "/x".into())];
+        assert_eq!(from_wire(long), BTreeMap::new());
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::registry::NODE_LEASE;
+use crate::node_registry::NODE_LEASE;
 
 /// The leader, as one of the managers sees it. Times count from a beginning that the caller chose.
 #[derive(Debug, Clone)]
@@ -106,14 +106,14 @@ mod tests {
     use super::*;
 
     /// Managers that send each other messages every half second, unless they are dead or disconnected.
-    struct World {
+    struct Managers {
         managers: Vec<Option<Succession>>,
         /// Pairs without a connection.
         cut: Vec<(usize, usize)>,
         now: Duration,
     }
 
-    impl World {
+    impl Managers {
         fn new(count: usize) -> Self {
             let mut world = Self { managers: vec![None; count], cut: Vec::new(), now: Duration::ZERO };
             (0..count).for_each(|position| world.start(position, 0));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_first_reachable_manager_leads() {
-        let mut world = World::new(3);
+        let mut world = Managers::new(3);
         world.run(2);
         assert_eq!(world.leaders(), [(0, 1)]);
         assert_eq!(world.managers[2].as_ref().and_then(|it| it.leader(world.now)), Some(0));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_returning_manager_hears_the_leader_before_it_leads_and_there_is_no_gap() {
-        let mut world = World::new(2);
+        let mut world = Managers::new(2);
         world.managers[0] = None;
         world.run(10);
         assert_eq!(world.leaders(), [(1, 1)]);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn two_leaders_without_a_connection_agree_when_they_reconnect() {
-        let mut world = World::new(2);
+        let mut world = Managers::new(2);
         world.run(2);
         world.cut.push((0, 1));
         world.run(10);

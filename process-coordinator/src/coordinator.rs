@@ -6,23 +6,24 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::warn;
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
-use crate::cache::store::ResultCache;
+use crate::cache::cache_store::ResultCache;
 use crate::data::pinning::Pinning;
 use crate::definitions::Programs;
 use crate::options::Options;
-use crate::process::memory::Memory;
+use crate::process::memory_budget::Memory;
+use crate::process::process_registry::ProcessRegistry;
 use crate::process::recovery_marks::RecoveryMarks;
-use crate::process::registry::ProcessRegistry;
-use crate::subtrees::parents::Parents;
-use crate::workers::connection::Context;
+use crate::subtrees::moved_subtrees::STILL_WANTED_INTERVAL;
+use crate::subtrees::parent_streams::Parents;
 use crate::workers::dispatcher::Dispatcher;
 use crate::workers::handle::PoolHandle;
-use crate::workers::messages::Share;
+use crate::workers::worker_link::Context;
+use crate::workers::worker_messages::Share;
 
 /// Processes of coordinators that died are claimed at this interval.
 const TAKE_OVER_INTERVAL: Duration = Duration::from_secs(2);
@@ -83,7 +84,8 @@ impl Coordinator {
             address: options.address.clone(),
             realm: repository.realm().to_owned(),
         });
-        let (dispatcher, share) = Dispatcher::new(context);
+        let (stored_lease, stored_leases) = mpsc::unbounded_channel();
+        let (dispatcher, share) = Dispatcher::new(context, stored_lease);
         let coordinator = Arc::new(Self {
             programs: Programs::open(repository.clone()).await?,
             cache: Arc::new(ResultCache::open(repository.clone(), pinning.clone(), &options).await?),
@@ -104,7 +106,8 @@ impl Coordinator {
         coordinator.take_over().await?;
         coordinator.leave_foreign().await?;
         tokio::spawn(dispatcher.run(mail));
-        tokio::spawn(take_over_regularly(Arc::downgrade(&coordinator)));
+        tokio::spawn(take_over_regularly(Arc::downgrade(&coordinator), stored_leases));
+        tokio::spawn(end_moved_regularly(Arc::downgrade(&coordinator)));
         tokio::spawn(sweep_regularly(Arc::downgrade(&coordinator)));
         Ok(coordinator)
     }
@@ -115,19 +118,38 @@ fn report_interval(patience: Duration) -> Duration {
     (patience / REPORTS_WITHIN_PATIENCE).min(MAX_REPORT_INTERVAL)
 }
 
-/// Follows what other coordinators do in the repository, until the coordinator is dropped.
-async fn take_over_regularly(coordinator: Weak<Coordinator>) {
+/// Follows what other coordinators do in the repository, until the coordinator is dropped. A borrowed worker whose name is
+/// stored gets attempts after that: a coordinator that took over processes before the name was stored does not ask the
+/// worker for their attempts, so this one must know that it has lost them.
+async fn take_over_regularly(coordinator: Weak<Coordinator>, mut stored_leases: mpsc::UnboundedReceiver<Arc<str>>) {
+    let mut stored = Vec::new();
     loop {
-        tokio::time::sleep(TAKE_OVER_INTERVAL).await;
+        tokio::select! {
+            () = tokio::time::sleep(TAKE_OVER_INTERVAL) => {}
+            Some(worker) = stored_leases.recv(), if stored.is_empty() => stored.push(worker),
+        }
+        stored.extend(std::iter::from_fn(|| stored_leases.try_recv().ok()));
         let Some(coordinator) = coordinator.upgrade() else { return };
-        if let Err(error) = coordinator.take_over().await {
-            warn!(%error, "could not claim processes of other coordinators");
+        match coordinator.take_over().await {
+            Ok(()) => stored.drain(..).for_each(|worker| coordinator.pool.lease_stored(worker)),
+            Err(error) => warn!(%error, "could not claim processes of other coordinators"),
         }
         if let Err(error) = coordinator.read_move_notices().await {
             warn!(%error, "could not read notices of moved subtrees");
         }
-        if let Err(error) = coordinator.acknowledge_late_answers().await {
+        if let Err(error) = coordinator.end_foreign().await {
             warn!(%error, "could not check processes of other coordinators");
+        }
+    }
+}
+
+/// Ends subtrees that moved, until the coordinator is dropped.
+async fn end_moved_regularly(coordinator: Weak<Coordinator>) {
+    loop {
+        tokio::time::sleep(STILL_WANTED_INTERVAL).await;
+        let Some(coordinator) = coordinator.upgrade() else { return };
+        if let Err(error) = coordinator.end_moved_subtrees().await {
+            warn!(%error, "could not check subtrees of other coordinators");
         }
     }
 }

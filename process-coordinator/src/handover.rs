@@ -6,7 +6,7 @@ use crate::task::Task;
 
 /// The coordinator that runs a delegated attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
+pub struct SubtreePlace {
     /// Node name of the coordinator.
     pub node: String,
     /// Address of the coordinator.
@@ -21,7 +21,7 @@ pub struct RecoveredAttempt {
     /// The attempt.
     pub task: Task,
     /// Coordinator to which the attempt went (subtrees only).
-    pub place: Option<Placement>,
+    pub place: Option<SubtreePlace>,
     /// The process wants the attempt to stop.
     pub stop: bool,
     /// Last pause or resume sent (subtrees only).

@@ -16,20 +16,20 @@
 //! | [`task`] | the order to run an attempt, and what it needs |
 //! | [`handover`] | what processes and the pool hand each other |
 //! | `definitions` | programs: submitted documents, loaded and stored |
-//! | `convert` | the engine's types to and from the wire |
-//! | [`codec`] | the encoding of what the repository stores |
+//! | `engine_messages` | the engine's types to and from the wire |
+//! | [`record_codec`] | the encoding of what the repository stores |
 //! | `repository_calls`, `clock` | repository calls in order; the wall clock |
 
 pub mod cache;
 mod clock;
-pub mod codec;
-mod convert;
 mod coordinator;
 pub mod data;
 mod definitions;
+mod engine_messages;
 pub mod handover;
 mod options;
 pub mod process;
+pub mod record_codec;
 mod repository_calls;
 mod rpc;
 pub mod subtrees;

@@ -7,16 +7,16 @@ use xavantes_engine::{Action, Engine, Start, StepOutput, Time};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
-use xavantes_model::script::{Limits, Sandbox};
+use xavantes_model::script::{Sandbox, ScriptLimits};
 use xavantes_model::value::Value;
-use xavantes_process_coordinator::cache::entry::{
+use xavantes_process_coordinator::cache::cache_entry::{
     CacheHit, CacheLookup, CacheWrite, EarlierActivity, MissReason, StoredResults,
 };
 use xavantes_process_coordinator::process::driver::Driver;
+use xavantes_process_coordinator::process::driver_input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
-use xavantes_process_coordinator::process::input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::journal::{self, Head, Snapshot};
-use xavantes_process_coordinator::workers::messages::Share;
+use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::{v1, value};
 
@@ -68,7 +68,7 @@ impl Run {
             relays: Vec::new(),
             first: driver.first_record().into(),
         };
-        let sandbox = Sandbox::new(Limits::CONTROL, false).expect("there is memory");
+        let sandbox = Sandbox::new(ScriptLimits::CONTROL, false).expect("there is memory");
         let (records, cache_writes, effects) = (Vec::new(), Vec::new(), Vec::new());
         let mut run = Self { driver, sandbox, program, head, records, cache_writes, effects };
         run.handle(ProcessInput::Continued);

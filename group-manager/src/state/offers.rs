@@ -5,14 +5,14 @@ use std::time::Duration;
 use xavantes_proto::v1;
 
 use super::ManagerState;
-use crate::registry::NODE_LEASE;
+use crate::node_registry::NODE_LEASE;
 
 /// For this long after it began to lead, a manager expects heartbeats of further nodes.
 const SETTLING_TIME: Duration = Duration::from_secs(2 * NODE_LEASE.as_secs());
 
 impl ManagerState {
     /// The roster for a node.
-    pub(crate) fn roster(&self, node: &str, now: Duration) -> v1::Roster {
+    pub fn roster(&self, node: &str, now: Duration) -> v1::Roster {
         let capacity = self.registry.capacity_for(node);
         let groups = self.federation.groups(now);
         v1::Roster {
@@ -56,7 +56,7 @@ impl ManagerState {
     }
 
     /// The summaries for an adjacent group. Empty if this manager does not lead.
-    pub(crate) fn summaries_for(&mut self, neighbour: &str, clock_ms: u64, now: Duration) -> v1::GroupSummaries {
+    pub fn summaries_for(&mut self, neighbour: &str, clock_ms: u64, now: Duration) -> v1::GroupSummaries {
         if !self.succession.leads() {
             return v1::GroupSummaries { group: self.options.group.clone(), summaries: Vec::new() };
         }

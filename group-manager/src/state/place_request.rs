@@ -10,7 +10,7 @@ use crate::placement::{LocalCapacity, PlaceKind, PlacementOffer, choose_group};
 
 /// The answer to a request for a place.
 #[derive(Debug, PartialEq)]
-pub(crate) enum PlaceAnswer {
+pub enum PlaceAnswer {
     /// This manager answers. A response without a node means that no place is free.
     Local(Box<v1::PlaceResponse>),
     /// One of these managers of another group answers.
@@ -29,7 +29,7 @@ impl PlaceAnswer {
 
 impl ManagerState {
     /// Answers a request for a worker or a coordinator.
-    pub(crate) fn place(&mut self, request: &v1::PlaceRequest, now: Duration) -> PlaceAnswer {
+    pub fn place(&mut self, request: &v1::PlaceRequest, now: Duration) -> PlaceAnswer {
         let wanted = match request.what() {
             v1::place_request::What::Worker => PlaceKind::Worker,
             _ => PlaceKind::Coordinator,

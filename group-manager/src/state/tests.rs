@@ -8,8 +8,8 @@ use xavantes_proto::v1::place_request::What::{Coordinator as ForCoordinator, Wor
 
 use super::place_request::PlaceAnswer;
 use super::{ManagerState, Tick};
+use crate::node_registry::NODE_LEASE;
 use crate::options::Options;
-use crate::registry::NODE_LEASE;
 
 const fn second(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -64,7 +64,7 @@ fn pair() -> (ManagerState, ManagerState) {
     first.registry.on_heartbeat(heartbeat("x", ActivityManager, 0), second(1)).unwrap();
     first.registry.drain("x");
     first.federation.on_summaries(neighbour(3), second(1));
-    first.sources.insert("s".into(), "file:s".into());
+    first.sources.insert("s".into(), "file:///s".into());
     first.adjacent.insert("there".into(), vec!["there too".into()]);
     let request =
         v1::PlaceRequest { what: ForWorker.into(), node: "far".into(), group: "other".into(), ..Default::default() };

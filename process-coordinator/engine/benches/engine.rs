@@ -7,7 +7,7 @@ use std::time::Instant;
 use xavantes_engine::{Answer, Command, Engine, Input, Start, StepOutput, Time};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
-use xavantes_model::script::{Limits, Sandbox};
+use xavantes_model::script::{Sandbox, ScriptLimits};
 
 /// Activities outstanding at once.
 const CAPACITY: u64 = 64;
@@ -15,7 +15,7 @@ const CAPACITY: u64 = 64;
 /// Runs a process and answers every attempt until it ends. Returns the seconds and the number of activities.
 fn run(text: &str) -> (f64, u64) {
     let program = Arc::new(load(&[Source::new("bench.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}")));
-    let mut sandbox = Sandbox::new(Limits::CONTROL, false).expect("a sandbox starts");
+    let mut sandbox = Sandbox::new(ScriptLimits::CONTROL, false).expect("a sandbox starts");
     let mut out = StepOutput::default();
     let began = Instant::now();
     let mut engine = Engine::start(program, Start::new("Bench-1", 0, Vec::new()), Time(0), &mut out)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xavantes_model::definition::{NodeId, ScriptInput};
+use xavantes_model::definition::{DefinitionNodeId, ScriptInput};
 use xavantes_model::value::Value;
 
 use crate::element_id::ElementId;
@@ -75,7 +75,7 @@ pub struct Delegation {
     /// The process type of the subtree's root.
     pub process: usize,
     /// The node of the subtree's root.
-    pub node: NodeId,
+    pub node: DefinitionNodeId,
     /// The root's variables.
     pub variables: Vec<Value>,
     /// Values that the subtree reads from the scopes around it.

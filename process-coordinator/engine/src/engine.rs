@@ -6,17 +6,17 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xavantes_model::definition::{NodeId, Program, Script};
+use xavantes_model::definition::{DefinitionNodeId, Program, Script};
 use xavantes_model::script::Sandbox;
 
 use crate::command::Command;
 use crate::element_id::ElementId;
 use crate::event::Event;
 use crate::input::Input;
-use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::EngineState;
 use crate::state::instance::{Instance, Phase};
+use crate::step_output::StepOutput;
 use crate::time::Time;
 
 /// Upper bound on the events of one step, after which it yields [`Command::Continue`]: a loop without activities must not
@@ -59,7 +59,7 @@ pub struct Engine {
     /// Such controllers in which something may be delegated.
     pub(crate) starved_spreading: BTreeSet<(Reverse<u32>, ElementId)>,
     /// Compiled exit conditions from `set`.
-    pub(crate) conditions: HashMap<(u32, NodeId, Arc<str>), Script>,
+    pub(crate) conditions: HashMap<(u32, DefinitionNodeId, Arc<str>), Script>,
     pub(crate) timers: BTreeSet<(Time, ElementId)>,
     pub(crate) followed: bool,
     capacity: u64,

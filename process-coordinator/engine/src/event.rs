@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{NodeId, ScriptInput};
+use xavantes_model::definition::{DefinitionNodeId, ScriptInput};
 use xavantes_model::script::Effects;
-use xavantes_model::shared::Call;
+use xavantes_model::shared_objects::Call;
 use xavantes_model::value::Value;
 
 use crate::element_id::ElementId;
@@ -25,7 +25,7 @@ pub enum Event {
         /// The process type of the root.
         root_process: u32,
         /// The node of the root: a `BODY`, or a controller that another coordinator delegated.
-        root: NodeId,
+        root: DefinitionNodeId,
         /// The root's variables.
         variables: Vec<Value>,
         /// Values that a delegated root reads from the scopes around it.
@@ -40,7 +40,7 @@ pub enum Event {
         /// The element around it.
         parent: ElementId,
         /// Its node in the parent's process type.
-        site: NodeId,
+        site: DefinitionNodeId,
         /// The number of its iteration, from 0.
         ordinal: u64,
         /// Values of its variables. An empty list means that no variable has a value.
@@ -310,7 +310,7 @@ pub enum AssignmentTarget {
         /// The live element around it.
         owner: ElementId,
         /// The node of the element that has not begun.
-        element: NodeId,
+        element: DefinitionNodeId,
         /// The position of the parameter.
         slot: u32,
     },
@@ -341,5 +341,5 @@ pub enum ElementChange {
     /// `EXIT_CONDITION`.
     ExitCondition(Arc<str>),
     /// A parameter of an element that has not begun: its node, the position of the parameter, the value.
-    Parameter(NodeId, u32, Value),
+    Parameter(DefinitionNodeId, u32, Value),
 }

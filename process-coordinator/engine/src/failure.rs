@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::text::{MAX_FAILURE_BYTES, shorten};
+use xavantes_model::shortened_text::{MAX_FAILURE_BYTES, shorten};
 use xavantes_model::value::Value;
 
 /// Upper bound on a failure and the failures behind it.

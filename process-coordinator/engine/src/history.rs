@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::NodeId;
+use xavantes_model::definition::DefinitionNodeId;
 
 use crate::failure::Failure;
 use crate::time::Time;
@@ -110,7 +110,7 @@ impl History {
         self.clock = at;
     }
 
-    pub(crate) fn on_entered(&mut self, process: u32, node: NodeId) {
+    pub(crate) fn on_entered(&mut self, process: u32, node: DefinitionNodeId) {
         let clock = self.clock;
         let tally = self.tally_mut(process, node);
         if tally.began == 0 {
@@ -120,14 +120,14 @@ impl History {
     }
 
     /// An element ended; `count` selects the counter of its outcome.
-    pub(crate) fn on_ended(&mut self, process: u32, node: NodeId, count: fn(&mut Tally) -> &mut u64) {
+    pub(crate) fn on_ended(&mut self, process: u32, node: DefinitionNodeId, count: fn(&mut Tally) -> &mut u64) {
         let clock = self.clock;
         let tally = self.tally_mut(process, node);
         tally.last = clock;
         *count(tally) += 1;
     }
 
-    pub(crate) fn tally_mut(&mut self, process: u32, node: NodeId) -> &mut Tally {
+    pub(crate) fn tally_mut(&mut self, process: u32, node: DefinitionNodeId) -> &mut Tally {
         let (process, node) = (process as usize, node.index());
         if self.tallies.len() <= process {
             self.tallies.resize(process + 1, Vec::new());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use xavantes_model::shared::Method;
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedRef, Value};
 
 use crate::element_id::ElementId;

@@ -9,13 +9,13 @@
 //! | `engine` | the engine: steps, the agenda, capacity |
 //! | `start` | engines for new processes, from snapshots and from journals |
 //! | `input`, `rejection` | what happened, and why an input changed nothing |
-//! | `output`, `event`, `command` | what steps yield: facts and wanted effects |
+//! | `step_output`, `event`, `command` | what steps yield: facts and wanted effects |
 //! | `state` | the live elements of a process |
 //! | `decide` | what each element does next |
 //! | `apply` | the effect of each event on the state |
 //! | `outcome`, `failure` | how elements end, and why they fail |
 //! | `history` | counts, failures and interventions of the past |
-//! | `view` | live elements as monitoring sees them |
+//! | `live_view` | live elements as monitoring sees them |
 //! | `element_id`, `time` | ids of element instances; time as the driver passes it in |
 
 mod apply;
@@ -27,13 +27,13 @@ mod event;
 mod failure;
 mod history;
 mod input;
+mod live_view;
 mod outcome;
-mod output;
 mod rejection;
 mod start;
 mod state;
+mod step_output;
 mod time;
-mod view;
 
 pub use apply::ApplyError;
 pub use command::{Command, Delegation};
@@ -45,11 +45,11 @@ pub use event::{AssignmentTarget, Bounds, ElementChange, Event, ScriptOutputs};
 pub use failure::{Failure, FailureKind};
 pub use history::{History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally};
 pub use input::{Action, Answer, Input, SharedCall};
+pub use live_view::{Condition, EndedCounts, View};
 pub use outcome::{Outcome, StopReason};
-pub use output::{Product, StepOutput};
 pub use rejection::Rejection;
 pub use start::{Root, Start};
 pub use state::body::Range;
 pub use state::{Counts, EngineState};
+pub use step_output::{Product, StepOutput};
 pub use time::Time;
-pub use view::{Condition, EndedCounts, View};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_model::definition::{NodeId, Program, ScriptInput};
+use xavantes_model::definition::{DefinitionNodeId, Program, ScriptInput};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
@@ -11,8 +11,8 @@ use crate::decide::parameters::initial_value;
 use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
-use crate::output::StepOutput;
 use crate::state::EngineState;
+use crate::step_output::StepOutput;
 use crate::time::Time;
 
 /// The node of the program that a process runs.
@@ -21,7 +21,7 @@ pub struct Root {
     /// The process type.
     pub process: usize,
     /// The `BODY` of the process type, or a controller in it that another coordinator delegated.
-    pub node: NodeId,
+    pub node: DefinitionNodeId,
 }
 
 /// A process to start.
@@ -44,7 +44,7 @@ pub struct Start {
 impl Start {
     /// A process of a type, with its parameters by name.
     pub fn new(id: impl Into<Arc<str>>, process: usize, parameters: Vec<(String, Value)>) -> Self {
-        let root = Root { process, node: NodeId::BODY };
+        let root = Root { process, node: DefinitionNodeId::BODY };
         Self { id: id.into(), root, parameters, variables: None, captured: Vec::new(), call_depth: 0 }
     }
 }

@@ -7,7 +7,7 @@ use xavantes_model::digest::Digest;
 use xavantes_model::identity::{self, Undecided};
 use xavantes_model::value::Value;
 
-use crate::cache::entry::{CacheLookup, MissReason, ParameterDigest, ReuseDecision};
+use crate::cache::cache_entry::{CacheLookup, MissReason, ParameterDigest, ReuseDecision};
 use crate::cache::shown_value::{shorten, show_value};
 use crate::task::Task;
 use xavantes_proto::AttemptKey;

@@ -4,7 +4,7 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 use xavantes_proto::v1::reuse_reason::Kind;
 
-use crate::cache::entry::{EarlierActivity, MissReason, ReuseDecision};
+use crate::cache::cache_entry::{EarlierActivity, MissReason, ReuseDecision};
 
 /// Whether an activity reused results, and why not.
 pub(crate) fn explanation(at_ms: u64, decision: ReuseDecision) -> v1::ExplainResponse {

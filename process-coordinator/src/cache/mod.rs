@@ -2,18 +2,18 @@
 //!
 //! | file | is about |
 //! |---|---|
-//! | `entry` | the data: lookups, entries, decisions |
+//! | `cache_entry` | the data: lookups, entries, decisions |
 //! | `decide` | what an activity may reuse |
-//! | `index` | sizes, and what is evicted first |
-//! | `store` | the cache in the repository |
+//! | `cache_index` | sizes, and what is evicted first |
+//! | `cache_store` | the cache in the repository |
 //! | `shown_value` | values as `explain` shows them |
 //! | `explain` | decisions for the wire |
 
+pub mod cache_entry;
+pub mod cache_index;
+pub(crate) mod cache_store;
 pub mod decide;
-pub mod entry;
 pub(crate) mod explain;
-pub mod index;
 mod shown_value;
-pub(crate) mod store;
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@ use xavantes_model::load::load;
 use xavantes_model::value::{Content, FileRef, Value};
 use xavantes_proto::v1;
 
+use super::cache_entry::*;
+use super::cache_index::*;
 use super::decide::{Lookups, code_digest, lookup};
-use super::entry::*;
-use super::index::*;
 use super::shown_value::{MAX_SHOWN_CHARS, show_value};
 
 fn activity(code: &str) -> ActivityType {

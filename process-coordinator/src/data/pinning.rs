@@ -13,7 +13,7 @@ use xavantes_model::value::Value;
 use xavantes_proto::v1::files_client::FilesClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
-use crate::convert::{add_holders, references, stored_digests};
+use crate::engine_messages::{add_holders, references, stored_digests};
 use crate::workers::handle::PoolHandle;
 
 /// A node that does not answer within this time counts as one without the files.

@@ -1,7 +1,7 @@
 //! Programs: the documents that users submitted. The repository stores them as long as it has a process of them. Loaded
 //! programs stay in memory within a budget: those that no process uses go first, and are loaded again when they are needed.
 
-mod types;
+mod type_names;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tracing::{debug, warn};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::{LineIndex, Source};
 use xavantes_model::load::load;
-use xavantes_proto::limits::{MAX_URI_BYTES, check_count, check_line};
+use xavantes_proto::message_limits::{MAX_URI_BYTES, check_count, check_line};
 use xavantes_proto::programs::{CachedProgram, MAX_DOCUMENTS, ProgramCache, program_bytes, program_digest};
 use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
-use types::TypeIndex;
+use type_names::TypeIndex;
 
 /// Kind of the repository's documents that are programs.
 const KIND: &str = "program";

@@ -4,14 +4,14 @@ use bytes::Bytes;
 use xavantes_engine::{Product, Rejection};
 use xavantes_proto::v1;
 
-use crate::cache::entry::{CacheLookup, CacheWrite};
+use crate::cache::cache_entry::{CacheLookup, CacheWrite};
 use crate::task::Task;
-use crate::workers::messages::Order;
 use crate::workers::pool::pool_input::PoolInput;
+use crate::workers::worker_messages::Order;
 use xavantes_proto::AttemptKey;
 
 /// An effect that may happen once the reason for it is recorded. For `C` and `A` see
-/// [`ProcessInput`](crate::process::input::ProcessInput).
+/// [`ProcessInput`](crate::process::driver_input::ProcessInput).
 #[derive(Debug)]
 pub enum ProcessEffect<C, A> {
     /// Dispatch an activity to a worker.
@@ -107,7 +107,7 @@ pub enum JournalWrite {
 
 /// Writes, and the effects that may happen once they are durable.
 #[derive(Debug)]
-pub struct Batch<C, A> {
+pub struct EffectBatch<C, A> {
     /// Nothing if the process has nothing to record.
     pub journal: Option<JournalWrite>,
     /// Changes of the result cache, durable not later than the journal.

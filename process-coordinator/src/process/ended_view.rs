@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use xavantes_engine::{Root, Tally};
-use xavantes_model::definition::{Kind, Node, NodeId, Program};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind, Program};
 use xavantes_model::diagnostic::did_you_mean;
 use xavantes_proto::v1;
 
-use crate::process::history::ProcessHistory;
+use crate::process::process_history::ProcessHistory;
 
 /// An ended process.
 pub(crate) struct EndedView<'a> {
@@ -41,7 +41,7 @@ impl EndedView<'_> {
         for segment in rest.split('/').skip(1) {
             let all = || elements(program, place);
             let iteration = segment.starts_with('[') && segment.ends_with(']');
-            let matches = |node: &&Node| match node.tag {
+            let matches = |node: &&DefinitionNode| match node.tag {
                 "ITERATE" => iteration,
                 _ => *node.name == *segment,
             };
@@ -112,9 +112,9 @@ impl EndedView<'_> {
 #[derive(Debug, Clone, Copy)]
 struct HistoryPlace {
     /// Process type and node of the element; none for the root of the process.
-    site: Option<(usize, NodeId)>,
+    site: Option<(usize, DefinitionNodeId)>,
     process: usize,
-    node: NodeId,
+    node: DefinitionNodeId,
 }
 
 impl HistoryPlace {
@@ -122,17 +122,17 @@ impl HistoryPlace {
         Self { site: None, process: root.process, node: root.node }
     }
 
-    fn of(process: usize, node: &Node) -> Self {
+    fn of(process: usize, node: &DefinitionNode) -> Self {
         let site = Some((process, node.id));
         match node.kind {
-            Kind::Process { process } => Self { site, process, node: NodeId::BODY },
+            Kind::Process { process } => Self { site, process, node: DefinitionNodeId::BODY },
             _ => Self { site, process, node: node.id },
         }
     }
 
     /// Does the element run a process type?
     fn is_call(self) -> bool {
-        self.node == NodeId::BODY
+        self.node == DefinitionNodeId::BODY
     }
 }
 
@@ -162,13 +162,13 @@ impl Homes {
 }
 
 /// The elements inside a place, with its handlers of failure and end.
-fn elements(program: &Program, place: HistoryPlace) -> impl Iterator<Item = &Node> {
+fn elements(program: &Program, place: HistoryPlace) -> impl Iterator<Item = &DefinitionNode> {
     let node = program.node(place.process, place.node);
     let inner = node.elements.iter().copied().chain(node.catch).chain(node.finally);
     inner.map(move |inner| program.node(place.process, inner))
 }
 
-fn join(path: &str, node: &Node) -> String {
+fn join(path: &str, node: &DefinitionNode) -> String {
     match node.tag {
         "ITERATE" => format!("{path}/[*]"),
         _ => format!("{path}/{}", node.name),

@@ -7,7 +7,7 @@ use xavantes_engine::Outcome;
 use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
-use crate::convert::failure;
+use crate::engine_messages::failure;
 
 /// The last status of a process: `status` with its outcome, its counts and the time of its end.
 pub fn final_status(

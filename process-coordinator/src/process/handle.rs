@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use xavantes_engine::Rejection;
 use xavantes_proto::v1;
 
-use crate::process::input::{ProcessInput, Steering};
+use crate::process::driver_input::{ProcessInput, Steering};
 use crate::process::outputs::Outputs;
 use crate::process::printing::{PrintDecision, PrintLimit};
 use crate::workers::handle::Orders;
@@ -46,6 +46,17 @@ pub(crate) enum ProcessMail {
     },
     /// Another coordinator runs the process.
     TakenOver,
+}
+
+impl ProcessMail {
+    /// The answers in it, with the connections that wait for an acknowledgement.
+    pub fn into_unacknowledged(self) -> impl Iterator<Item = (Orders, AttemptKey)> {
+        let inputs = match self {
+            Self::Inputs(inputs) => inputs,
+            _ => Vec::new(),
+        };
+        inputs.into_iter().filter_map(ProcessInput::into_unacknowledged)
+    }
 }
 
 /// The process has ended, so its task answers no questions.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use xavantes_engine::{EngineState, Event, Root};
-use xavantes_model::definition::{NodeId, Program};
+use xavantes_model::definition::{DefinitionNodeId, Program};
 
-use crate::codec::{self, Unreadable};
-use crate::process::notes::{Note, ProcessNotes};
+use crate::process::process_notes::{Note, ProcessNotes};
+use crate::record_codec::{self, Unreadable};
 
 /// What is known of a process from its start, and never changes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct Head {
 impl Head {
     /// What the process runs.
     pub fn root(&self) -> Root {
-        Root { process: self.root.0 as usize, node: NodeId(self.root.1) }
+        Root { process: self.root.0 as usize, node: DefinitionNodeId(self.root.1) }
     }
 }
 
@@ -75,13 +75,13 @@ pub struct Snapshot {
 /// Encodes a snapshot of a running process without cloning it.
 pub(crate) fn snapshot(at: u64, state: &EngineState, notes: &ProcessNotes) -> Bytes {
     // The fields of `Snapshot`, in order.
-    codec::encode(&(at, state, notes))
+    record_codec::encode(&(at, state, notes))
 }
 
 /// Encodes a record, and clears the events and notes that went into it.
 pub(crate) fn record(at: u64, events: &mut Vec<Event>, notes: &mut Vec<Note>) -> Bytes {
     let record = JournalRecord { at, events: std::mem::take(events), notes: std::mem::take(notes) };
-    let bytes = codec::encode(&record);
+    let bytes = record_codec::encode(&record);
     // Keeps the allocation for the next record.
     *events = record.events;
     events.clear();
@@ -96,12 +96,12 @@ pub fn restore(
     records: &[Bytes],
 ) -> Result<Snapshot, Unreadable> {
     let mut restored = match snapshot {
-        Some(snapshot) => codec::decode("snapshot", snapshot)?,
+        Some(snapshot) => record_codec::decode("snapshot", snapshot)?,
         None => Snapshot::default(),
     };
     let first = snapshot.is_none().then_some(&*head.first);
     for record in first.into_iter().chain(records.iter().map(|record| &**record)) {
-        let record: JournalRecord = codec::decode("journal", record)?;
+        let record: JournalRecord = record_codec::decode("journal", record)?;
         restored.at = record.at;
         for event in &record.events {
             restored.state.apply(program, event).map_err(|_| Unreadable("journal"))?;
@@ -114,16 +114,16 @@ pub fn restore(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handover::Placement;
+    use crate::handover::SubtreePlace;
 
     #[test]
     fn an_encoded_snapshot_decodes_to_the_same_process() {
         let mut notes = ProcessNotes::default();
-        let place = Placement { node: "n".into(), address: "a:1".into(), epoch: 3 };
+        let place = SubtreePlace { node: "n".into(), address: "a:1".into(), epoch: 3 };
         notes.apply(&Note::Placed(7, 1, place.clone()));
         notes.apply(&Note::Reused);
         let encoded = snapshot(9, &EngineState::default(), &notes);
-        let decoded: Snapshot = codec::decode("snapshot", &encoded).expect("the snapshot is readable");
+        let decoded: Snapshot = record_codec::decode("snapshot", &encoded).expect("the snapshot is readable");
         assert_eq!((decoded.notes.place(7, 1), decoded.notes.reused), (Some(&place), 1));
         assert_eq!(decoded, Snapshot { at: 9, state: EngineState::default(), notes });
     }

@@ -3,43 +3,43 @@
 //! | file | is about |
 //! |---|---|
 //! | `driver` | decides: inputs in, records and effects out |
-//! | `input`, `effect` | what goes into the driver and comes out of it |
-//! | `notes`, `usage` | facts that the engine does not know |
-//! | `journal`, `summary` | what the repository has of a process |
-//! | `history`, `ended_view` | what became of the elements of a process |
+//! | `driver_input`, `effect` | what goes into the driver and comes out of it |
+//! | `process_notes`, `usage` | facts that the engine does not know |
+//! | `journal`, `ended_summary` | what the repository has of a process |
+//! | `process_history`, `ended_view` | what became of the elements of a process |
 //! | `runner` | the task of a process |
-//! | `stepping`, `memory` | what a process may take of its coordinator: time and memory |
-//! | `handle`, `registry` | how other tasks reach the task of a process |
-//! | `start`, `takeover`, `ending`, `retention` | how a process starts, changes hands, ends and is removed |
+//! | `stepping`, `memory_budget` | what a process may take of its coordinator: time and memory |
+//! | `handle`, `process_registry` | how other tasks reach the task of a process |
+//! | `start_process`, `takeover`, `end_process`, `retention` | how a process starts, changes hands, ends and is removed |
 //! | `owner` | where other coordinators of the same repository are |
-//! | `held`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
+//! | `held_processes`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
-//! | `status`, `view`, `outputs`, `excerpt` | what users see of a process |
+//! | `process_status`, `process_view`, `outputs`, `shortened_views` | what users see of a process |
 
 pub mod driver;
+pub mod driver_input;
 pub mod effect;
+pub(crate) mod end_process;
+pub mod ended_summary;
 pub(crate) mod ended_view;
-pub(crate) mod ending;
-pub(crate) mod excerpt;
 pub mod final_status;
 pub(crate) mod handle;
-mod held;
-pub mod history;
-pub mod input;
+mod held_processes;
 pub mod journal;
-pub(crate) mod memory;
-pub mod notes;
+pub mod memory_budget;
 pub(crate) mod outputs;
 pub(crate) mod owner;
 pub(crate) mod printing;
+pub mod process_history;
+pub mod process_notes;
+pub(crate) mod process_registry;
+pub(crate) mod process_status;
+pub(crate) mod process_view;
 pub(crate) mod recovery_marks;
-pub(crate) mod registry;
 mod retention;
 pub(crate) mod runner;
-pub(crate) mod start;
-pub(crate) mod status;
+pub(crate) mod shortened_views;
+pub(crate) mod start_process;
 mod stepping;
-pub mod summary;
 mod takeover;
 pub mod usage;
-pub(crate) mod view;

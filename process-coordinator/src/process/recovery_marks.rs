@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use xavantes_repository::{Error, Store};
 
-use crate::codec;
+use crate::record_codec;
 use crate::repository_calls::{RepositoryCall, join_in_order};
 
 /// Kind of the documents that are marks, by process.
@@ -113,14 +113,14 @@ impl RecoveryMarks {
         let documents = self.repository.documents(MARKS).await?;
         Ok(documents
             .into_iter()
-            .filter_map(|(process, mark)| Some((process, codec::decode("mark", &mark).ok()?)))
+            .filter_map(|(process, mark)| Some((process, record_codec::decode("mark", &mark).ok()?)))
             .collect())
     }
 
     /// Stores marks, all with one write. A mark that cannot be stored only makes a later decision worse.
     pub async fn store(&self, marks: impl IntoIterator<Item = (&String, &RecoveryMark)>) {
         let calls = marks.into_iter().map(|(process, mark)| -> RepositoryCall {
-            let (repository, process, mark) = (self.repository.clone(), process.clone(), codec::encode(mark));
+            let (repository, process, mark) = (self.repository.clone(), process.clone(), record_codec::encode(mark));
             self.pending.lock().insert(process.as_str().into());
             Box::pin(async move { repository.put(MARKS, &process, mark).await })
         });

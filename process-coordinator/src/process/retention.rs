@@ -7,9 +7,9 @@ use xavantes_proto::v1;
 use xavantes_repository::{Entries, Error};
 
 use crate::clock::{CautiousClock, unix_ms};
-use crate::codec;
 use crate::coordinator::Coordinator;
-use crate::process::summary::Summary;
+use crate::process::ended_summary::Summary;
+use crate::record_codec;
 
 /// Kind of the documents with the time that a coordinator trusted last. The key is the name of its node.
 const CLOCKS: &str = "retention-clock";
@@ -105,7 +105,7 @@ impl Coordinator {
         let mut entries = Entries::of(&self.repository);
         while let Some(entry) = entries.next().await? {
             let Some(summary) = &entry.summary else { continue };
-            let status = codec::decode("summary", summary).and_then(|summary: Summary| summary.status());
+            let status = record_codec::decode("summary", summary).and_then(|summary: Summary| summary.status());
             if let Ok(status) = status {
                 ended.push(EndedProcess { ended_ms: status.ended_ms, size: entry.size, process: entry.process });
             }

@@ -10,24 +10,24 @@ use xavantes_engine::{Outcome, Time};
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
-use crate::cache::entry::CacheLookup;
-use crate::cache::store::ResultCache;
-use crate::convert::element_from;
+use crate::cache::cache_entry::CacheLookup;
+use crate::cache::cache_store::ResultCache;
 use crate::data::pinning::Pinning;
+use crate::engine_messages::element_from;
 use crate::options::Printed;
 use crate::process::driver::Driver;
-use crate::process::effect::{Batch, EffectStep, JournalWrite, ProcessEffect, perform_effects};
+use crate::process::driver_input::ProcessInput;
+use crate::process::effect::{EffectBatch, EffectStep, JournalWrite, ProcessEffect, perform_effects};
 use crate::process::handle::{DecisionSender, LiveInput, Mailbox, ProcessMail};
-use crate::process::input::ProcessInput;
-use crate::process::memory::ProcessMemory;
+use crate::process::memory_budget::{MEMORY_POLL_INTERVAL, ProcessMemory, TURN_PATIENCE};
 use crate::process::outputs::Outputs;
+use crate::process::process_registry::ProcessRegistry;
 use crate::process::recovery_marks::RecoveryMarks;
-use crate::process::registry::ProcessRegistry;
 use crate::process::stepping::{MAX_TURN, Stepping};
 use crate::repository_calls::{RepositoryCall, join_in_order};
-use crate::subtrees::parents::Parent;
+use crate::subtrees::parent_streams::Parent;
 use crate::workers::handle::{Orders, PoolHandle};
-use crate::workers::messages::{Order, Share};
+use crate::workers::worker_messages::{Order, Share};
 use xavantes_proto::AttemptKey;
 
 /// While many activities are outstanding, events wait for a common record as long as the last write took, within these
@@ -44,8 +44,6 @@ const MAX_BACKLOG: usize = 64 << 10;
 const MAX_BACKLOG_BYTES: u64 = 16 << 20;
 /// A record with this many bytes of values is written at once.
 const GATHERED_ENOUGH_BYTES: u64 = 2 << 20;
-/// A process that waits for memory looks for it at this interval.
-const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Number of messages that are read from the mailbox at once.
 const MAIL_AT_ONCE: usize = 256;
 /// Sleep of a process without deadline.
@@ -58,14 +56,14 @@ enum Stopped {
     Ended,
     /// The coordinator shuts down.
     ShutDown,
-    /// Another coordinator runs the process.
-    TakenOver,
+    /// Another coordinator runs the process. With the answers that were not acknowledged.
+    TakenOver(Vec<(Orders, AttemptKey)>),
 }
 
 /// A batch whose writes are under way.
 struct PendingWrite {
     call: RepositoryCall,
-    batch: Batch<Orders, DecisionSender>,
+    batch: EffectBatch<Orders, DecisionSender>,
 }
 
 /// The task of one process.
@@ -115,7 +113,7 @@ impl Runner {
 
     /// Why the process waits for memory; nothing if it may go on. A process that is being cancelled makes room.
     fn must_wait(&mut self) -> Option<v1::StallReason> {
-        let full = self.memory.must_wait().filter(|_| !self.driver.engine().is_cancelled())?;
+        let full = self.memory.must_wait(self.began.elapsed()).filter(|_| !self.driver.engine().is_cancelled())?;
         Some(v1::stall_reason::Kind::CoordinatorFull(full).into())
     }
 
@@ -137,7 +135,7 @@ impl Runner {
                 self.pool.process_ended(self.id.clone());
                 self.end().await;
             }
-            Stopped::TakenOver => self.leave(),
+            Stopped::TakenOver(answers) => self.leave(answers).await,
             Stopped::ShutDown => {}
         }
     }
@@ -152,6 +150,7 @@ impl Runner {
         let mut since = Instant::now();
         let mut last_write = Duration::ZERO;
         let mut waits = None;
+        let mut last_work = Instant::now();
         loop {
             let must_wait = self.must_wait();
             if must_wait.is_some() || waits.is_some() {
@@ -182,6 +181,10 @@ impl Runner {
                 .map_or(NO_DEADLINE, |deadline| Duration::from_millis(deadline.0.saturating_sub(self.now().0)));
             let takes_mail = goes_on && self.has_space();
             let continues = takes_mail && self.driver.has_more_to_do();
+            if pending.is_some() || continues || !queue.is_empty() {
+                last_work = Instant::now();
+            }
+            let turn_left = TURN_PATIENCE.saturating_sub(last_work.elapsed());
             tokio::select! {
                 biased;
                 written = async { match &mut pending { Some(pending) => (&mut pending.call).await, None => Ok(()) } },
@@ -195,7 +198,7 @@ impl Runner {
                             self.memory.set(self.driver.bytes());
                             self.update_status(waits.clone());
                         }
-                        (Err(Error::NotOwned(_) | Error::Unknown(_)), _) => return Stopped::TakenOver,
+                        (Err(Error::NotOwned(_) | Error::Unknown(_)), done) => return self.taken_over(done, queue),
                         (Err(error), Some(PendingWrite { batch, .. })) => {
                             self.on_repository_unavailable(&error);
                             if self.mailbox.mail.is_closed() {
@@ -214,7 +217,7 @@ impl Runner {
                 // Whatever else the process does or waits for, users get an answer.
                 Some(request) = self.mailbox.requests.recv() => {
                     if matches!(request, ProcessMail::TakenOver) {
-                        return Stopped::TakenOver;
+                        return self.taken_over(pending, queue);
                     }
                     self.on_mail(request);
                     // Many requests do not keep the process from its work.
@@ -232,6 +235,7 @@ impl Runner {
                         return Stopped::ShutDown;
                     }
                     queue.extend(mails.drain(..));
+                    last_work = Instant::now();
                     self.on_queue(&mut queue);
                 }
                 changed = self.share.changed() => {
@@ -247,9 +251,16 @@ impl Runner {
                 () = tokio::task::yield_now(), if continues => self.handle(ProcessInput::Continued),
                 () = tokio::time::sleep(deadline), if goes_on => self.handle(ProcessInput::TimePassed),
                 () = tokio::time::sleep(MEMORY_POLL_INTERVAL), if !goes_on => {}
+                () = tokio::time::sleep(turn_left), if self.memory.has_turn() => self.memory.pass_turn(self.began.elapsed()),
                 () = tokio::time::sleep(gathering), if pending.is_none() && !gathering.is_zero() => {}
             }
         }
+    }
+
+    fn taken_over(&mut self, pending: Option<PendingWrite>, queue: VecDeque<ProcessMail>) -> Stopped {
+        let mut answers = self.driver.unacknowledged(pending.map(|pending| pending.batch));
+        answers.extend(queue.into_iter().flat_map(ProcessMail::into_unacknowledged));
+        Stopped::TakenOver(answers)
     }
 
     /// Is it better to write now than to gather more events for the same record?
@@ -261,7 +272,7 @@ impl Runner {
             || self.driver.engine().state().counts().outstanding < MIN_OUTSTANDING_TO_GATHER
     }
 
-    fn write(&self, batch: &Batch<Orders, DecisionSender>) -> RepositoryCall {
+    fn write(&self, batch: &EffectBatch<Orders, DecisionSender>) -> RepositoryCall {
         let record = batch.journal.clone().map(|write| -> RepositoryCall {
             let (repository, id) = (self.repository.clone(), self.id.clone());
             Box::pin(async move {

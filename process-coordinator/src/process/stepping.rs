@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use xavantes_model::script::{Error, Limits, Sandbox};
+use xavantes_model::script::{Error, Sandbox, ScriptLimits};
 
 /// The scripts of one step, and the steps for received mail, together take not much longer than this.
 pub(crate) const MAX_TURN: Duration = Duration::from_millis(20);
@@ -56,7 +56,7 @@ fn in_sandbox(step: impl FnOnce(&mut Sandbox)) -> Result<(), Error> {
     SANDBOX.with_borrow_mut(|slot| {
         let mut sandbox = match slot.take() {
             Some(sandbox) => sandbox,
-            None => Sandbox::new(Limits::CONTROL, false)?,
+            None => Sandbox::new(ScriptLimits::CONTROL, false)?,
         };
         sandbox.begin_turn(MAX_TURN);
         step(&mut sandbox);

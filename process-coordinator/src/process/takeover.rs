@@ -11,16 +11,16 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::held_reason::Kind as HeldKind;
 use xavantes_repository::{Claimed, Entries, Entry, Error, Journal};
 
-use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
 use crate::process::driver::Driver;
-use crate::process::held::panic_message;
+use crate::process::held_processes::panic_message;
 use crate::process::journal::{self, Head};
 use crate::process::recovery_marks::{PROBATION, RecoveryMark, RecoveryPlan};
-use crate::subtrees::parents::Parent;
+use crate::record_codec;
+use crate::subtrees::parent_streams::Parent;
 use crate::workers::lease_documents::borrowed_workers;
-use crate::workers::messages::Order;
+use crate::workers::worker_messages::Order;
 
 /// A process whose repository does not answer is loaded again at this interval.
 const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(2);
@@ -49,8 +49,8 @@ impl From<Error> for RecoveryError {
     }
 }
 
-impl From<codec::Unreadable> for RecoveryError {
-    fn from(error: codec::Unreadable) -> Self {
+impl From<record_codec::Unreadable> for RecoveryError {
+    fn from(error: record_codec::Unreadable) -> Self {
         Self::Hold(HeldKind::Unreadable(error.to_string()))
     }
 }
@@ -60,6 +60,10 @@ impl Coordinator {
     pub(crate) async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
         let Claimed { gained, lost } = self.repository.claim().await?;
         for process in lost {
+            // At once: the task of the process may take its time.
+            if self.processes.find(&process).is_some() {
+                self.pool.process_lost(process.as_str().into());
+            }
             if let Err(error) = self.on_taken_over(&process).await {
                 warn!(process, %error, "could not leave a process that another coordinator has taken over");
             }
@@ -122,6 +126,7 @@ impl Coordinator {
         if self.try_recover(&id, stored, mark).await.is_ok() {
             return;
         }
+        self.parents.on_unread(&id);
         self.set_foreign(id.clone());
         let coordinator = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -129,7 +134,7 @@ impl Coordinator {
                 tokio::time::sleep(LOAD_RETRY_INTERVAL).await;
                 let Some(coordinator) = coordinator.upgrade() else { return };
                 if coordinator.try_recover(&id, stored, mark).await.is_ok() {
-                    return;
+                    return coordinator.parents.on_read(&id);
                 }
             }
         });
@@ -202,7 +207,7 @@ impl Coordinator {
     /// Leaves a process to another coordinator.
     fn leave(self: &Arc<Self>, entry: &Entry) {
         let process: Arc<str> = entry.process.as_str().into();
-        let head = codec::decode::<Head>("head", &entry.head).ok();
+        let head = record_codec::decode::<Head>("head", &entry.head).ok();
         if let Some(parent) = head.and_then(|head| self.parent_of(&head)) {
             parent.leave(&process);
         }
@@ -223,7 +228,7 @@ impl Coordinator {
             self.marks.store([(&id.to_string(), loading)]).await;
         }
         let Journal { head, snapshot, records, epoch, .. } = self.repository.load(id).await?;
-        let head: Head = codec::decode("head", &head)?;
+        let head: Head = record_codec::decode("head", &head)?;
         let loaded = self.programs.fetch(&head.program).await?;
         let unreadable = |what: &str| RecoveryError::Hold(HeldKind::Unreadable(what.to_owned()));
         let no_program = || unreadable("its program is not there, or not valid in this version");
@@ -240,7 +245,7 @@ impl Coordinator {
             drop((snapshot, records));
             let min_time = Time(restored.at);
             let (driver, attempts) = Driver::recover(process, program, wire, root, restored);
-            Ok::<_, codec::Unreadable>((driver, attempts, min_time))
+            Ok::<_, record_codec::Unreadable>((driver, attempts, min_time))
         });
         let replayed =
             replay.await.map_err(|error| RecoveryError::Hold(HeldKind::InternalError(panic_message(error))))?;
@@ -276,10 +281,12 @@ impl Coordinator {
         }
     }
 
-    /// Acknowledges the answers that arrived here for foreign processes that have ended: no other coordinator will.
-    pub(crate) async fn acknowledge_late_answers(&self) -> Result<(), Error> {
-        for process in self.processes.foreign_with_answers() {
+    /// Acknowledges the answers that arrived here for foreign processes that have ended, and lets the pool cancel their
+    /// attempts: no other coordinator will.
+    pub(crate) async fn end_foreign(&self) -> Result<(), Error> {
+        for process in self.processes.take_foreign_with_attempts() {
             if !self.is_unfinished(&process).await? {
+                self.pool.process_ended(process.clone());
                 for (key, orders) in self.processes.remove_foreign(&process) {
                     let _ = orders.send(Order::Acknowledge(key));
                 }

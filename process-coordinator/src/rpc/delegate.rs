@@ -8,17 +8,17 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};
 use tracing::info;
-use xavantes_proto::limits::{check_address, check_coordinator_hello, check_name, check_path};
+use xavantes_proto::message_limits::{check_address, check_coordinator_hello, check_name, check_path};
 use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, first_message, next_whole, pack, v1};
 
 use crate::coordinator::Coordinator;
-use crate::handover::Placement;
-use crate::process::input::ProcessInput;
+use crate::handover::SubtreePlace;
+use crate::process::driver_input::ProcessInput;
 use crate::rpc::errors::repository_status;
-use crate::subtrees::hosted::Caller;
+use crate::subtrees::hosted_subtrees::Caller;
 use crate::subtrees::parent_order::ParentOrder;
 use crate::subtrees::report_batch::{ParentReport, next_parent_message};
-use crate::workers::messages::MoveOutcome;
+use crate::workers::worker_messages::MoveOutcome;
 use xavantes_proto::AttemptKey;
 
 /// Number of messages that wait on a stream.
@@ -71,7 +71,7 @@ pub(super) async fn moved(coordinator: &Coordinator, request: v1::MovedRequest) 
     check_address("the address", &address)?;
     check_path("the process", attempt.as_ref().map_or("", |attempt| &attempt.process))?;
     let key = AttemptKey::from(&attempt.ok_or_else(|| Status::invalid_argument("no attempt"))?);
-    let place = Placement { node, address, epoch };
+    let place = SubtreePlace { node, address, epoch };
     let outcome = coordinator.on_moved(key, place).await.map_err(|error| repository_status(&error))?;
     let (unwanted, recorded) = (outcome == MoveOutcome::Unwanted, outcome == MoveOutcome::Recorded);
     Ok(v1::MovedResponse { unwanted, recorded })

@@ -4,9 +4,9 @@ use tonic::{Code, Status};
 use xavantes_engine::Rejection;
 use xavantes_repository::Error;
 
-use crate::codec::Unreadable;
 use crate::process::handle::ProcessEnded;
-use crate::process::registry::HeldProcess;
+use crate::process::process_registry::HeldProcess;
+use crate::record_codec::Unreadable;
 
 /// A failure of the repository.
 pub(super) fn repository_status(error: &Error) -> Status {
@@ -49,40 +49,4 @@ pub(super) fn held_status(id: &str, held: &HeldProcess) -> Status {
         "process {id:?} is {reason}; continue it with `xavantes resume {id}`, end it with `xavantes cancel {id}`, or \
          remove it with `xavantes forget --force {id}`"
     ))
-}
-
-/// Upper bound on the bytes of an error message on the wire, where it is a header and clients limit headers.
-const MAX_MESSAGE_BYTES: usize = 8 << 10;
-
-/// An error that every client can receive: a message that is too long is cut, and says so.
-pub(super) fn bounded_status(status: Status) -> Status {
-    let message = status.message();
-    // A header has three bytes for each byte that is no plain letter, digit or sign.
-    let on_wire = |c: char| if c.is_ascii_graphic() && c != '%' { 1 } else { 3 * c.len_utf8() };
-    let mut total = 0;
-    let cut = message.char_indices().find(|(_, c)| {
-        total += on_wire(*c);
-        total > MAX_MESSAGE_BYTES
-    });
-    match cut {
-        None => status,
-        Some((end, _)) => {
-            let message = format!("{} … (cut: {} bytes in all)", &message[..end], message.len());
-            Status::new(status.code(), message)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_messages_are_cut_between_characters() {
-        assert_eq!(bounded_status(Status::not_found("short")).message(), "short");
-        let long = bounded_status(Status::not_found("名".repeat(100_000)));
-        assert_eq!(long.code(), Code::NotFound);
-        assert!(long.message().starts_with(&"名".repeat(910)), "{}", long.message().len());
-        assert!(long.message().ends_with("… (cut: 300000 bytes in all)"));
-    }
 }

@@ -4,20 +4,20 @@
 use tonic::Status;
 use xavantes_engine::Root;
 use xavantes_model::definition::{self, ActivityType, Program};
-use xavantes_proto::limits::check_path;
+use xavantes_proto::message_limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::reuse_reason::Kind;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::cache::explain::explanation;
-use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
 use crate::process::journal::Head;
+use crate::record_codec;
 use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Owner;
 use crate::rpc::logs::{MAX_HOPS, owned_elsewhere};
-use crate::subtrees::hosted;
+use crate::subtrees::hosted_subtrees;
 
 /// Explains whether the activity at a path reused results.
 pub(super) async fn explain(
@@ -31,7 +31,7 @@ pub(super) async fn explain(
     if let Some((at_ms, decision)) = decided.filter(|(at_ms, _)| *at_ms >= since) {
         return Ok(explanation(at_ms, decision));
     }
-    if let Definition::Activity { type_name, cache: false } = &defined {
+    if let DefinedElement::Activity { type_name, cache: false } = &defined {
         return Ok(v1::ExplainResponse {
             path,
             r#type: type_name.clone(),
@@ -66,14 +66,14 @@ pub(super) async fn explain(
         }
     }
     match defined {
-        Definition::Activity { type_name, .. } => Ok(v1::ExplainResponse {
+        DefinedElement::Activity { type_name, .. } => Ok(v1::ExplainResponse {
             path,
             r#type: type_name,
             reason: Some(Kind::Unknown(v1::Nothing {}).into()),
             ..v1::ExplainResponse::default()
         }),
-        Definition::Other => Err(Status::invalid_argument(format!("{path} is no activity"))),
-        Definition::Unknown => Err(Status::not_found(format!("there is no process with {path:?} here"))),
+        DefinedElement::Other => Err(Status::invalid_argument(format!("{path} is no activity"))),
+        DefinedElement::Unknown => Err(Status::not_found(format!("there is no process with {path:?} here"))),
     }
 }
 
@@ -82,35 +82,37 @@ fn is_decided(answer: &v1::ExplainResponse) -> bool {
 }
 
 /// What the definition of a process has at a path.
-enum Definition {
+enum DefinedElement {
     Activity { type_name: String, cache: bool },
     Other,
     Unknown,
 }
 
 /// What the definition has at a path, and the time when the process began.
-async fn definition(coordinator: &Coordinator, path: &str) -> Result<(Definition, u64), Status> {
+async fn definition(coordinator: &Coordinator, path: &str) -> Result<(DefinedElement, u64), Status> {
     check_path("the path", path)?;
     let mut begin = path;
     loop {
         // The paths of a subtree begin with its path in the parent process, not with its id.
         let id = coordinator.processes.find_by_path(begin).map_or_else(|| begin.to_owned(), |(id, _)| id.to_string());
         let entry = coordinator.repository.find(&id).await.map_err(|error| repository_status(&error))?;
-        let head = entry.and_then(|entry| codec::decode::<Head>("head", &entry.head).ok());
+        let head = entry.and_then(|entry| record_codec::decode::<Head>("head", &entry.head).ok());
         if let Some(head) = head {
             let loaded = coordinator.programs.fetch(&head.program).await.map_err(|error| repository_status(&error))?;
-            let Some(LoadedProgram { program, .. }) = loaded else { return Ok((Definition::Unknown, 0)) };
+            let Some(LoadedProgram { program, .. }) = loaded else { return Ok((DefinedElement::Unknown, 0)) };
             let root = head.root();
-            let rest = path.strip_prefix(hosted::path_of(&id, head.parent.is_some())).unwrap_or_default();
+            let rest = path.strip_prefix(hosted_subtrees::path_of(&id, head.parent.is_some())).unwrap_or_default();
             let defined = match activity_at(&program, root, rest.trim_start_matches('/')) {
-                Some(activity) => Definition::Activity { type_name: activity.name.to_string(), cache: activity.cache },
-                None => Definition::Other,
+                Some(activity) => {
+                    DefinedElement::Activity { type_name: activity.name.to_string(), cache: activity.cache }
+                }
+                None => DefinedElement::Other,
             };
             return Ok((defined, head.submitted_ms));
         }
         match begin.rsplit_once('/') {
             Some((shorter, _)) => begin = shorter,
-            None => return Ok((Definition::Unknown, 0)),
+            None => return Ok((DefinedElement::Unknown, 0)),
         }
     }
 }
@@ -152,7 +154,7 @@ pub(super) async fn reused_element(coordinator: &Coordinator, path: String) -> O
 
 #[cfg(test)]
 mod tests {
-    use xavantes_model::definition::NodeId;
+    use xavantes_model::definition::DefinitionNodeId;
     use xavantes_model::diagnostic::Source;
     use xavantes_model::load::load;
 
@@ -171,7 +173,7 @@ mod tests {
           <ACTIVITY_TYPE NAME="B"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
         </XAVANTES>"#;
         let program = load(&[Source::new("p.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}"));
-        let root = Root { process: 0, node: NodeId::BODY };
+        let root = Root { process: 0, node: DefinitionNodeId::BODY };
         let found = |path: &str| activity_at(&program, root, path).map(|activity| (&*activity.name, activity.cache));
         assert_eq!(found("all/[2]/inner/a"), Some(("A", true)));
         assert_eq!(found("which/case1/b"), Some(("B", false)));

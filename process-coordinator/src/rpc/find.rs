@@ -6,16 +6,16 @@ use std::time::Duration;
 use tonic::Status;
 use xavantes_engine::Rejection;
 use xavantes_proto::connect;
-use xavantes_proto::limits::check_path;
+use xavantes_proto::message_limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
-use crate::process::registry::HeldProcess;
+use crate::process::process_registry::HeldProcess;
 use crate::rpc::errors::{recovering_status, repository_status};
 use crate::rpc::forward::Client;
-use crate::workers::messages::Whereabouts;
+use crate::workers::worker_messages::Whereabouts;
 use xavantes_proto::AttemptKey;
 
 /// A process that this coordinator is recovering is looked for this often, and this many times.

@@ -2,7 +2,7 @@
 //! decides.
 
 use tonic::Status;
-use xavantes_proto::limits::{check_count, check_path};
+use xavantes_proto::message_limits::{check_count, check_path};
 use xavantes_proto::v1;
 use xavantes_repository::Error;
 

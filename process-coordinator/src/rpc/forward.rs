@@ -7,7 +7,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Response, Status, Streaming};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect};
-use xavantes_repository::{Entry, Lease};
+use xavantes_repository::{Entry, OwnerLease};
 
 use crate::coordinator::Coordinator;
 use crate::process::owner::MAX_FORWARDS;
@@ -101,7 +101,7 @@ impl<'a> Owner<'a> {
     async fn unreachable(&self) -> Status {
         let Self { process, node, address, .. } = self;
         let renewed =
-            |lease: Lease| format!("It renewed its lease in the repository {} s ago", lease.renewed.as_secs());
+            |lease: OwnerLease| format!("It renewed its lease in the repository {} s ago", lease.renewed.as_secs());
         let next = match self.coordinator.repository.lease(process).await {
             Ok(Some(lease)) if lease.expired => format!("{}, and the lease has ended. {TAKEOVER}", renewed(lease)),
             Ok(Some(lease)) => format!("{}. If it is gone, the lease ends soon. {TAKEOVER}", renewed(lease)),

@@ -7,30 +7,31 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, Message, Page, connect, v1};
-use xavantes_repository::{Entries, Entry, Error};
+use xavantes_repository::{Entries, Entry, Place};
 
-use crate::codec;
 use crate::coordinator::Coordinator;
-use crate::process::journal::Head;
-use crate::process::status::running_status;
+use crate::process::process_status::running_status;
 use crate::rpc::errors::repository_status;
 
 /// An owner that does not answer within this time is left out: its processes are shown as the repository has them.
 const OWNER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A page of all processes of the repository, in the order of their submission.
+/// A page of all processes of the repository, in the order of their submission. Reads no more than the page shows.
 pub(super) async fn list(coordinator: &Coordinator, request: v1::ListRequest) -> Result<v1::ListResponse, Status> {
-    let mut processes = read_all(coordinator).await.map_err(|error| repository_status(&error))?;
-    let in_order = |a: &str, b: &str| if request.newest_first { b.cmp(a) } else { a.cmp(b) };
-    processes.sort_by(|(a, _), (b, _)| in_order(a, b));
+    let begin = match &*request.page {
+        "" => None,
+        page => Some(Place::parse(page).ok_or_else(|| Status::invalid_argument("no list has such a page"))?),
+    };
     let max_items = match request.limit as usize {
         0 => MAX_PAGE_ITEMS,
-        limit => limit,
+        limit => limit.min(MAX_PAGE_ITEMS),
     };
-    let is_before = |place: &str| !request.page.is_empty() && in_order(place, &request.page).is_le();
-    let first = processes.partition_point(|(place, _)| is_before(place));
+    // One more tells whether there is a next page.
+    let mut entries = Entries::page(&coordinator.repository, begin, request.newest_first, max_items + 1);
     let mut page = Page::new(max_items);
-    for (place, process) in processes.drain(first..) {
+    while let Some(entry) = entries.next().await.map_err(|error| repository_status(&error))? {
+        let place = entry.place().to_string();
+        let process = Listed::new(coordinator, entry);
         if !page.add(place, process.status.encoded_len(), process) {
             break;
         }
@@ -47,21 +48,12 @@ struct Listed {
     owner: Option<String>,
 }
 
-/// All processes with their places. Of each one only the status stays in memory.
-async fn read_all(coordinator: &Coordinator) -> Result<Vec<(String, Listed)>, Error> {
-    let (mut all, mut entries) = (Vec::new(), Entries::of(&coordinator.repository));
-    while let Some(entry) = entries.next().await? {
-        let (place, status) = (place_of(&entry), coordinator.status_of(&entry));
+impl Listed {
+    fn new(coordinator: &Coordinator, entry: Entry) -> Self {
+        let status = coordinator.status_of(&entry);
         let elsewhere = entry.summary.is_none() && entry.owner != coordinator.options.node;
-        all.push((place, Listed { status, owner: Some(entry.owner).filter(|_| elsewhere) }));
+        Self { status, owner: Some(entry.owner).filter(|_| elsewhere) }
     }
-    Ok(all)
-}
-
-/// The place of a process in the list: it begins with the time of the submission, which the head has.
-fn place_of(entry: &Entry) -> String {
-    let submitted_ms = codec::decode::<Head>("head", &entry.head).map_or(0, |head| head.submitted_ms);
-    format!("{submitted_ms:020}/{}", entry.process)
 }
 
 /// Asks the owners of processes that run elsewhere.

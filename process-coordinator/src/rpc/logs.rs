@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tonic::Status;
-use xavantes_proto::limits::check_path;
+use xavantes_proto::message_limits::check_path;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
@@ -17,7 +17,7 @@ use xavantes_repository::Entry;
 use crate::coordinator::Coordinator;
 use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Owner;
-use crate::workers::messages::Vicinity;
+use crate::workers::worker_messages::Vicinity;
 
 /// Upper bound on the coordinators that pass on one question, because subtrees may have been delegated back and forth.
 pub(super) const MAX_HOPS: u32 = 8;

@@ -3,10 +3,10 @@
 use tonic::Status;
 use xavantes_proto::v1;
 
-use crate::codec;
 use crate::coordinator::Coordinator;
-use crate::process::status::running_status;
-use crate::process::summary::Summary;
+use crate::process::ended_summary::Summary;
+use crate::process::process_status::running_status;
+use crate::record_codec;
 use crate::rpc::errors::unreadable_status;
 use crate::rpc::find::{FoundProcess, find};
 use crate::rpc::forward::Owner;
@@ -25,7 +25,7 @@ pub(super) async fn results(coordinator: &Coordinator, request: v1::ResultsReque
         FoundProcess::Ended(entry) => {
             let unreadable = |error| unreadable_status(&error);
             let summary: Summary =
-                codec::decode("summary", entry.summary.as_deref().unwrap_or_default()).map_err(unreadable)?;
+                record_codec::decode("summary", entry.summary.as_deref().unwrap_or_default()).map_err(unreadable)?;
             let mut results = summary.results().map_err(unreadable)?;
             coordinator.pinning.name_holders(&mut results).await;
             (summary.status().map_err(unreadable)?, results)

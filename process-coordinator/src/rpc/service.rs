@@ -11,7 +11,6 @@ use xavantes_repository::{Error, Store};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
-use crate::rpc::errors::bounded_status;
 use crate::rpc::{backup, delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch};
 
 /// The process coordinator; cheap to clone.
@@ -56,75 +55,75 @@ impl ProcessCoordinator for Service {
     type DelegateStream = ResponseStream<v1::WorkReport>;
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
-        submit::submit(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        submit::submit(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
-        list::list(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        list::list(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn statuses(&self, request: Request<v1::StatusesRequest>) -> Result<Response<v1::StatusesResponse>, Status> {
-        list::statuses(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        list::statuses(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<Self::ShowStream>, Status> {
-        show::show(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        show::show(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
-        logs::logs(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        logs::logs(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        watch::watch(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        watch::watch(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn results(&self, request: Request<v1::ResultsRequest>) -> Result<Response<Self::ResultsStream>, Status> {
-        results::results(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        results::results(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn outputs(&self, request: Request<v1::OutputsRequest>) -> Result<Response<Self::OutputsStream>, Status> {
-        outputs::outputs(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        outputs::outputs(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
-        explain::explain(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        explain::explain(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn forget(&self, request: Request<v1::ForgetRequest>) -> Result<Response<v1::ForgetResponse>, Status> {
-        forget::forget(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        forget::forget(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn backup(&self, _: Request<v1::BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
-        backup::backup(&self.coordinator).await.map(Response::new).map_err(bounded_status)
+        backup::backup(&self.coordinator).await.map(Response::new)
     }
 
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::SteerResponse>, Status> {
-        steer::steer(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        steer::steer(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn list_types(
         &self,
         request: Request<v1::ListTypesRequest>,
     ) -> Result<Response<v1::ListTypesResponse>, Status> {
-        types::list_types(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        types::list_types(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn find_types(
         &self,
         request: Request<v1::FindTypesRequest>,
     ) -> Result<Response<Self::FindTypesStream>, Status> {
-        types::find_types(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        types::find_types(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn delegate(
         &self,
         request: Request<Streaming<v1::WorkOrder>>,
     ) -> Result<Response<Self::DelegateStream>, Status> {
-        delegate::delegate(&self.coordinator, request).await.map(Response::new).map_err(bounded_status)
+        delegate::delegate(&self.coordinator, request).await.map(Response::new)
     }
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {
-        delegate::moved(&self.coordinator, request.into_inner()).await.map(Response::new).map_err(bounded_status)
+        delegate::moved(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 }

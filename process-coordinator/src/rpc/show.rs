@@ -4,13 +4,13 @@ use tonic::Status;
 use xavantes_proto::{call_with_timeout, v1};
 use xavantes_repository::Entry;
 
-use crate::codec::{self, Unreadable};
 use crate::coordinator::Coordinator;
+use crate::process::ended_summary::Summary;
 use crate::process::ended_view::EndedView;
-use crate::process::excerpt::cut_tree;
 use crate::process::journal::Head;
-use crate::process::summary::Summary;
-use crate::process::view::MAX_SHOWN_CHILDREN;
+use crate::process::process_view::MAX_SHOWN_CHILDREN;
+use crate::process::shortened_views::cut_tree;
+use crate::record_codec::{self, Unreadable};
 use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status, unreadable_status};
 use crate::rpc::explain::reused_element;
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
@@ -129,8 +129,8 @@ async fn ended_element(
 ) -> Result<v1::Element, Status> {
     let summary = entry.summary.as_deref().unwrap_or_default();
     let unreadable = |error: Unreadable| unreadable_status(&error);
-    let summary: Summary = codec::decode("summary", summary).map_err(unreadable)?;
-    let head: Head = codec::decode("head", &entry.head).map_err(unreadable)?;
+    let summary: Summary = record_codec::decode("summary", summary).map_err(unreadable)?;
+    let head: Head = record_codec::decode("head", &entry.head).map_err(unreadable)?;
     let (status, history) = (summary.status().map_err(unreadable)?, summary.history().map_err(unreadable)?);
     let loaded = coordinator.programs.fetch(&head.program).await.map_err(|error| repository_status(&error))?;
     let program = loaded.ok_or_else(|| unreadable(Unreadable("program")))?.program;

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use tonic::Status;
 use xavantes_engine::Action;
-use xavantes_proto::limits::{check_length, check_name};
+use xavantes_proto::message_limits::{check_length, check_name};
 use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
 use crate::coordinator::Coordinator;
+use crate::process::driver_input::Steering;
 use crate::process::handle::{ProcessEnded, ProcessHandle};
-use crate::process::input::Steering;
-use crate::process::registry::HeldProcess;
+use crate::process::process_registry::HeldProcess;
 use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, too_many_forwards};

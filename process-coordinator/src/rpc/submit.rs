@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use tonic::Status;
 use xavantes_engine::Start;
 use xavantes_model::value::Value;
-use xavantes_proto::limits::{check_count, check_optional_name};
+use xavantes_proto::message_limits::{check_count, check_optional_name};
 use xavantes_proto::{v1, value_from};
 
 use crate::clock::unix_ms;
-use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::process::journal::Head;
-use crate::process::start::{StartError, StartOptions};
+use crate::process::start_process::{StartError, StartOptions};
+use crate::record_codec;
 use crate::rpc::errors::repository_status;
 
 /// Hexadecimal digits of a process id that are tried one after the other: short ids are easy to type.
@@ -82,6 +82,6 @@ async fn is_of_request(coordinator: &Coordinator, id: &str, request_id: &str) ->
         return Ok(false);
     }
     let entry = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))?;
-    let head = entry.and_then(|entry| codec::decode::<Head>("head", &entry.head).ok());
+    let head = entry.and_then(|entry| record_codec::decode::<Head>("head", &entry.head).ok());
     Ok(head.is_some_and(|head| head.request == request_id))
 }

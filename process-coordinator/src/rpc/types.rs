@@ -1,7 +1,7 @@
 //! `ListTypes` and `FindTypes`: the process and activity types of submitted documents.
 
 use tonic::Status;
-use xavantes_proto::limits::{check_count, check_optional_name};
+use xavantes_proto::message_limits::{check_count, check_optional_name};
 use xavantes_proto::{page_of, v1};
 
 use crate::coordinator::Coordinator;

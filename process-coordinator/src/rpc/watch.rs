@@ -12,8 +12,8 @@ use xavantes_proto::v1;
 use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
-use crate::process::excerpt::cut_status;
-use crate::process::registry::HeldProcess;
+use crate::process::process_registry::HeldProcess;
+use crate::process::shortened_views::cut_status;
 use crate::rpc::find::{FoundProcess, find};
 use crate::rpc::forward::Owner;
 
@@ -28,7 +28,7 @@ type StatusStream = Pin<Box<dyn Stream<Item = Result<v1::ProcessStatus, Status>>
 type Watcher = mpsc::Sender<Result<v1::ProcessStatus, Status>>;
 
 /// Where the changes of a process come from.
-enum Source {
+enum WatchSource {
     Here(watch::Receiver<v1::ProcessStatus>),
     Owner(Box<Streaming<v1::ProcessStatus>>),
     /// The process is held here, until the receiver changes.
@@ -52,29 +52,29 @@ pub(super) async fn watch(coordinator: &Arc<Coordinator>, request: v1::WatchRequ
     Ok(Box::pin(ReceiverStream::new(receiver)))
 }
 
-async fn open(coordinator: &Coordinator, request: &v1::WatchRequest) -> Result<Source, Status> {
+async fn open(coordinator: &Coordinator, request: &v1::WatchRequest) -> Result<WatchSource, Status> {
     let held_changes = coordinator.processes.held_changes();
     match find(coordinator, &request.process).await? {
-        FoundProcess::Running(_, handle) => Ok(Source::Here(handle.status)),
-        FoundProcess::Held(_, held) => Ok(Source::Held(held, held_changes)),
-        FoundProcess::Ended(entry) => Ok(Source::Ended(entry)),
+        FoundProcess::Running(_, handle) => Ok(WatchSource::Here(handle.status)),
+        FoundProcess::Held(_, held) => Ok(WatchSource::Held(held, held_changes)),
+        FoundProcess::Ended(entry) => Ok(WatchSource::Ended(entry)),
         FoundProcess::Elsewhere(entry) => {
             let request = v1::WatchRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
             let changes = owner.ask(|mut client| async move { client.watch(request).await }).await?;
-            Ok(Source::Owner(Box::new(changes)))
+            Ok(WatchSource::Owner(Box::new(changes)))
         }
     }
 }
 
 /// Sends the status until the process has ended, wherever it runs.
-async fn follow(coordinator: Arc<Coordinator>, request: v1::WatchRequest, mut source: Source, watcher: Watcher) {
+async fn follow(coordinator: Arc<Coordinator>, request: v1::WatchRequest, mut source: WatchSource, watcher: Watcher) {
     loop {
         let end = match source {
-            Source::Here(status) => send_updates(status, &watcher).await,
-            Source::Owner(changes) => pass_on(*changes, &watcher).await,
-            Source::Held(held, changes) => send_held(*held, changes, &watcher).await,
-            Source::Ended(entry) => {
+            WatchSource::Here(status) => send_updates(status, &watcher).await,
+            WatchSource::Owner(changes) => pass_on(*changes, &watcher).await,
+            WatchSource::Held(held, changes) => send_held(*held, changes, &watcher).await,
+            WatchSource::Ended(entry) => {
                 let _ = watcher.send(Ok(coordinator.status_of(&entry))).await;
                 return;
             }

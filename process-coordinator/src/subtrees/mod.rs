@@ -2,20 +2,20 @@
 //!
 //! | file | is about |
 //! |---|---|
-//! | `hosted` | the subtrees that run here, and their answers |
+//! | `hosted_subtrees` | the subtrees that run here, and their answers |
 //! | `parent_links` | the coordinators that delegated them, and the calls that go on to them; pure |
 //! | `parent_order` | the orders of those coordinators; pure |
-//! | `parents` | `parent_links` with a lock and channels |
+//! | `parent_streams` | `parent_links` with a lock and channels |
 //! | `report_batch` | the messages that carry reports to parents |
-//! | `accept` | a subtree that arrives |
+//! | `accept_subtree` | a subtree that arrives |
 //! | `move_notice` | notices of moved subtrees, and the decisions about them; pure |
-//! | `moves` | subtrees that another coordinator has taken over |
+//! | `moved_subtrees` | subtrees that another coordinator has taken over |
 
-mod accept;
-pub mod hosted;
+mod accept_subtree;
+pub mod hosted_subtrees;
 pub mod move_notice;
-mod moves;
+pub(crate) mod moved_subtrees;
 pub mod parent_links;
 pub mod parent_order;
-pub(crate) mod parents;
+pub(crate) mod parent_streams;
 pub mod report_batch;

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec;
-use crate::handover::Placement;
+use crate::handover::SubtreePlace;
+use crate::record_codec;
 use xavantes_proto::AttemptKey;
 
 /// The new place of a subtree.
@@ -14,16 +14,16 @@ pub(crate) struct MoveNotice {
     element: u64,
     attempt: u32,
     /// Nothing if the parent does not wait for the subtree.
-    pub place: Option<Placement>,
+    pub place: Option<SubtreePlace>,
 }
 
 impl MoveNotice {
-    pub fn new(key: &AttemptKey, place: Option<Placement>) -> Self {
+    pub fn new(key: &AttemptKey, place: Option<SubtreePlace>) -> Self {
         Self { process: key.process.to_string(), element: key.element, attempt: key.attempt, place }
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        codec::decode("move notice", bytes).ok()
+        record_codec::decode("move notice", bytes).ok()
     }
 
     pub fn key(&self) -> AttemptKey {
@@ -73,7 +73,7 @@ pub fn on_move_report(parent: ParentState, refused: bool) -> MoveReportStep {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoticeStep {
     /// Ask the pool, then remove the notice; or take its place away if no process waits for the subtree.
-    AskPool(Placement),
+    AskPool(SubtreePlace),
     /// Leave it for another coordinator.
     Keep,
     /// Remove it.
@@ -81,7 +81,7 @@ pub enum NoticeStep {
 }
 
 /// Decides about a notice with this place.
-pub fn on_notice(parent: ParentState, place: Option<Placement>) -> NoticeStep {
+pub fn on_notice(parent: ParentState, place: Option<SubtreePlace>) -> NoticeStep {
     match (parent, place) {
         (ParentState::RunsHere, Some(place)) => NoticeStep::AskPool(place),
         (ParentState::RunsHere, None) | (ParentState::RunsElsewhere, _) => NoticeStep::Keep,

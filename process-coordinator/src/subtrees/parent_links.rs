@@ -3,14 +3,14 @@
 //!
 //! `S` is the handle of a stream to a parent's coordinator; `W` is the way back for the reply to a forwarded call.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason;
 
 use crate::process::journal::Origin;
-use crate::subtrees::hosted::{Arrival, Caller, HostedSubtrees};
+use crate::subtrees::hosted_subtrees::{Arrival, Caller, HostedSubtrees};
 use crate::subtrees::report_batch::ParentReport;
 use xavantes_proto::AttemptKey;
 
@@ -117,6 +117,10 @@ pub struct ParentLinks<S, W> {
     streams: HashMap<Caller, ParentStream<S>>,
     /// Forwarded calls by their new ticket.
     calls: BTreeMap<u64, ForwardedCall<W>>,
+    /// Processes of this coordinator that it could not read yet. Each may be a subtree of any caller.
+    unread: BTreeSet<Arc<str>>,
+    /// Claims that wait until all processes are read, in their order.
+    deferred_claims: Vec<(Caller, Vec<v1::Claim>)>,
     /// Latest number of a stream, or ticket of a call.
     last_number: u64,
 }
@@ -124,7 +128,8 @@ pub struct ParentLinks<S, W> {
 impl<S, W> Default for ParentLinks<S, W> {
     fn default() -> Self {
         let (hosted, streams, calls) = (HostedSubtrees::default(), HashMap::new(), BTreeMap::new());
-        Self { hosted, streams, calls, last_number: 0 }
+        let (unread, deferred_claims) = (BTreeSet::new(), Vec::new());
+        Self { hosted, streams, calls, unread, deferred_claims, last_number: 0 }
     }
 }
 
@@ -143,6 +148,23 @@ impl<S: Clone, W> ParentLinks<S, W> {
         calls.map(|call| ParentReport::Call(call.call.clone()))
     }
 
+    /// This coordinator could not read a process. Until it has, claims wait: a caller takes a subtree for lost that the
+    /// answer to its claim leaves out.
+    pub fn on_unread(&mut self, process: &Arc<str>) {
+        self.unread.insert(process.clone());
+    }
+
+    /// A process that could not be read has been read, or is another coordinator's. Gives the reports for claims that waited,
+    /// by stream.
+    pub fn on_read(&mut self, process: &str) -> Vec<(S, Vec<ParentReport>)> {
+        self.unread.remove(process);
+        if !self.unread.is_empty() {
+            return Vec::new();
+        }
+        let deferred = std::mem::take(&mut self.deferred_claims);
+        deferred.into_iter().filter_map(|(caller, claims)| self.claim(&caller, claims)).collect()
+    }
+
     /// A coordinator connects.
     pub fn connect(&mut self, caller: &Caller, stream: S) -> NewStream<S> {
         let (running, answers) = self.hosted.known_to(caller);
@@ -150,6 +172,8 @@ impl<S: Clone, W> ParentLinks<S, W> {
         let hello = v1::WorkerHello { running, answered, ..v1::WorkerHello::default() };
         let answers = answers.into_iter().map(|answer| ParentReport::Answer(answer.into()));
         let missed = answers.chain(self.calls_to(caller)).collect();
+        // A coordinator that connects again claims again.
+        self.deferred_claims.retain(|(other, _)| other != caller);
         let number = self.next_number();
         let former = self.streams.insert(caller.clone(), ParentStream { number, handle: stream });
         NewStream { number, hello, missed, former: former.map(|former| former.handle) }
@@ -168,8 +192,12 @@ impl<S: Clone, W> ParentLinks<S, W> {
     }
 
     /// A coordinator has taken over processes, or asks for its own after a restart. Gives its stream and the reports for it,
-    /// in their order.
+    /// in their order; nothing while some process is not read.
     pub fn claim(&mut self, caller: &Caller, claims: Vec<v1::Claim>) -> Option<(S, Vec<ParentReport>)> {
+        if !self.unread.is_empty() {
+            self.deferred_claims.push((caller.clone(), claims));
+            return None;
+        }
         let (processes, running, answers) = self.hosted.claim(caller, claims);
         for call in self.calls.values_mut() {
             if call.parent.realm == caller.realm && processes.iter().any(|process| **process == *call.key.process) {
@@ -254,6 +282,17 @@ impl<S: Clone, W> ParentLinks<S, W> {
     /// Another coordinator runs the process.
     pub fn leave(&mut self, parent: &ParentAttempt, process: &Arc<str>) {
         self.hosted.leave(&parent.caller, &parent.key, process);
+    }
+
+    /// See [`HostedSubtrees::moved`].
+    pub fn moved(&self) -> Vec<Arc<str>> {
+        self.hosted.moved()
+    }
+
+    /// See [`HostedSubtrees::end_moved`]. Nothing to send while the coordinator of the parent is not connected.
+    pub fn end_moved(&mut self, process: &str) -> Option<ParentMessage<S>> {
+        let (caller, answer) = self.hosted.end_moved(process)?;
+        self.message(&caller, ParentReport::Answer(answer.into()))
     }
 
     /// Does the parent still wait for the subtree?
@@ -389,5 +428,44 @@ mod tests {
         assert!(matches!(links.finish(&parent, v1::Answer::default()), EndDecision::Answer(None)));
         assert_eq!(links.forget(&parent), UnwantedSubtree::Discard("child".into()));
         assert_eq!(links.forget(&parent), UnwantedSubtree::Gone);
+    }
+
+    #[test]
+    fn a_parent_does_not_wait_for_a_moved_subtree_whose_new_coordinator_lost_the_answer() {
+        let (mut links, parent) = (Links::default(), parent("g/a"));
+        links.leave(&parent, &"child".into());
+        let running = links.connect(&parent.caller, "stream").hello.running;
+        assert_eq!((running, links.moved()), (vec![parent.key.to_wire()], vec!["child".into()]));
+        match links.end_moved("child") {
+            Some(ParentMessage { stream: "stream", report: ParentReport::Answer(answer) }) => {
+                assert_eq!(answer.id, Some(parent.key.to_wire()));
+                assert!(matches!(answer.outcome, Some(v1::answer::Outcome::Cancelled(_))));
+            }
+            other => panic!("no answer: {other:?}"),
+        }
+        assert!(links.moved().is_empty() && links.end_moved("child").is_none());
+        assert_eq!(links.acknowledge(&parent.caller, &parent.key), Some("child".into()));
+        assert!(links.connect(&parent.caller, "later").hello.running.is_empty());
+    }
+
+    #[test]
+    fn a_claim_waits_until_all_processes_are_read() {
+        let (mut links, parent) = (Links::default(), parent("g/a"));
+        links.on_unread(&"child".into());
+        links.connect(&parent.caller, "former");
+        let claim = || vec![v1::Claim { process: "parent".into(), epoch: 2 }];
+        assert!(links.claim(&parent.caller, claim()).is_none());
+        links.connect(&parent.caller, "stream");
+        assert!(links.claim(&parent.caller, claim()).is_none());
+        links.restore(&parent, &"child".into());
+        match &links.on_read("child")[..] {
+            [("stream", reports)] => {
+                assert!(
+                    matches!(&reports[..], [ParentReport::Known(known)] if known.running == [parent.key.to_wire()])
+                );
+            }
+            other => panic!("one answer, to the newest stream: {other:?}"),
+        }
+        assert!(links.on_read("child").is_empty());
     }
 }

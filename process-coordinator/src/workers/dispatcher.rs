@@ -10,13 +10,13 @@ use tracing::{debug, info, warn};
 use xavantes_proto::v1;
 
 use crate::data::pinning::pin_owner;
-use crate::process::input::ProcessInput;
-use crate::workers::connection::{self as link, Context, Delivery};
+use crate::process::driver_input::ProcessInput;
 use crate::workers::handle::{NotHeld, Orders, PoolMail};
 use crate::workers::lease_documents::{LeaseWrite, write_leases};
-use crate::workers::messages::{PoolCommand, PoolNotice, Share};
 use crate::workers::pool::Pool;
 use crate::workers::pool::pool_input::PoolInput;
+use crate::workers::worker_link::{self as link, Context, Delivery};
+use crate::workers::worker_messages::{PoolCommand, PoolNotice, Share};
 
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Upper bound on the mails that the dispatcher handles before it places queued attempts.
@@ -42,12 +42,13 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// A dispatcher with an empty pool, and the share of each process as it changes. Must be called on a runtime.
-    pub fn new(context: Context) -> (Self, watch::Receiver<Share>) {
+    /// A dispatcher with an empty pool, and the share of each process as it changes. `stored` gets the borrowed workers whose
+    /// names are stored. Must be called on a runtime.
+    pub fn new(context: Context, stored: mpsc::UnboundedSender<Arc<str>>) -> (Self, watch::Receiver<Share>) {
         let (share, shared) = watch::channel(Share::default());
         let (pool, links, began) = (Pool::with_patience(context.patience), HashMap::new(), Instant::now());
         let (lease_writes, receiver) = mpsc::unbounded_channel();
-        tokio::spawn(write_leases(context.clone(), receiver));
+        tokio::spawn(write_leases(context.clone(), receiver, stored));
         (Self { context, pool, links, began, share, lease_writes }, shared)
     }
 

@@ -6,9 +6,9 @@ use tokio::sync::{mpsc, oneshot};
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use crate::handover::{Placement, RecoveredAttempt};
-use crate::workers::messages::{MoveOutcome, Order, Vicinity, Whereabouts};
+use crate::handover::{RecoveredAttempt, SubtreePlace};
 use crate::workers::pool::pool_input::PoolInput;
+use crate::workers::worker_messages::{MoveOutcome, Order, Vicinity, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 /// Sends orders to one connected peer. The queue is bounded by the attempts that the peer has.
@@ -37,7 +37,7 @@ pub(crate) enum PoolMail {
         callers: Vec<AttemptKey>,
         answer: oneshot::Sender<NotHeld>,
     },
-    Moved(AttemptKey, Placement, oneshot::Sender<MoveOutcome>),
+    Moved(AttemptKey, SubtreePlace, oneshot::Sender<MoveOutcome>),
     Connected(Arc<str>, v1::WorkerHello, Orders),
     Disconnected(Arc<str>),
     /// Releases pinned files on this node, and with `true` on all workers.
@@ -121,7 +121,7 @@ impl PoolHandle {
         self.handle(PoolInput::Borrowed(place));
     }
 
-    /// The repository has the name of a borrowed worker.
+    /// The repository has the name of a borrowed worker, and this coordinator has owned its processes since.
     pub fn lease_stored(&self, worker: Arc<str>) {
         self.handle(PoolInput::LeaseStored(worker));
     }
@@ -147,7 +147,7 @@ impl PoolHandle {
     }
 
     /// A subtree runs at another coordinator now.
-    pub async fn moved(&self, key: AttemptKey, place: Placement) -> MoveOutcome {
+    pub async fn moved(&self, key: AttemptKey, place: SubtreePlace) -> MoveOutcome {
         self.ask(|answer| PoolMail::Moved(key, place, answer)).await.unwrap_or(MoveOutcome::Recording)
     }
 

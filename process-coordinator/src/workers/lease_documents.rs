@@ -2,16 +2,20 @@
 //! attempts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 use xavantes_repository::{Error, Store};
 
-use crate::workers::connection::Context;
+use crate::workers::worker_link::Context;
 
 /// Kind of the documents. Each coordinator of a shared repository has its own, because several may borrow one worker.
 const BORROWED: &str = "borrowed";
+
+/// A lease that could not be stored is stored again at this interval. Until then the worker gets neither attempts nor claims.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A change of the documents.
 #[derive(Debug)]
@@ -26,17 +30,27 @@ fn document_name(coordinator: &str, worker: &str) -> String {
     format!("{coordinator}/{worker}")
 }
 
-/// Makes changes one after the other: the deletion of an earlier lease must not remove a later one.
-pub(crate) async fn write_leases(context: Context, mut writes: mpsc::UnboundedReceiver<LeaseWrite>) {
+/// Makes changes one after the other: the deletion of an earlier lease must not remove a later one. Sends the workers whose
+/// names are stored to `stored`.
+pub(crate) async fn write_leases(
+    context: Context,
+    mut writes: mpsc::UnboundedReceiver<LeaseWrite>,
+    stored: mpsc::UnboundedSender<Arc<str>>,
+) {
     let node = context.hello.node.clone();
     while let Some(write) = writes.recv().await {
         match write {
             LeaseWrite::Store(worker, address) => {
                 let document = Bytes::from(format!("{address}\n{worker}"));
-                match context.repository.put(BORROWED, &document_name(&node, &worker), document).await {
-                    Ok(()) => context.pool.lease_stored(worker),
-                    Err(error) => warn!(%worker, %error, "cannot store the lease of a worker; it gets no attempts"),
+                let name = document_name(&node, &worker);
+                while let Err(error) = context.repository.put(BORROWED, &name, document.clone()).await {
+                    warn!(%worker, %error, "cannot store the lease of a worker; trying again");
+                    if stored.is_closed() {
+                        return;
+                    }
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
+                let _ = stored.send(worker);
             }
             LeaseWrite::Delete(worker) => {
                 if let Err(error) = context.repository.remove(BORROWED, &document_name(&node, &worker)).await {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tonic::Status;
-use xavantes_proto::limits::{MAX_QUEUE, MAX_SLOTS, check_worker_hello, shorten};
+use xavantes_proto::message_limits::{MAX_QUEUE, MAX_SLOTS, check_worker_hello, shorten};
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason;
 
-use crate::workers::messages::Order;
+use crate::workers::worker_messages::Order;
 
 /// Upper bound on the replies and acknowledgements that wait for a peer: more than a worker can have attempts. Until it has
 /// read some of them, its reports wait.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, count_fitting, too_large, v1};
 
-use crate::workers::messages::Order;
+use crate::workers::worker_messages::Order;
 
 /// Upper bound on the orders in one message, so that the first of them do not wait for the last.
 pub const MAX_ORDERS_PER_MESSAGE: usize = 256;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use xavantes_model::digest::Digest;
+use xavantes_proto::message_limits::{bound_impairment, bound_refusal};
 use xavantes_proto::v1;
 
-use crate::convert::stored_digests;
-use crate::process::input::{AnswerExtras, ProcessInput};
+use crate::engine_messages::stored_digests;
+use crate::process::driver_input::{AnswerExtras, ProcessInput};
 use crate::workers::pool::pool_input::PoolInput;
 use xavantes_proto::AttemptKey;
 
@@ -45,7 +46,10 @@ impl<C: Clone, A> PeerReport<C, A> {
         if draining {
             pool_inputs.push(PoolInput::Draining(peer.clone()));
         }
-        pool_inputs.extend(impairment.map(|it| PoolInput::Impaired(peer.clone(), it.reason)));
+        pool_inputs.extend(impairment.map(|mut it| {
+            it.reason.iter_mut().for_each(bound_impairment);
+            PoolInput::Impaired(peer.clone(), it.reason)
+        }));
         pool_inputs.extend(running.map(|running| PoolInput::Running(peer.clone(), running)));
         let mut answered: Vec<AttemptKey> = Vec::with_capacity(unsorted.len());
         let mut answers: Vec<ProcessAnswers<C, A>> = Vec::new();
@@ -60,7 +64,8 @@ impl<C: Clone, A> PeerReport<C, A> {
                 }
                 _ => AttemptKey::from(&id),
             };
-            if let v1::answer::Outcome::Refused(refusal) = outcome {
+            if let v1::answer::Outcome::Refused(mut refusal) = outcome {
+                bound_refusal(&mut refusal);
                 pool_inputs.push(PoolInput::Refused(peer.clone(), key, refusal));
                 continue;
             }
@@ -106,6 +111,25 @@ mod tests {
     fn answer(process: &str, element: u64, outcome: v1::answer::Outcome) -> v1::Answer {
         let id = v1::AttemptId { process: process.into(), element, attempt: 1 };
         v1::Answer { id: Some(id), outcome: Some(outcome), ..v1::Answer::default() }
+    }
+
+    #[test]
+    fn texts_of_a_worker_are_shortened() {
+        let long = "x".repeat(1 << 20);
+        let reason = v1::ImpairmentReason::from(v1::impairment_reason::Kind::AnswersUnwritable(long.clone()));
+        let refusal = v1::Refusal::for_now(v1::refusal_reason::Kind::Impaired(reason.clone()));
+        let invalid = v1::Refusal::permanent(v1::refusal_reason::Kind::InvalidJob(long));
+        let refused = [refusal, invalid].map(v1::answer::Outcome::Refused);
+        let report = v1::WorkReport {
+            impairment: Some(v1::Impairment { reason: Some(reason) }),
+            answers: refused.into_iter().map(|outcome| answer("a", 1, outcome)).collect(),
+            ..v1::WorkReport::default()
+        };
+        let sorted: PeerReport<u8, ()> = PeerReport::sort(&"w".into(), &9, report);
+        assert_eq!(sorted.pool_inputs.len(), 3);
+        for input in sorted.pool_inputs {
+            assert!(format!("{input:?}").len() < 16 << 10, "{input:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Attempts of leaves and their calls of shared objects; failed tries and new tries.
 
 use xavantes_model::definition::Program;
-use xavantes_model::shared::{Call, CallAnswer};
+use xavantes_model::shared_objects::{Call, CallAnswer};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
-use xavantes_model::shared::Objects;
+use xavantes_model::definition::{DefinitionNodeId, Kind, Program, ScriptInput};
+use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
 
 use crate::apply::{ApplyError, node_of};
@@ -22,7 +22,7 @@ impl EngineState {
         program: &Program,
         process: &Arc<str>,
         root_process: u32,
-        root: NodeId,
+        root: DefinitionNodeId,
         variables: &[Value],
         captured: &[(ScriptInput, Value)],
         call_depth: u32,
@@ -53,7 +53,7 @@ impl EngineState {
         program: &Program,
         id: ElementId,
         parent: ElementId,
-        site: NodeId,
+        site: DefinitionNodeId,
         ordinal: u64,
         variables: &[Value],
         deadline: Option<Time>,
@@ -74,7 +74,7 @@ impl EngineState {
         let (process, node) = match site_node.kind {
             Kind::Process { process } => {
                 call_depth += 1;
-                (process as u32, NodeId::BODY)
+                (process as u32, DefinitionNodeId::BODY)
             }
             _ => (site_process, site),
         };

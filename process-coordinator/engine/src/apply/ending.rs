@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xavantes_model::definition::{Kind, Node, NodeId, OnFailure, Program, Variable};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind, OnFailure, Program, Variable};
 use xavantes_model::value::Value;
 
 use crate::apply::ApplyError;
@@ -94,7 +94,7 @@ impl EngineState {
         }
     }
 
-    fn count_end(&mut self, site: &Node, ended: &Instance, outcome: &Outcome) {
+    fn count_end(&mut self, site: &DefinitionNode, ended: &Instance, outcome: &Outcome) {
         if ended.paused.is_some() {
             self.counts.paused -= 1;
         }
@@ -143,7 +143,7 @@ impl EngineState {
     fn process_results(&self, program: &Program, root: &Instance) -> BTreeMap<Arc<str>, Value> {
         let process = &program.processes[root.process as usize];
         let signature = match root.node {
-            NodeId::BODY => process.parameters(),
+            DefinitionNodeId::BODY => process.parameters(),
             controller => &process.nodes[controller.index()].variables,
         };
         let outs = signature.iter().zip(&root.variables).filter(|(variable, _)| variable.direction.is_out());
@@ -165,7 +165,7 @@ impl EngineState {
 }
 
 /// Drops the parameters that code set for an element which has ended. Returns their bytes.
-fn forget_inputs(around: &mut Instance, element: NodeId) -> u64 {
+fn forget_inputs(around: &mut Instance, element: DefinitionNodeId) -> u64 {
     if around.inputs.is_empty() {
         return 0;
     }
@@ -174,7 +174,7 @@ fn forget_inputs(around: &mut Instance, element: NodeId) -> u64 {
 }
 
 /// Makes the element around fail later, if the ended element failed, or was cancelled in a sequence.
-fn pass_failure_on(program: &Program, around: &mut Instance, site: &Node, outcome: &Outcome, path: String) {
+fn pass_failure_on(program: &Program, around: &mut Instance, site: &DefinitionNode, outcome: &Outcome, path: String) {
     if site.policy.on_failure == OnFailure::Continue || around.pending_failure.is_some() {
         return;
     }
@@ -196,7 +196,7 @@ fn remove_from_body(
     program: &Program,
     around: &mut Instance,
     ended: &Instance,
-    site: &Node,
+    site: &DefinitionNode,
     outcome: &Outcome,
     collected: &Option<Value>,
 ) -> u64 {
@@ -259,7 +259,7 @@ fn clear_results(signature: &[Variable], variables: &mut [Value]) {
 
 /// Stores the implicit results of a loop or parallel controller (`completed`, `failed`, `cancelled`, `results`), if code
 /// can read them after its end. `results` are in the order of iterations.
-fn store_summary(node: &Node, ended: &mut Instance, completed: bool) {
+fn store_summary(node: &DefinitionNode, ended: &mut Instance, completed: bool) {
     if !node.kept && ended.parent.is_some() {
         return;
     }

@@ -5,17 +5,17 @@
 //! |---|---|
 //! | `creation` | the root and every element in it |
 //! | `attempts` | attempts, their calls of shared objects, failed tries |
-//! | `code` | the effects of `PRE_CODE` and `POST_CODE` |
+//! | `code_effects` | the effects of `PRE_CODE` and `POST_CODE` |
 //! | `ending` | ended elements: their results, and the element around them |
 //! | `steering` | pause, resume and `set` |
 
 mod attempts;
-mod code;
+mod code_effects;
 mod creation;
 mod ending;
 mod steering;
 
-use xavantes_model::definition::{Node, NodeId, Program};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Program};
 
 use crate::element_id::ElementId;
 use crate::event::Event;
@@ -148,7 +148,7 @@ impl EngineState {
 
 /// A node that a journal names, which a wrong journal may get wrong.
 #[inline]
-fn node_of(program: &Program, process: u32, node: NodeId) -> Result<&Node, ApplyError> {
+fn node_of(program: &Program, process: u32, node: DefinitionNodeId) -> Result<&DefinitionNode, ApplyError> {
     program
         .processes
         .get(process as usize)

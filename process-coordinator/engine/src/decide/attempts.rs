@@ -1,6 +1,6 @@
 //! Activities and delegated subtrees: the engine hands out attempts, and each attempt is answered once.
 
-use xavantes_model::definition::{Kind, Node, NodeId, Script, ScriptInput, Variable};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind, Script, ScriptInput, Variable};
 use xavantes_model::value::{Type, Value};
 
 use crate::command::{Command, Delegation};
@@ -10,10 +10,10 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::input::Answer;
 use crate::outcome::{Outcome, StopReason};
-use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::instance::{Instance, OutstandingAttempt, Phase};
 use crate::state::size::bytes_of;
+use crate::step_output::StepOutput;
 
 impl Engine {
     /// Hands out an attempt of a leaf; an activity waits until there is capacity.
@@ -60,7 +60,7 @@ impl Engine {
 
     /// The element can run on another coordinator. Code can call only the shared objects of its own process, and objects
     /// do not move. So an element stays here if its code would call objects of this process, or return new ones.
-    pub(crate) fn can_delegate(&self, parent: ElementId, site: &Node, variables: &[Value]) -> bool {
+    pub(crate) fn can_delegate(&self, parent: ElementId, site: &DefinitionNode, variables: &[Value]) -> bool {
         let is_object = |variable: &Variable| matches!(variable.ty, Some(Type::Shared(_)));
         let mut signature = self.program.signature(site).iter();
         let Some(around) = self.state.instances.get(parent) else { return false };
@@ -68,7 +68,7 @@ impl Engine {
             return false;
         }
         let (process, root) = match site.kind {
-            Kind::Process { process } => (process, NodeId::BODY),
+            Kind::Process { process } => (process, DefinitionNodeId::BODY),
             _ => (around.process as usize, site.id),
         };
         let nodes = &self.program.processes[process].nodes;

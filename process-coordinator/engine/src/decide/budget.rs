@@ -2,7 +2,7 @@
 //!
 //! The check comes before the event, and its outcome is in the journal: as the failure of the element, or as a refused call.
 
-use xavantes_model::definition::NodeId;
+use xavantes_model::definition::DefinitionNodeId;
 use xavantes_model::value::Value;
 
 use crate::element_id::ElementId;
@@ -16,7 +16,12 @@ const MIB: f64 = (1 << 20) as f64;
 
 impl Engine {
     /// Fails if `added` more bytes exceed the budget. They belong to `id`, or to an element at `site` in it.
-    pub(crate) fn check_budget(&self, id: ElementId, site: Option<NodeId>, added: u64) -> Result<(), Box<Failure>> {
+    pub(crate) fn check_budget(
+        &self,
+        id: ElementId,
+        site: Option<DefinitionNodeId>,
+        added: u64,
+    ) -> Result<(), Box<Failure>> {
         let size = self.state.bytes().saturating_add(added);
         if size <= self.max_bytes || added == 0 {
             return Ok(());
@@ -48,7 +53,7 @@ impl Engine {
     }
 
     /// The element, or an element at `site` in it, is part of a `CATCH` or `FINALLY`.
-    fn is_in_handler(&self, id: ElementId, site: Option<NodeId>) -> bool {
+    fn is_in_handler(&self, id: ElementId, site: Option<DefinitionNodeId>) -> bool {
         let (mut next, mut site) = (Some(id), site);
         while let Some(instance) = next.and_then(|id| self.state.instances.get(id)) {
             let node = self.state.node(&self.program, instance);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use xavantes_model::definition::{Delegate, Kind, Node, NodeId, Script};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Delegate, Kind, Script};
 use xavantes_model::script::Sandbox;
 
 use crate::element_id::ElementId;
@@ -10,15 +10,15 @@ use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::outcome::{Outcome, StopReason};
-use crate::output::StepOutput;
 use crate::state::body::{Body, Range};
 use crate::state::instance::Phase;
 use crate::state::size::{INSTANCE_BYTES, bytes_of};
+use crate::step_output::StepOutput;
 
 /// What a controller does next.
 enum Next {
     /// Creates the element at this site, with this ordinal.
-    Enter(NodeId, u64),
+    Enter(DefinitionNodeId, u64),
     /// Waits for the elements in it.
     Wait,
     /// Waits for capacity to create more elements.
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// `JOIN` or the exit condition ends the controller.
-    fn exits(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &Node) -> Result<bool, Box<Failure>> {
+    fn exits(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &DefinitionNode) -> Result<bool, Box<Failure>> {
         let Some(parallel) = node.kind.parallel() else { return Ok(false) };
         let Some(join) = self.state.instances.get(id).and_then(|instance| instance.body.join()) else {
             return Ok(false);
@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// Decides what the body does next.
-    fn next(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &Node) -> Next {
+    fn next(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &DefinitionNode) -> Next {
         let Some(instance) = self.state.instances.get(id) else { return Next::Wait };
         match (&instance.body, &node.kind) {
             (Body::Sequence { current: Some(_), .. } | Body::Choice { current: Some(_), .. }, _) => Next::Wait,
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    fn next_iteration(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &Node) -> Next {
+    fn next_iteration(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &DefinitionNode) -> Next {
         let Some(Body::Loop(body)) = self.state.instances.get(id).map(|instance| &instance.body) else {
             return Next::Wait;
         };
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// The first case of a `SWITCH` whose condition holds, or its `DEFAULT`.
-    fn choose(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &Node, conditions: &[Script]) -> Next {
+    fn choose(&mut self, sandbox: &mut Sandbox, id: ElementId, node: &DefinitionNode, conditions: &[Script]) -> Next {
         for (condition, case) in conditions.iter().zip(&node.elements) {
             match self.holds(sandbox, id, condition) {
                 Ok(true) => return Next::Enter(*case, 0),
@@ -211,7 +211,7 @@ impl Engine {
         &mut self,
         sandbox: &mut Sandbox,
         parent: ElementId,
-        site: NodeId,
+        site: DefinitionNodeId,
         ordinal: u64,
         out: &mut StepOutput,
     ) {

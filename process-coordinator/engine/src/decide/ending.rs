@@ -18,10 +18,10 @@ use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::outcome::Outcome;
-use crate::output::{Product, StepOutput};
 use crate::state::body::Body;
 use crate::state::instance::{Instance, Phase};
 use crate::state::size::bytes_of;
+use crate::step_output::{Product, StepOutput};
 
 impl Engine {
     /// The body is done: runs `POST_CODE`, then completes the element.

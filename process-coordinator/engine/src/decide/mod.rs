@@ -4,7 +4,7 @@
 //! | file | is about |
 //! |---|---|
 //! | `controllers` | the next element of a sequence, switch, loop or `PAR` |
-//! | `bounds` | the bounds of a controller: iterations, cases, `JOIN`, `MAX_PARALLEL` |
+//! | `loop_bounds` | the bounds of a controller: iterations, cases, `JOIN`, `MAX_PARALLEL` |
 //! | `parameters` | the values with which an element begins |
 //! | `scripts` | the variables that code reads, and the effects of code |
 //! | `budget` | the size that the state may have |
@@ -17,10 +17,10 @@
 //! | `set` | changes of bounds, conditions and parameters by a user |
 
 mod attempts;
-mod bounds;
 pub(crate) mod budget;
 mod controllers;
 mod ending;
+mod loop_bounds;
 pub(crate) mod parameters;
 mod scripts;
 mod set;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{Kind, Node, NodeId, Variable};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind, Variable};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 
@@ -22,7 +22,7 @@ impl Engine {
         &mut self,
         sandbox: &mut Sandbox,
         parent: ElementId,
-        site: NodeId,
+        site: DefinitionNodeId,
         ordinal: u64,
     ) -> Result<Vec<Value>, Box<Failure>> {
         let program = self.program.clone();
@@ -63,7 +63,7 @@ impl Engine {
         }
         // The BODY of a called type may have variables of its own after the parameters.
         if let Some(process) = calls {
-            for variable in &program.node(process, NodeId::BODY).variables[values.len()..] {
+            for variable in &program.node(process, DefinitionNodeId::BODY).variables[values.len()..] {
                 values.push(initial_value(variable, Value::Null).map_err(bad)?);
             }
         }
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// Sets `counter`, `item` and the axes of an iteration, or `error` of a `CATCH`.
-    fn bind_locals(&self, node: &Node, around: &Instance, ordinal: u64, values: &mut [Value]) {
+    fn bind_locals(&self, node: &DefinitionNode, around: &Instance, ordinal: u64, values: &mut [Value]) {
         let locals = node.local_slots();
         if locals.is_empty() {
             return;
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// The first `OUT` parameter without a value, of an element that is about to complete.
-    pub(crate) fn missing_out(&self, node: &Node, variables: &[Value]) -> Option<Arc<str>> {
+    pub(crate) fn missing_out(&self, node: &DefinitionNode, variables: &[Value]) -> Option<Arc<str>> {
         node.variables
             .iter()
             .enumerate()

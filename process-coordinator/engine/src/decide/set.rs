@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{NodeId, Script};
+use xavantes_model::definition::{DefinitionNodeId, Script};
 use xavantes_model::diagnostic::did_you_mean;
 use xavantes_model::load;
 use xavantes_model::value::{Type, Value};
@@ -10,17 +10,17 @@ use xavantes_model::value::{Type, Value};
 use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::{ElementChange, Event};
-use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::body::{Body, Par, Range, count_of};
 use crate::state::instance::Phase;
+use crate::step_output::StepOutput;
 
 impl Engine {
     /// Sets a parameter of the element at node `element`, which has not begun in `scope`.
     pub(crate) fn on_set_parameter(
         &mut self,
         scope: ElementId,
-        element: NodeId,
+        element: DefinitionNodeId,
         path: &str,
         key: &str,
         text: &str,

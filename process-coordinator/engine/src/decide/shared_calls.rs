@@ -1,15 +1,15 @@
 //! Calls of shared objects by attempts. A call that changes an object takes effect once, however often it is repeated, also
 //! by an attempt that takes the place of a lost one.
 
-use xavantes_model::shared::{Call, Method, methods};
+use xavantes_model::shared_objects::{Call, Method, methods};
 
 use crate::command::Command;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::input::SharedCall;
-use crate::output::StepOutput;
 use crate::rejection::Rejection;
 use crate::state::instance::{CallWindow, OWN_CALLS};
+use crate::step_output::StepOutput;
 
 /// Upper bound on the answers that the engine stores for a caller which has not acknowledged them. It bounds how far a
 /// caller may run ahead.

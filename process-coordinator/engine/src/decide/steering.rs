@@ -8,10 +8,10 @@ use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::input::Action;
 use crate::outcome::StopReason;
-use crate::output::StepOutput;
 use crate::rejection::Rejection;
+use crate::state::element_path::PathTarget;
 use crate::state::instance::Phase;
-use crate::state::path::PathTarget;
+use crate::step_output::StepOutput;
 
 impl Engine {
     pub(crate) fn on_steered(

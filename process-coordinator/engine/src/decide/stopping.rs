@@ -9,8 +9,8 @@ use crate::engine::{AgendaItem, Engine};
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::outcome::{Outcome, StopReason};
-use crate::output::StepOutput;
 use crate::state::instance::Phase;
+use crate::step_output::StepOutput;
 
 impl Engine {
     /// Fails an element, after the elements in it have been cancelled.

@@ -8,8 +8,8 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::outcome::StopReason;
-use crate::output::StepOutput;
 use crate::state::instance::{Instance, Phase};
+use crate::step_output::StepOutput;
 use crate::time::Time;
 
 impl Engine {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{Kind, Node};
+use xavantes_model::definition::{DefinitionNode, Kind};
 use xavantes_model::value::Value;
 
 use crate::element_id::ElementId;
@@ -27,7 +27,7 @@ pub(crate) enum Body {
 impl Body {
     /// The body of an element that begins to run `node`.
     #[inline]
-    pub fn new(node: &Node) -> Body {
+    pub fn new(node: &DefinitionNode) -> Body {
         match &node.kind {
             // A call's body is the BODY of the called type, which is a sequence.
             Kind::Sequence | Kind::Process { .. } => Body::Sequence { next: 0, current: None },

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{Kind, Node, NodeId};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind};
 use xavantes_model::value::Value;
 
 use crate::element_id::ElementId;
@@ -22,10 +22,10 @@ pub(crate) struct Instance {
     pub call_depth: u32,
     /// The process type of the scope around it, of which `site` is a node.
     pub site_process: u32,
-    pub site: NodeId,
+    pub site: DefinitionNodeId,
     /// The process type whose `node` it runs: the site itself, or the `BODY` of the process type that the site calls.
     pub process: u32,
-    pub node: NodeId,
+    pub node: DefinitionNodeId,
     /// The number of its iteration in its loop, from 0.
     pub ordinal: u64,
     /// It runs on another coordinator.
@@ -34,9 +34,9 @@ pub(crate) struct Instance {
     pub body: Body,
     pub variables: Vec<Value>,
     /// Parameters that code set for elements that have not begun, by element and slot.
-    pub inputs: BTreeMap<(NodeId, u32), Value>,
+    pub inputs: BTreeMap<(DefinitionNodeId, u32), Value>,
     /// Variables of ended elements that code may still read.
-    pub kept: BTreeMap<NodeId, Vec<Value>>,
+    pub kept: BTreeMap<DefinitionNodeId, Vec<Value>>,
     /// Shared objects that end with this element.
     pub owned: Vec<u64>,
     /// The live `CATCH` or `FINALLY`.
@@ -109,7 +109,7 @@ pub(crate) struct CallWindow {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeAddress {
     pub process: u32,
-    pub node: NodeId,
+    pub node: DefinitionNodeId,
 }
 
 impl Instance {
@@ -196,14 +196,14 @@ impl Instance {
 
 /// The engine must evaluate the node's bounds before its body runs.
 #[inline]
-pub(crate) fn has_bounds(node: &Node) -> bool {
+pub(crate) fn has_bounds(node: &DefinitionNode) -> bool {
     matches!(&node.kind, Kind::For { .. } | Kind::Switch { parallel: Some(_), .. })
         || node.kind.parallel().is_some_and(|parallel| parallel.join.is_some() || parallel.max.is_some())
 }
 
 /// The phase in which an element begins: it skips `PRE_CODE` and bounds that the node does not have.
 #[inline]
-pub(crate) fn first_phase(node: &Node) -> Phase {
+pub(crate) fn first_phase(node: &DefinitionNode) -> Phase {
     match (node.pre_code.is_some(), has_bounds(node)) {
         (true, _) => Phase::Entered,
         (false, true) => Phase::Prepared,

@@ -10,29 +10,29 @@
 //! |---|---|
 //! | `instance` | one live element and its phase |
 //! | `body` | the progress of a sequence, switch, loop or `PAR` |
-//! | `instances` | the table of live elements |
-//! | `path` | the paths of elements, and the element at a path |
+//! | `instance_table` | the table of live elements |
+//! | `element_path` | the paths of elements, and the element at a path |
 //! | `size` | the bytes of a state |
 
 pub(crate) mod body;
+pub(crate) mod element_path;
 pub(crate) mod instance;
-mod instances;
-pub(crate) mod path;
+mod instance_table;
 pub(crate) mod size;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xavantes_model::definition::{Node, NodeId, Program, ScriptInput};
-use xavantes_model::shared::Objects;
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Program, ScriptInput};
+use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
 
 use crate::element_id::ElementId;
 use crate::history::History;
 use crate::outcome::Outcome;
 use crate::state::instance::Instance;
-use crate::state::instances::Instances;
+use crate::state::instance_table::Instances;
 
 /// The whole state of a process. A snapshot is its serialised form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -125,12 +125,12 @@ impl EngineState {
     }
 
     /// The node whose body the element runs.
-    pub(crate) fn node<'a>(&self, program: &'a Program, instance: &Instance) -> &'a Node {
+    pub(crate) fn node<'a>(&self, program: &'a Program, instance: &Instance) -> &'a DefinitionNode {
         program.node(instance.process as usize, instance.node)
     }
 
     /// The nearest element, from `from` outwards, that runs `node`. `None` if the scope is outside a delegated root.
-    pub(crate) fn scope(&self, from: ElementId, node: NodeId) -> Option<ElementId> {
+    pub(crate) fn scope(&self, from: ElementId, node: DefinitionNodeId) -> Option<ElementId> {
         let mut id = from;
         loop {
             let instance = self.instances.get(id)?;
@@ -138,7 +138,7 @@ impl EngineState {
                 return Some(id);
             }
             // A called process type does not see the scopes of its caller.
-            if instance.node == NodeId::BODY {
+            if instance.node == DefinitionNodeId::BODY {
                 return None;
             }
             id = instance.parent?;

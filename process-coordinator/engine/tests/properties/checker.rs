@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xavantes_engine::{ElementId, Event, StopReason};
-use xavantes_model::definition::{Kind, NodeId, Program};
+use xavantes_model::definition::{DefinitionNodeId, Kind, Program};
 
 /// What the checker knows about a live element, from events alone.
 #[derive(Debug, Clone)]
 pub struct LiveElement {
     pub parent: Option<ElementId>,
     process: usize,
-    node: NodeId,
-    site: (usize, NodeId),
+    node: DefinitionNodeId,
+    site: (usize, DefinitionNodeId),
     handler: bool,
     finally: bool,
     cancelled: bool,
@@ -68,7 +68,7 @@ impl Checker {
                     }
                 }
                 let (inner, body) = match node.kind {
-                    Kind::Process { process } => (process, NodeId::BODY),
+                    Kind::Process { process } => (process, DefinitionNodeId::BODY),
                     _ => (process, *site),
                 };
                 let element = LiveElement {
@@ -111,7 +111,7 @@ impl Checker {
     }
 
     /// Something starts in `id`. No scope around it may have been cancelled, unless it starts in a `FINALLY`.
-    fn on_start(&self, id: ElementId, program: Option<&Program>, site: Option<NodeId>) {
+    fn on_start(&self, id: ElementId, program: Option<&Program>, site: Option<DefinitionNodeId>) {
         assert!(!self.finished, "an element starts after the end of the process");
         let mut in_handler = match (program, site) {
             (Some(program), Some(site)) => {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 pub enum Tree {
     Activity,
     Call,
-    Node { tag: &'static str, elements: Vec<Tree>, options: Options },
+    DefinitionNode { tag: &'static str, elements: Vec<Tree>, options: Options },
 }
 
 /// Attributes and handlers of a random element.
@@ -58,11 +58,8 @@ pub fn trees() -> impl Strategy<Value = Tree> {
     leaf.prop_recursive(4, 30, 4, |inner| {
         let tags =
             prop::sample::select(vec!["BLOCK", "SWITCH", "FOR", "WHILE", "PAR", "PARSWITCH", "PARFOR", "PARWHILE"]);
-        (tags, proptest::collection::vec(inner, 0..4), options()).prop_map(|(tag, elements, options)| Tree::Node {
-            tag,
-            elements,
-            options,
-        })
+        (tags, proptest::collection::vec(inner, 0..4), options())
+            .prop_map(|(tag, elements, options)| Tree::DefinitionNode { tag, elements, options })
     })
 }
 
@@ -88,7 +85,7 @@ fn element(tree: &Tree, index: usize, extra: &str, out: &mut String) {
     match tree {
         Tree::Activity => out.push_str(&format!(r#"<ACTIVITY TYPE="A" NAME="{name}" set="${{seen}}"{extra}/>"#)),
         Tree::Call => out.push_str(&format!(r#"<PROCESS TYPE="Sub" NAME="{name}" set="${{seen}}"{extra}/>"#)),
-        Tree::Node { tag, elements, options } => {
+        Tree::DefinitionNode { tag, elements, options } => {
             out.push_str(&format!(r#"<{tag} NAME="{name}"{extra} RETRIES="{}""#, options.retries));
             if options.delay {
                 out.push_str(r#" RETRY_DELAY="1s""#);

@@ -8,26 +8,18 @@ use xavantes_engine::{
     SharedCall, Start, StepOutput, Time,
 };
 use xavantes_model::definition::Program;
-use xavantes_model::script::{Limits, Sandbox};
-use xavantes_model::shared::Method;
+use xavantes_model::script::{Sandbox, ScriptLimits};
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedKind, SharedRef, Value};
 
 use crate::checker::Checker;
 
-/// A generator of random numbers (SplitMix64). The same seed gives the same inputs.
-pub struct Random(u64);
+/// A generator of random numbers. The same seed gives the same inputs.
+pub struct Random(fastrand::Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
+        self.0.usize(0..n.max(1))
     }
 
     fn one_in(&mut self, n: usize) -> bool {
@@ -65,9 +57,9 @@ impl Driver {
         let mut driver = Driver {
             program,
             engine,
-            sandbox: Sandbox::new(Limits::CONTROL, false).unwrap(),
+            sandbox: Sandbox::new(ScriptLimits::CONTROL, false).unwrap(),
             checker: Checker::default(),
-            random: Random(seed),
+            random: Random(fastrand::Rng::with_seed(seed)),
             now: Time(0),
             journal: Vec::new(),
             snapshots: Vec::new(),

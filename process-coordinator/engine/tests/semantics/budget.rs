@@ -2,7 +2,7 @@
 
 use crate::harness::{Run, Setup, body, setup};
 use xavantes_engine::{Event, FailureKind, Input};
-use xavantes_model::shared::Method;
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedKind, SharedRef, Value};
 
 const MIB: u64 = 1 << 20;

@@ -190,12 +190,13 @@ fn on_failure_hold_waits_for_a_user_after_the_last_try() {
 
 #[test]
 fn an_element_with_a_wrong_parameter_can_be_held_and_retried() {
-    let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Give" NAME="a"/>
-        <ACTIVITY TYPE="Take" NAME="b" ON_FAILURE="hold" n="${a.value}"/></PAR>"#);
+    let mut run = run(r#"<OUT_PARAMETER TYPE="RemoteMap" NAME="known"/><PRE_CODE>known = RemoteMap.new()</PRE_CODE>
+        <PAR NAME="p"><BLOCK NAME="a"><ACTIVITY TYPE="Do" NAME="wait"/><POST_CODE>known:put("n", 3)</POST_CODE></BLOCK>
+        <ACTIVITY TYPE="Take" NAME="b" ON_FAILURE="hold" n="${known:get('n')}"/></PAR>"#);
     assert!(matches!(run.view("p/b").condition, Condition::Held(_)));
     run.retry("p/b");
     assert!(matches!(run.view("p/b").condition, Condition::Held(_)), "the element is held again");
-    run.give("p/a", 3);
+    run.done("p/a/wait");
     run.retry("p/b");
     assert_eq!(run.parameters("p/b"), [3.into()]);
 }

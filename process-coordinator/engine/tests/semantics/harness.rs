@@ -12,8 +12,8 @@ use xavantes_engine::{
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
-use xavantes_model::script::{Limits, Sandbox};
-use xavantes_model::shared::Method;
+use xavantes_model::script::{Sandbox, ScriptLimits};
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedRef, Value};
 
 /// Activity types of all test documents. `Do` has no parameters, `Give` returns a number, `Take` has a number as
@@ -111,7 +111,7 @@ impl Setup {
             commands: Vec::new(),
             products: Vec::new(),
             program: self.program,
-            sandbox: Sandbox::new(Limits::CONTROL, false).unwrap(),
+            sandbox: Sandbox::new(ScriptLimits::CONTROL, false).unwrap(),
             now: Time(0),
             capacity: self.capacity,
             delegations: self.delegations,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::harness::{Run, run};
 use xavantes_engine::{Answer, MAX_RECORDED_FAILURES, Tally, Time};
-use xavantes_model::definition::NodeId;
+use xavantes_model::definition::DefinitionNodeId;
 
 /// The counts of the elements of each name.
 fn tallies(run: &Run) -> BTreeMap<String, Tally> {
     let program = run.engine.program();
     let history = run.engine.state().history();
-    let name = |(process, node): (u32, u32)| program.node(process as usize, NodeId(node)).name.to_string();
+    let name = |(process, node): (u32, u32)| program.node(process as usize, DefinitionNodeId(node)).name.to_string();
     history.tallies().map(|(place, tally)| (name(place), *tally)).collect()
 }
 

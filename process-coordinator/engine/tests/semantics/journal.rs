@@ -5,7 +5,7 @@ use xavantes_engine::{
     Answer, Command, Condition, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome, Rejection,
     StepOutput, Time,
 };
-use xavantes_model::script::{Limits, Sandbox};
+use xavantes_model::script::{Sandbox, ScriptLimits};
 
 #[test]
 fn an_endless_loop_yields_after_each_step_and_can_be_cancelled() {
@@ -181,7 +181,7 @@ fn an_eventful_process_completes_with_its_result() {
 fn from_every_prefix_of_the_journal_the_process_goes_on_to_an_end() {
     let journal = eventful().journal;
     let program = program(&body(EVENTFUL));
-    let mut sandbox = Sandbox::new(Limits::CONTROL, false).unwrap();
+    let mut sandbox = Sandbox::new(ScriptLimits::CONTROL, false).unwrap();
     for length in 1..=journal.len() {
         let mut engine = Engine::replay(program.clone(), EngineState::default(), &journal[..length]).unwrap();
         engine.set_capacity(10);

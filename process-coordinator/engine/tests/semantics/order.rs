@@ -63,6 +63,37 @@ fn results_flow_along_after() {
 }
 
 #[test]
+fn an_element_waits_for_the_elements_whose_results_it_reads() {
+    let mut run =
+        run(r#"<PAR NAME="p"><ACTIVITY TYPE="Take" NAME="b" n="${a.value * 2}"/><ACTIVITY TYPE="Give" NAME="a"/>
+        <BLOCK NAME="c"><OUT_PARAMETER TYPE="int" NAME="sum"/><PRE_CODE>sum = a.value</PRE_CODE>
+        <ACTIVITY TYPE="Take" NAME="d" n="${sum}"/></BLOCK></PAR>"#);
+    assert_eq!(run.running(), ["p/a"]);
+    run.give("p/a", 21);
+    assert_eq!(run.running(), ["p/b", "p/c/d"]);
+    assert_eq!((run.parameters("p/b"), run.parameters("p/c/d")), (vec![42.into()], vec![21.into()]));
+}
+
+#[test]
+fn code_of_the_par_itself_makes_no_element_wait() {
+    let run = run(r#"<PAR NAME="p" EXIT_CONDITION="a.value == 1 and b.value == 1">
+        <ACTIVITY TYPE="Give" NAME="a"/><ACTIVITY TYPE="Give" NAME="b"/></PAR>"#);
+    assert_eq!(run.running(), ["p/a", "p/b"]);
+}
+
+#[test]
+fn an_estimate_does_not_change_the_order_of_elements() {
+    // The estimate of `first` reads a result of `second`, and fails whenever it is computed.
+    let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="first">
+        <ESTIMATE SECONDS="${second.value + nil}"><FILE NAME="x" USE="read"/></ESTIMATE></ACTIVITY>
+        <ACTIVITY TYPE="Give" NAME="second"><ESTIMATE><FILE NAME="x" USE="write"/></ESTIMATE></ACTIVITY></PAR>"#);
+    assert_eq!(run.running(), ["p/first", "p/second"]);
+    run.done("p/first");
+    run.give("p/second", 1);
+    run.completed();
+}
+
+#[test]
 fn a_par_counts_its_elements_by_outcome() {
     let mut run = run(r#"<PAR NAME="p"><ACTIVITY TYPE="Do" NAME="a"/><ACTIVITY TYPE="Do" NAME="b"/>
         <ACTIVITY TYPE="Do" NAME="c" ON_FAILURE="continue"/></PAR>

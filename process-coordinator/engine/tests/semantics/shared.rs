@@ -2,7 +2,7 @@
 
 use crate::harness::{Run, document, run, setup};
 use xavantes_engine::{Answer, Input, Rejection, SharedCall};
-use xavantes_model::shared::Method;
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedKind, SharedRef, Value};
 
 fn object(kind: SharedKind, id: u64) -> SharedRef {

@@ -9,11 +9,11 @@ use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
 use super::Driver;
-use crate::convert::{answer_from, element_from, stored_digests};
 use crate::data::lineage::{Recipe, digests};
 use crate::data::repair::is_repair;
-use crate::process::input::AnswerExtras;
-use crate::process::notes::Note;
+use crate::engine_messages::{answer_from, element_from, stored_digests};
+use crate::process::driver_input::AnswerExtras;
+use crate::process::process_notes::Note;
 use crate::process::usage::UsageTotals;
 use xavantes_proto::AttemptKey;
 

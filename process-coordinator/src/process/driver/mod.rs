@@ -5,16 +5,16 @@
 //! |---|---|
 //! | `answers` | answers of attempts, and what they report |
 //! | `reuse` | lookups in the result cache |
-//! | `repair` | attempts that lack files, lost attempts |
+//! | `missing_files` | attempts that lack files, lost attempts |
 //! | `steering` | users and parents that steer; calls of shared objects |
 //! | `tasks` | tasks for workers and other coordinators |
 //! | `recording` | records, snapshots, batches |
-//! | `recovery` | processes that are recovered from their journal |
+//! | `recover_driver` | processes that are recovered from their journal |
 
 mod answers;
+mod missing_files;
 mod recording;
-mod recovery;
-mod repair;
+mod recover_driver;
 mod reuse;
 mod steering;
 mod tasks;
@@ -27,16 +27,16 @@ use xavantes_model::script::Sandbox;
 use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
+use crate::cache::cache_entry::CacheWrite;
 use crate::cache::decide::Lookups;
-use crate::cache::entry::CacheWrite;
-use crate::convert::element_from;
 use crate::data::repair::Repairs;
+use crate::engine_messages::element_from;
+use crate::process::driver_input::ProcessInput;
 use crate::process::effect::ProcessEffect;
-use crate::process::history::ProcessHistory;
-use crate::process::input::ProcessInput;
-use crate::process::notes::{Note, ProcessNotes};
+use crate::process::process_history::ProcessHistory;
+use crate::process::process_notes::{Note, ProcessNotes};
 use crate::process::usage::UsageTotals;
-use crate::workers::messages::Share;
+use crate::workers::worker_messages::Share;
 use xavantes_proto::AttemptKey;
 
 /// Smallest journal that is compacted: below it a snapshot costs more than it saves.

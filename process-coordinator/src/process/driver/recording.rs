@@ -1,12 +1,13 @@
 //! Records and snapshots: what must be durable before effects may happen.
 
 use bytes::Bytes;
+use xavantes_proto::AttemptKey;
 
 use super::Driver;
-use crate::codec;
-use crate::process::effect::{Batch, JournalWrite};
+use crate::process::effect::{EffectBatch, JournalWrite, ProcessEffect};
 use crate::process::journal;
-use crate::process::notes::Note;
+use crate::process::process_notes::Note;
+use crate::record_codec;
 
 /// A journal is compacted when it is this many times as large as the last snapshot.
 const COMPACTION_FACTOR: usize = 4;
@@ -47,10 +48,10 @@ impl<C, A> Driver<C, A> {
     }
 
     /// Everything that happened since the last batch; nothing if nothing did.
-    pub fn next_batch(&mut self) -> Option<Batch<C, A>> {
+    pub fn next_batch(&mut self) -> Option<EffectBatch<C, A>> {
         let (effects, cache) = (std::mem::take(&mut self.effects), std::mem::take(&mut self.cache_writes));
         if self.output.events.is_empty() && self.unrecorded_notes.is_empty() {
-            return (!effects.is_empty() || !cache.is_empty()).then_some(Batch { journal: None, cache, effects });
+            return (!effects.is_empty() || !cache.is_empty()).then_some(EffectBatch { journal: None, cache, effects });
         }
         // One note for all programs of an activity type, instead of one for each.
         for (activity, usage) in std::mem::take(&mut self.unrecorded_usage) {
@@ -68,12 +69,24 @@ impl<C, A> Driver<C, A> {
             self.journal_bytes += record.len();
             JournalWrite::Append(record)
         };
-        Some(Batch { journal: Some(write), cache, effects })
+        Some(EffectBatch { journal: Some(write), cache, effects })
+    }
+
+    /// Another coordinator runs the process. Gives the answers that the process took and did not acknowledge, with the
+    /// connections that wait. The record of the batch `unconfirmed` may be durable: then the new owner does not wait for these
+    /// answers, and may have ended the process before it could ask for them.
+    pub fn unacknowledged(&mut self, unconfirmed: Option<EffectBatch<C, A>>) -> Vec<(C, AttemptKey)> {
+        let effects = unconfirmed.into_iter().flat_map(|batch| batch.effects).chain(std::mem::take(&mut self.effects));
+        let unacknowledged = effects.filter_map(|effect| match effect {
+            ProcessEffect::Acknowledge(connection, key) => Some((connection, key)),
+            _ => None,
+        });
+        unacknowledged.collect()
     }
 
     fn snapshot(&mut self) -> Bytes {
         if !self.notes.lineage.is_empty() {
-            self.notes.lineage.retain_referenced(&codec::encode(self.engine.state()));
+            self.notes.lineage.retain_referenced(&record_codec::encode(self.engine.state()));
         }
         journal::snapshot(self.now.0, self.engine.state(), &self.notes)
     }

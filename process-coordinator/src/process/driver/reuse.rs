@@ -5,10 +5,10 @@ use xavantes_model::value::Value;
 use xavantes_proto::v1;
 
 use super::Driver;
-use crate::cache::entry::{CacheHit, CacheLookup, CacheWrite, MissReason};
-use crate::convert::element_from;
+use crate::cache::cache_entry::{CacheHit, CacheLookup, CacheWrite, MissReason};
+use crate::engine_messages::element_from;
 use crate::process::effect::ProcessEffect;
-use crate::process::notes::Note;
+use crate::process::process_notes::Note;
 use crate::task::Task;
 use xavantes_proto::AttemptKey;
 

@@ -5,9 +5,9 @@ use xavantes_model::script::Sandbox;
 use xavantes_proto::{v1, value};
 
 use super::Driver;
-use crate::convert::call_from;
+use crate::engine_messages::call_from;
+use crate::process::driver_input::Steering;
 use crate::process::effect::ProcessEffect;
-use crate::process::input::Steering;
 
 impl<C, A> Driver<C, A> {
     /// A user steers an element.

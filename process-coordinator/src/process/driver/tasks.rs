@@ -7,8 +7,8 @@ use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 
 use super::Driver;
-use crate::convert::subtree;
 use crate::data::locations::{Need, needs};
+use crate::engine_messages::subtree;
 use crate::task::{Needs, Task};
 
 impl<C, A> Driver<C, A> {

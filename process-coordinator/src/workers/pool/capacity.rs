@@ -7,7 +7,7 @@ use std::time::Duration;
 use xavantes_proto::v1;
 
 use super::Pool;
-use crate::workers::messages::{PeerKind, Share};
+use crate::workers::worker_messages::{PeerKind, Share};
 
 /// Upper bound on the subtrees that a process may have at other coordinators, because each of them is large.
 const MAX_DELEGATIONS: u64 = 64;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, v1};
 
-use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
+use super::pool_attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
 use super::{Delegated, Pool, send_task};
-use crate::handover::Placement;
+use crate::handover::SubtreePlace;
 use crate::task::Task;
-use crate::workers::messages::{MoveOutcome, PeerKind, PoolCommand, PoolNotice};
+use crate::workers::worker_messages::{MoveOutcome, PeerKind, PoolCommand, PoolNotice};
 use xavantes_proto::AttemptKey;
 
 /// How long a subtree waits for the connection to its coordinator before the pool refuses it.
@@ -20,7 +20,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const MAX_REMEMBERED_DELEGATIONS: usize = 1024;
 
 /// The name of another coordinator in the pool.
-fn coordinator_name(place: &Placement) -> Arc<str> {
+fn coordinator_name(place: &SubtreePlace) -> Arc<str> {
     format!("{}@{}", place.node, place.address).into()
 }
 
@@ -52,7 +52,7 @@ impl Pool {
             self.attempts.remove(&key);
             return self.notify_refused(key, RefusalKind::NoCoordinator(v1::Nothing {}));
         };
-        let place = Placement { node: node.name, address: node.address, epoch: 0 };
+        let place = SubtreePlace { node: node.name, address: node.address, epoch: 0 };
         self.attempts.transition(&key, PoolAttemptState::Placing { place: Some(place.clone()) });
         self.notify(key, PoolNotice::Placed(place));
     }
@@ -83,7 +83,7 @@ impl Pool {
 
     /// A subtree reports that it runs at this place now. Its former coordinator may still be connected without knowing
     /// that it lost the subtree. The subtree repeats the report until the process has recorded the place.
-    pub fn on_moved(&mut self, key: &AttemptKey, place: &Placement, now: Duration) -> MoveOutcome {
+    pub fn on_moved(&mut self, key: &AttemptKey, place: &SubtreePlace, now: Duration) -> MoveOutcome {
         let Some(attempt) = self.attempts.get(key) else { return MoveOutcome::Unwanted };
         let &PoolAttemptState::Assigned { peer, confirmation, epoch } = attempt.state() else {
             return MoveOutcome::Unwanted;
@@ -105,7 +105,7 @@ impl Pool {
 
     /// The peer that a subtree goes to. A node may be both a worker and a coordinator: it is two peers then, with a
     /// connection each.
-    pub(super) fn open_coordinator(&mut self, place: &Placement, now: Duration) -> PeerIndex {
+    pub(super) fn open_coordinator(&mut self, place: &SubtreePlace, now: Duration) -> PeerIndex {
         self.open(PeerKind::Coordinator, &coordinator_name(place), place.address.clone(), now).index
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_proto::limits::MAX_SLOTS;
+use xavantes_proto::message_limits::MAX_SLOTS;
 use xavantes_proto::v1;
 
-use super::peer::Lease;
+use super::peer::WorkerLease;
 use super::{LOST_AFTER, Pool};
-use crate::workers::messages::{PeerKind, PoolCommand};
+use crate::workers::worker_messages::{PeerKind, PoolCommand};
 
 /// When attempts have been queued for this long, the pool asks other groups for workers, again and again.
 const BORROW_AFTER: Duration = Duration::from_millis(500);
@@ -31,17 +31,19 @@ impl Pool {
         let borrowed = self.peers.get(&name).is_some_and(|worker| worker.lease.is_some());
         let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
         let until = now + Duration::from_millis(place.lease_ms).min(MAX_LEASE);
-        worker.lease = Some(Lease { until, slots: place.slots.min(MAX_SLOTS), renewing: false });
+        worker.lease = Some(WorkerLease { until, slots: place.slots.min(MAX_SLOTS), renewing: false });
         worker.lease_stored &= borrowed;
         if !worker.lease_stored {
             self.commands.push(PoolCommand::StoreLease(name, node.address));
         }
     }
 
-    /// The lease of a worker is stored: the worker may get attempts.
+    /// The lease of a worker is stored: the worker may get attempts and claims.
     pub fn on_lease_stored(&mut self, name: &str) {
-        if let Some(worker) = self.peers.get_mut(name) {
-            worker.lease_stored = true;
+        let Some(worker) = self.peers.get_mut(name) else { return };
+        let index = worker.index;
+        if !std::mem::replace(&mut worker.lease_stored, true) {
+            self.recovered.clone().iter().for_each(|process| self.claim_at(index, process));
         }
     }
 
@@ -51,12 +53,15 @@ impl Pool {
         if self.peers.contains_key(&name) {
             return;
         }
+        let stored_address = address.clone();
         let worker = self.open(PeerKind::Worker, &name, address, now);
         worker.owes = true;
         // Long enough for its report; without slots the worker gets nothing new.
-        worker.lease = Some(Lease { until: now + LOST_AFTER, slots: 0, renewing: false });
-        // The stored lease may be that of another coordinator.
+        worker.lease = Some(WorkerLease { until: now + LOST_AFTER, slots: 0, renewing: false });
+        // The stored lease may be that of another coordinator, which deletes it when the worker has nothing of it any more.
+        // What this coordinator claims there is its own.
         worker.lease_stored = false;
+        self.commands.push(PoolCommand::StoreLease(name, stored_address));
     }
 
     /// Asks other groups for workers while attempts are queued, and disconnects peers that are not needed any more.

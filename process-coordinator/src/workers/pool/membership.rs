@@ -10,7 +10,7 @@ use xavantes_proto::{AttemptKey, v1};
 
 use super::Pool;
 use super::peer::Peer;
-use crate::workers::messages::{Order, PeerKind, PoolCommand};
+use crate::workers::worker_messages::{Order, PeerKind, PoolCommand};
 
 impl Pool {
     /// The peer of this name. A new peer gets a connection.
@@ -71,6 +71,8 @@ impl Pool {
     /// A peer connected and reports what it offers and which attempts it knows.
     pub fn on_connected(&mut self, name: &Arc<str>, mut hello: v1::WorkerHello, now: Duration) {
         let Some(peer) = self.peers.get_mut(name) else { return };
+        // A worker without a connection could neither hear a recall nor answer it.
+        peer.unheard += peer.silent_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         peer.on_hello(&mut hello, now);
         let (index, kind) = (peer.index, peer.kind);
         let running: Vec<AttemptKey> = hello.running.iter().map(AttemptKey::from).collect();
@@ -87,8 +89,12 @@ impl Pool {
         }
         self.lose_missing(name, missing, now);
         // Orders of the meantime may have been lost with the connection.
-        for key in self.attempts.assigned_to(index) {
-            self.repeat_order(name, &key);
+        let assigned = self.attempts.assigned_to(index);
+        for key in &assigned {
+            self.repeat_order(name, key);
+        }
+        if assigned.iter().any(|key| self.attempts.get(key).is_some_and(|attempt| attempt.movement.is_recalled())) {
+            self.send(name, Order::Recall);
         }
         self.cancel_unwanted(name, running);
         let processes: BTreeSet<Arc<str>> = match kind {

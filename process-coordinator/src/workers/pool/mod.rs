@@ -7,18 +7,17 @@
 //! | file | subject |
 //! |---|---|
 //! | `pool_input` | the inputs of the pool |
-//! | `attempts` | the table of attempts: one state each, and the indices that follow from the states |
+//! | `pool_attempts` | the table of attempts: one state each, and the indices that follow from the states |
 //! | `peer`, `pace`, `window` | one worker or coordinator: its offer, its files, its speed, how much it may have |
 //! | `delegation` | subtrees: finding a coordinator, sending, moves |
 //! | `placement` | which worker gets which queued task |
 //! | `membership` | peers: roster, connections, files |
 //! | `leases` | workers of other groups |
 //! | `capacity` | how many attempts each process may have outstanding |
-//! | `recovery` | attempts whose worker is not known, and lost workers |
+//! | `recovered_attempts` | attempts whose worker is not known, and lost workers |
 //! | `movement`, `taking_back` | the progress of attempts at workers, and attempts that make none |
 //! | `whereabouts` | questions about attempts and peers |
 
-mod attempts;
 mod capacity;
 mod delegation;
 mod leases;
@@ -27,8 +26,9 @@ mod movement;
 mod pace;
 mod peer;
 mod placement;
+mod pool_attempts;
 pub mod pool_input;
-mod recovery;
+mod recovered_attempts;
 mod taking_back;
 #[cfg(test)]
 mod tests;
@@ -44,9 +44,9 @@ use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
 use crate::task::Task;
-use crate::workers::messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
-use attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
+use crate::workers::worker_messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
 use peer::Peer;
+use pool_attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
 use xavantes_proto::AttemptKey;
 
 /// A worker that is silent for this long is lost, and its attempts with it.
@@ -119,8 +119,9 @@ impl Pool {
         self.epochs.insert(process, epoch);
     }
 
-    /// A process has ended: its attempts are of no interest any more.
+    /// A process has ended, here or at another coordinator: its attempts are of no interest any more.
     pub fn end_process(&mut self, process: &str) {
+        self.foreign.remove(process);
         self.epochs.remove(process);
         self.recovered.remove(process);
         self.searches.remove(process);
@@ -187,8 +188,9 @@ impl Pool {
         }
     }
 
-    /// A user gave an attempt up: the peer that has it stops it, now or when it connects again.
-    pub fn abandon(&mut self, key: &AttemptKey) {
+    /// A user gave an attempt up: the peer that has it stops it, now or when it connects again. A worker counts as one that
+    /// leaves attempts lying, so that the next attempt goes elsewhere.
+    pub fn abandon(&mut self, key: &AttemptKey, now: Duration) {
         let Some(attempt) = self.attempts.get(key) else { return };
         match *attempt.state() {
             PoolAttemptState::Queued
@@ -200,6 +202,12 @@ impl Pool {
             PoolAttemptState::Assigned { peer, .. } => {
                 self.attempts.remove(key);
                 self.send_if_connected(peer, Order::Cancel(key.clone()));
+                let worker = self.peers.get_mut(self.attempts.peer_name(peer));
+                if let (Some(worker), Some(patience)) = (worker, self.patience)
+                    && worker.kind == PeerKind::Worker
+                {
+                    worker.window.on_taken_back(now, patience);
+                }
             }
         }
     }
@@ -207,7 +215,7 @@ impl Pool {
     /// A peer answered these attempts. Returns those that it does not have: their processes must not believe the answers.
     pub fn on_answered(&mut self, name: &str, keys: &[AttemptKey], now: Duration) -> Vec<AttemptKey> {
         let Some(peer) = self.peers.get_mut(name) else { return keys.to_vec() };
-        let mut not_held = Vec::new();
+        let (mut not_held, mut worked) = (Vec::new(), 0);
         // The attempts of this report that the peer had, from the first doubt on.
         let mut had: Option<HashSet<&AttemptKey>> = None;
         for (position, key) in keys.iter().enumerate() {
@@ -218,6 +226,8 @@ impl Pool {
                 // The worker had to fetch the files that the activity needed.
                 Some(attempt) => {
                     peer.holdings.add(attempt.task.files.iter().map(|need| need.digest));
+                    // A worker that gives up what it left lying has shown nothing.
+                    worked += usize::from(!attempt.cancelled);
                     if let Some(had) = &mut had {
                         had.insert(key);
                     }
@@ -231,7 +241,7 @@ impl Pool {
         let held = keys.len() - not_held.len();
         peer.pace.set_working(self.attempts.has_assigned(peer.index), now);
         peer.pace.count(held, peer.offer.slots);
-        peer.window.on_answers(held);
+        peer.window.on_answers(worked);
         not_held
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::workers::messages::LossReason;
+use crate::workers::worker_messages::LossReason;
 
 /// What the pool knows of the progress of an attempt at a worker.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,7 +22,7 @@ pub struct Movement {
 
 /// What to do about an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MovementVerdict {
     /// It moves, or has still time.
     Wait,
     /// It has not moved for too long: the worker gives back what it has not started.
@@ -33,7 +33,7 @@ pub enum Verdict {
 
 /// How long workers may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct MovementLimits {
     /// Time without a sign that an attempt moves.
     pub patience: Duration,
     /// Time that the worker gives programs to end.
@@ -77,8 +77,8 @@ impl Movement {
     }
 
     /// What to do about an attempt with this `TIMEOUT`.
-    pub fn judge(&self, timeout: Option<Duration>, limits: Limits, now: Duration) -> Verdict {
-        let Limits { patience, grace } = limits;
+    pub fn judge(&self, timeout: Option<Duration>, limits: MovementLimits, now: Duration) -> MovementVerdict {
+        let MovementLimits { patience, grace } = limits;
         let passed = |since: Duration, limit: Duration| now.saturating_sub(since) > limit;
         let stop_within = grace.saturating_add(patience);
         let timed_out = match (self.running_since, timeout) {
@@ -87,12 +87,12 @@ impl Movement {
         };
         match self.recalled {
             _ if timed_out || self.stopped.is_some_and(|since| passed(since, stop_within)) => {
-                Verdict::TakeBack(LossReason::Overdue)
+                MovementVerdict::TakeBack(LossReason::Overdue)
             }
-            _ if !passed(self.last, patience) => Verdict::Wait,
-            None => Verdict::Recall,
-            Some(recalled) if passed(recalled, patience) => Verdict::TakeBack(LossReason::NotMoving),
-            Some(_) => Verdict::Wait,
+            _ if !passed(self.last, patience) => MovementVerdict::Wait,
+            None => MovementVerdict::Recall,
+            Some(recalled) if passed(recalled, patience) => MovementVerdict::TakeBack(LossReason::NotMoving),
+            Some(_) => MovementVerdict::Wait,
         }
     }
 }
@@ -101,7 +101,7 @@ impl Movement {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { patience: Duration::from_secs(30), grace: Duration::from_secs(5) };
+    const LIMITS: MovementLimits = MovementLimits { patience: Duration::from_secs(30), grace: Duration::from_secs(5) };
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
@@ -110,15 +110,15 @@ mod tests {
     #[test]
     fn a_silent_attempt_is_recalled_and_then_taken_back() {
         let mut movement = Movement::begin(seconds(100));
-        assert_eq!(movement.judge(None, LIMITS, seconds(130)), Verdict::Wait);
-        assert_eq!(movement.judge(None, LIMITS, seconds(131)), Verdict::Recall);
+        assert_eq!(movement.judge(None, LIMITS, seconds(130)), MovementVerdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(131)), MovementVerdict::Recall);
         movement.on_recalled(seconds(131));
-        assert_eq!(movement.judge(None, LIMITS, seconds(161)), Verdict::Wait);
-        assert_eq!(movement.judge(None, LIMITS, seconds(162)), Verdict::TakeBack(LossReason::NotMoving));
+        assert_eq!(movement.judge(None, LIMITS, seconds(161)), MovementVerdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(162)), MovementVerdict::TakeBack(LossReason::NotMoving));
         // A sign of life is enough.
         movement.on_running(seconds(162));
-        assert_eq!(movement.judge(None, LIMITS, seconds(190)), Verdict::Wait);
-        assert_eq!(movement.judge(None, LIMITS, seconds(193)), Verdict::Recall);
+        assert_eq!(movement.judge(None, LIMITS, seconds(190)), MovementVerdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(193)), MovementVerdict::Recall);
     }
 
     #[test]
@@ -126,13 +126,17 @@ mod tests {
         let mut movement = Movement::begin(Duration::ZERO);
         let day = 86_400;
         (1..day).for_each(|second| movement.on_running(seconds(second)));
-        assert_eq!(movement.judge(None, LIMITS, seconds(day)), Verdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(day)), MovementVerdict::Wait);
         let timeout = Some(seconds(day));
-        assert_eq!(movement.judge(timeout, LIMITS, seconds(day)), Verdict::Wait);
+        assert_eq!(movement.judge(timeout, LIMITS, seconds(day)), MovementVerdict::Wait);
         movement.on_running(seconds(day + 37));
-        assert_eq!(movement.judge(timeout, LIMITS, seconds(day + 36)), Verdict::Wait, "the worker may take its grace");
-        assert_eq!(movement.judge(timeout, LIMITS, seconds(day + 37)), Verdict::TakeBack(LossReason::Overdue));
-        assert_eq!(movement.judge(Some(Duration::MAX), LIMITS, seconds(day + 37)), Verdict::Wait);
+        assert_eq!(
+            movement.judge(timeout, LIMITS, seconds(day + 36)),
+            MovementVerdict::Wait,
+            "the worker may take its grace"
+        );
+        assert_eq!(movement.judge(timeout, LIMITS, seconds(day + 37)), MovementVerdict::TakeBack(LossReason::Overdue));
+        assert_eq!(movement.judge(Some(Duration::MAX), LIMITS, seconds(day + 37)), MovementVerdict::Wait);
     }
 
     #[test]
@@ -141,9 +145,13 @@ mod tests {
         movement.on_stopped(seconds(10));
         movement.on_running(seconds(46));
         movement.on_stopped(seconds(40));
-        assert_eq!(movement.judge(None, LIMITS, seconds(45)), Verdict::Wait);
-        assert_eq!(movement.judge(None, LIMITS, seconds(46)), Verdict::TakeBack(LossReason::Overdue));
+        assert_eq!(movement.judge(None, LIMITS, seconds(45)), MovementVerdict::Wait);
+        assert_eq!(movement.judge(None, LIMITS, seconds(46)), MovementVerdict::TakeBack(LossReason::Overdue));
         movement.discount(seconds(10), seconds(46));
-        assert_eq!(movement.judge(None, LIMITS, seconds(55)), Verdict::Wait, "time without ears does not count");
+        assert_eq!(
+            movement.judge(None, LIMITS, seconds(55)),
+            MovementVerdict::Wait,
+            "time without ears does not count"
+        );
     }
 }

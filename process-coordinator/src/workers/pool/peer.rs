@@ -8,12 +8,12 @@ use std::time::Duration;
 use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
-use super::attempts::{PeerIndex, PoolAttempt, PoolAttemptState, UsedResources};
 use super::pace::Pace;
+use super::pool_attempts::{PeerIndex, PoolAttempt, PoolAttemptState, UsedResources};
 use super::window::Window;
 use crate::data::locations::Replicas;
 use crate::task::{Needs, Task};
-use crate::workers::messages::PeerKind;
+use crate::workers::worker_messages::PeerKind;
 
 /// A worker gets as many attempts ahead of its slots as it answers in this time.
 const AHEAD_TIME: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ const MAX_GRACE: Duration = Duration::from_secs(3600);
 
 /// The right to use some slots of a worker of another group.
 #[derive(Debug, Clone, Copy)]
-pub struct Lease {
+pub struct WorkerLease {
     pub until: Duration,
     pub slots: u32,
     /// The pool has asked for a longer lease.
@@ -75,7 +75,7 @@ pub struct Peer {
     /// Until when the pool sends nothing, because the worker refused an attempt.
     pub full_until: Option<Duration>,
     /// Present for workers of other groups.
-    pub lease: Option<Lease>,
+    pub lease: Option<WorkerLease>,
     /// The lease, if any, is stored. A worker whose lease is not stored gets no attempts.
     pub lease_stored: bool,
     /// The peer may have attempts of this coordinator, or answers that it does not know to be recorded.

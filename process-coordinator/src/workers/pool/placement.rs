@@ -8,12 +8,12 @@ use std::time::Duration;
 use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
-use super::attempts::{PeerIndex, PeerTable, Queue};
 use super::movement::Movement;
 use super::peer::Peer;
+use super::pool_attempts::{PeerIndex, PeerTable, Queue};
 use super::{Pool, send_task};
 use crate::data::locations::Need;
-use crate::workers::messages::{Order, PeerKind, PoolCommand};
+use crate::workers::worker_messages::{Order, PeerKind, PoolCommand};
 
 /// Upper bound on the other coordinators that a worker asks to fetch files for it.
 const MAX_RELAYS: usize = 4;

@@ -76,7 +76,7 @@ impl Pool {
             PoolInput::LeaseRestored(name, address) => self.restore_lease(name, address, now),
             PoolInput::Cancel(key) => self.cancel(key),
             PoolInput::Pause(key, paused) => self.pause(key, paused),
-            PoolInput::Abandon(key) => self.abandon(&key),
+            PoolInput::Abandon(key) => self.abandon(&key, now),
             PoolInput::ProcessBegan(process, epoch) => self.begin_process(process, epoch),
             PoolInput::ProcessRecovered(process, epoch, attempts) => {
                 self.recover_process(&process, epoch, attempts, now);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use xavantes_proto::{AttemptKey, v1};
 
 use super::Pool;
-use super::movement::{Limits, Verdict};
-use crate::workers::messages::{LossReason, Order, PeerKind, PoolCommand, PoolNotice};
+use super::movement::{MovementLimits, MovementVerdict};
+use crate::workers::worker_messages::{LossReason, Order, PeerKind, PoolCommand, PoolNotice};
 
 /// Interval at which the pool looks for attempts that do not move.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,12 +20,14 @@ impl Pool {
         Self { patience: Some(patience), ..Self::default() }
     }
 
-    /// A worker reports the attempts that it runs. It can run no more than it has slots for.
-    pub fn on_running(&mut self, name: &str, running: &v1::Running, now: Duration) {
+    /// A worker reports the attempts that it runs. It can run no more than it has slots for. The pool cancels attempts of
+    /// processes that have ended: their owner may have had no connection to the worker then.
+    pub fn on_running(&mut self, name: &Arc<str>, running: &v1::Running, now: Duration) {
+        let keys: Vec<AttemptKey> = running.attempts.iter().map(AttemptKey::from).collect();
         let Some(peer) = self.peers.get_mut(name).filter(|peer| peer.kind == PeerKind::Worker) else { return };
         let mut slots = 0_u32;
-        for key in running.attempts.iter().map(AttemptKey::from) {
-            let attempt = self.attempts.get_mut(&key).filter(|attempt| attempt.is_assigned_to(peer.index));
+        for key in &keys {
+            let attempt = self.attempts.get_mut(key).filter(|attempt| attempt.is_assigned_to(peer.index));
             let Some(attempt) = attempt else { continue };
             let more = slots.saturating_add(attempt.task.needs.cpus.max(1));
             if more > peer.offer.slots {
@@ -35,6 +37,8 @@ impl Pool {
             attempt.movement.on_running(now);
         }
         peer.window.on_running(slots);
+        let ended = keys.into_iter().filter(|key| !self.epochs.contains_key(&key.process)).collect();
+        self.cancel_unwanted(name, ended);
     }
 
     /// Since the last tick this coordinator has not read the reports of a peer: that time is no silence of the peer.
@@ -55,18 +59,18 @@ impl Pool {
         let mut lost: Vec<(AttemptKey, Arc<str>, LossReason)> = Vec::new();
         for (name, peer) in workers {
             let unheard = std::mem::take(&mut peer.unheard);
-            let limits = Limits { patience, grace: peer.offer.grace };
+            let limits = MovementLimits { patience, grace: peer.offer.grace };
             let (mut recall, known) = (false, lost.len());
             self.attempts.for_each_assigned(peer.index, |attempt| {
                 attempt.movement.discount(unheard, now);
                 let timeout = attempt.task.job.timeout_ms.map(Duration::from_millis);
                 match attempt.movement.judge(timeout, limits, now) {
-                    Verdict::Wait => {}
-                    Verdict::Recall => {
+                    MovementVerdict::Wait => {}
+                    MovementVerdict::Recall => {
                         attempt.movement.on_recalled(now);
                         recall = true;
                     }
-                    Verdict::TakeBack(reason) => lost.push((attempt.task.key.clone(), name.clone(), reason)),
+                    MovementVerdict::TakeBack(reason) => lost.push((attempt.task.key.clone(), name.clone(), reason)),
                 }
             });
             if recall {

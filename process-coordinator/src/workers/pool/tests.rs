@@ -11,10 +11,10 @@ use xavantes_proto::v1;
 
 use super::Pool;
 use crate::data::locations::Need;
-use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
+use crate::handover::SubtreePlace;
 use crate::task::{Needs, Task};
-use crate::workers::messages::{Order, PoolCommand, PoolNotice, Whereabouts};
+use crate::workers::worker_messages::{Order, PoolCommand, PoolNotice, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 fn digest(number: u8) -> Digest {
@@ -180,7 +180,7 @@ fn coordinator() -> v1::NodeDescription {
     v1::NodeDescription { name: "c".into(), address: "c:1".into(), ..Default::default() }
 }
 
-fn recovered(task: Task, place: Option<Placement>) -> RecoveredAttempt {
+fn recovered(task: Task, place: Option<SubtreePlace>) -> RecoveredAttempt {
     RecoveredAttempt { task, place, stop: false, paused: None }
 }
 
@@ -247,7 +247,7 @@ fn pause_reaches_subtrees_where_they_are() {
 #[test]
 fn abandoned_attempts_are_cancelled_at_the_peer_that_has_them() {
     let mut pool = every_state();
-    (1..=5).for_each(|element| pool.abandon(&key(element)));
+    (1..=5).for_each(|element| pool.abandon(&key(element), Duration::ZERO));
     assert_eq!(about_attempts(&mut pool), ["a: cancel 2"]);
     // The worker that has the unsettled one reports it, and stops it.
     let known = v1::Known { processes: vec!["p".into()], running: vec![key(3).to_wire()], ..Default::default() };
@@ -259,6 +259,20 @@ fn abandoned_attempts_are_cancelled_at_the_peer_that_has_them() {
     pool.on_connected(&"a".into(), v1::WorkerHello { slots: 2, ..Default::default() }, seconds(20));
     pool.place_queued(seconds(20));
     assert!(about_attempts(&mut pool).is_empty());
+}
+
+#[test]
+fn an_abandoned_attempt_does_not_return_to_its_worker() {
+    let mut pool = impatient_pool(10, &["a"]);
+    pool.dispatch(task(1, &[]));
+    pool.place_queued(Duration::ZERO);
+    assert_eq!(about_attempts(&mut pool), ["a: run 1"]);
+    pool.abandon(&key(1), seconds(1));
+    pool.dispatch(task(2, &[]));
+    pool.place_queued(seconds(2));
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 1"]);
+    pool.place_queued(seconds(12));
+    assert_eq!(about_attempts(&mut pool), ["a: run 2"], "later the worker gets another chance");
 }
 
 #[test]
@@ -285,7 +299,7 @@ fn a_loss_has_a_reason() {
     assert_eq!(about_attempts(&mut restarted), ["2 lost: UnknownToWorker"]);
 
     let mut pool = pool(&[]);
-    let place = Placement { node: "c".into(), address: "c:1".into(), epoch: 1 };
+    let place = SubtreePlace { node: "c".into(), address: "c:1".into(), epoch: 1 };
     pool.recover_process(&"p".into(), 2, vec![recovered(subtree(6), Some(place))], Duration::ZERO);
     pool.on_connected(&"c@c:1".into(), v1::WorkerHello::default(), Duration::ZERO);
     pool.on_known(&"c@c:1".into(), v1::Known { processes: vec!["p".into()], ..Default::default() });
@@ -319,7 +333,7 @@ fn attempts_that_a_worker_leaves_lying_are_recalled_and_then_lost() {
     // One returns, and one runs. The third is lost, and the worker gets nothing more for now.
     let refusal = v1::Refusal::for_now(v1::refusal_reason::Kind::Recalled(v1::Nothing {}));
     pool.on_refused("a", &key(3), refusal, seconds(12));
-    pool.on_running("a", &running(1..=1), seconds(20));
+    pool.on_running(&"a".into(), &running(1..=1), seconds(20));
     tick_from(&mut pool, 12, 24);
     assert_eq!(about_attempts(&mut pool), ["a: cancel 2", "2 lost: NotMoving"]);
     pool.place_queued(seconds(24));
@@ -338,9 +352,9 @@ fn a_worker_confirms_no_more_than_its_slots() {
     pool.place_queued(Duration::ZERO);
     about_attempts(&mut pool);
     for now in (0..60).map(|half| seconds(half) / 2) {
-        pool.on_running("a", &running(1..=4), now);
+        pool.on_running(&"a".into(), &running(1..=4), now);
         // Another worker cannot confirm them.
-        pool.on_running("b", &running(1..=4), now);
+        pool.on_running(&"b".into(), &running(1..=4), now);
         pool.on_tick(now);
     }
     let expected = ["a: cancel 3", "3 lost: NotMoving", "a: cancel 4", "4 lost: NotMoving"];
@@ -356,7 +370,7 @@ fn a_timeout_that_the_worker_ignores_ends_the_attempt() {
     pool.place_queued(Duration::ZERO);
     about_attempts(&mut pool);
     for now in (0..34).map(|half| seconds(half) / 2) {
-        pool.on_running("a", &running(1..=2), now);
+        pool.on_running(&"a".into(), &running(1..=2), now);
         pool.on_tick(now);
     }
     assert_eq!(about_attempts(&mut pool), ["a: cancel 1", "1 lost: Overdue"]);
@@ -387,7 +401,7 @@ fn a_worker_gets_no_more_than_it_has_shown_to_do() {
         about_attempts(pool).len()
     };
     assert_eq!(given(&mut pool), 64);
-    pool.on_running("a", &running(1..=64), Duration::ZERO);
+    pool.on_running(&"a".into(), &running(1..=64), Duration::ZERO);
     assert_eq!(given(&mut pool), 64);
     pool.on_answered("a", &(1..=10).map(key).collect::<Vec<_>>(), Duration::ZERO);
     assert_eq!(given(&mut pool), 20, "as many as it answered, and as many more");

@@ -8,11 +8,11 @@ use xavantes_model::value::MAX_HOLDERS;
 use xavantes_proto::v1;
 
 use super::Pool;
-use super::attempts::PoolAttemptState;
 use super::peer::Peer;
 use super::placement::relays;
+use super::pool_attempts::PoolAttemptState;
 use crate::task::Needs;
-use crate::workers::messages::{PeerKind, Vicinity, Whereabouts};
+use crate::workers::worker_messages::{PeerKind, Vicinity, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 impl Pool {

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn an_answer_to_an_earlier_claim_loses_no_subtree_that_arrived_since() {
     let mut pool = pool(&[]);
-    let place = |epoch| Placement { node: "c".into(), address: "c:1".into(), epoch };
+    let place = |epoch| SubtreePlace { node: "c".into(), address: "c:1".into(), epoch };
     let known = |running: Vec<u64>| v1::Known {
         processes: vec!["p".into()],
         running: running.into_iter().map(|element| key(element).to_wire()).collect(),
@@ -88,6 +88,7 @@ fn a_borrowed_worker_of_another_coordinator_stays_until_its_answer_is_acknowledg
     let name: Arc<str> = "g/w".into();
     pool.restore_lease(name.clone(), "w:1".into(), Duration::ZERO);
     pool.on_connected(&name, v1::WorkerHello { slots: 1, ..Default::default() }, Duration::ZERO);
+    pool.on_lease_stored(&name);
     // This coordinator takes over the process of the one that borrowed the worker.
     pool.recover_process(&"p".into(), 2, vec![recovered(task(1, &[]), None)], seconds(9));
     let known = v1::Known { processes: vec!["p".into()], answered: vec![key(1).to_wire()], ..Default::default() };
@@ -113,4 +114,80 @@ fn a_worker_that_gives_back_what_it_left_lying_does_not_get_it_at_once() {
     assert!(about_attempts(&mut pool).is_empty());
     pool.place_queued(seconds(22));
     assert_eq!(about_attempts(&mut pool), ["a: run 1"]);
+}
+
+#[test]
+fn a_worker_that_could_not_hear_a_recall_is_asked_again_and_gets_the_time_to_answer() {
+    let mut pool = Pool { patience: Some(seconds(10)), ..pool(&[("a", 1, &[])]) };
+    placed(&mut pool, vec![task(1, &[])]);
+    let recalls = |pool: &mut Pool, halves: std::ops::RangeInclusive<u64>| {
+        halves.for_each(|half| pool.on_tick(seconds(half) / 2));
+        pool.take_commands().into_iter().filter(|it| matches!(it, PoolCommand::Send(_, Order::Recall))).count()
+    };
+    assert_eq!(recalls(&mut pool, 1..=22), 1, "it did not move for 11 s");
+    pool.on_disconnected("a", seconds(12));
+    recalls(&mut pool, 25..=40);
+    let hello = v1::WorkerHello { slots: 1, running: vec![key(1).to_wire()], ..Default::default() };
+    pool.on_connected(&"a".into(), hello, seconds(20));
+    assert_eq!(recalls(&mut pool, 41..=42), 1, "the first recall may have been lost with the connection");
+    recalls(&mut pool, 43..=56);
+    pool.on_refused("a", &key(1), v1::Refusal::default(), seconds(28));
+    pool.place_queued(seconds(39));
+    assert_eq!(about_attempts(&mut pool), ["a: run 1"], "the attempt was given back, not lost");
+}
+
+#[test]
+fn a_worker_that_only_gives_up_what_it_left_lying_waits_longer_and_longer() {
+    let mut pool = Pool { patience: Some(seconds(10)), ..pool(&[("a", 1, &[])]) };
+    placed(&mut pool, vec![task(1, &[])]);
+    (1..=22).for_each(|half| pool.on_tick(seconds(half) / 2));
+    pool.on_refused("a", &key(1), v1::Refusal::default(), seconds(11));
+    pool.take_commands();
+    pool.place_queued(seconds(22));
+    assert_eq!(about_attempts(&mut pool), ["a: run 1"]);
+    pool.cancel(key(1));
+    pool.on_answered("a", &[key(1)], seconds(23));
+    pool.dispatch(task(2, &[]));
+    pool.place_queued(seconds(23));
+    (46..=70).for_each(|half| pool.on_tick(seconds(half) / 2));
+    pool.on_refused("a", &key(2), v1::Refusal::default(), seconds(35));
+    pool.take_commands();
+    pool.place_queued(seconds(50));
+    assert!(about_attempts(&mut pool).is_empty(), "it has left attempts lying twice in a row");
+    pool.place_queued(seconds(56));
+    assert_eq!(about_attempts(&mut pool), ["a: run 2"]);
+}
+
+#[test]
+fn a_coordinator_stores_the_name_of_a_borrowed_worker_before_it_claims_there() {
+    let mut pool = pool(&[]);
+    let name: Arc<str> = "g/w".into();
+    let orders = |pool: &mut Pool| {
+        let commands = pool.take_commands().into_iter().filter_map(|command| match command {
+            PoolCommand::StoreLease(..) => Some("store"),
+            PoolCommand::Send(_, Order::Claim(_)) => Some("claim"),
+            _ => None,
+        });
+        commands.collect::<Vec<_>>()
+    };
+    pool.restore_lease(name.clone(), "w:1".into(), Duration::ZERO);
+    pool.recover_process(&"p".into(), 2, vec![recovered(task(1, &[]), None)], Duration::ZERO);
+    pool.on_connected(&name, v1::WorkerHello { slots: 1, ..Default::default() }, Duration::ZERO);
+    assert_eq!(orders(&mut pool), ["store"], "the one that borrowed it may delete its own entry");
+    pool.on_lease_stored(&name);
+    assert_eq!(orders(&mut pool), ["claim"]);
+    pool.on_lease_stored(&name);
+    assert!(orders(&mut pool).is_empty());
+}
+
+#[test]
+fn attempts_of_a_foreign_process_are_cancelled_when_it_has_ended() {
+    let mut pool = pool(&[("a", 1, &[])]);
+    pool.lose_process("p".into());
+    let running = v1::Running { attempts: vec![key(1).to_wire()] };
+    pool.on_running(&"a".into(), &running, seconds(1));
+    assert!(about_attempts(&mut pool).is_empty(), "its owner decides");
+    pool.end_process("p");
+    pool.on_running(&"a".into(), &running, seconds(2));
+    assert_eq!(about_attempts(&mut pool), ["a: cancel 1"]);
 }

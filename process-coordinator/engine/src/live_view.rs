@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::outcome::StopReason;
 use crate::rejection::Rejection;
 use crate::state::body::Body;
+use crate::state::element_path::PathTarget;
 use crate::state::instance::Phase;
-use crate::state::path::PathTarget;
 use crate::time::Time;
 
 /// The condition of an element.

@@ -10,15 +10,15 @@ use xavantes_proto::v1::held_reason::Kind as HeldKind;
 use xavantes_repository::Error;
 
 use crate::clock::unix_ms;
-use crate::codec;
 use crate::coordinator::Coordinator;
-use crate::process::history::ProcessHistory;
+use crate::process::ended_summary::Summary;
 use crate::process::journal::Head;
-use crate::process::registry::HeldProcess;
-use crate::process::summary::Summary;
-use crate::subtrees::hosted;
-use crate::subtrees::parents::Parent;
-use crate::workers::messages::Order;
+use crate::process::process_history::ProcessHistory;
+use crate::process::process_registry::HeldProcess;
+use crate::record_codec;
+use crate::subtrees::hosted_subtrees;
+use crate::subtrees::parent_streams::Parent;
+use crate::workers::worker_messages::Order;
 
 /// The epoch in which attempts of a process end that is removed without being loaded: later than all others.
 const LAST_EPOCH: u64 = u64::MAX;
@@ -30,7 +30,7 @@ impl Coordinator {
         warn!(process = %id, %reason, "the process is held");
         let entry = self.repository.find(&id).await.ok().flatten();
         let epoch = entry.as_ref().map_or(0, |entry| entry.epoch);
-        let head = entry.and_then(|entry| codec::decode::<Head>("head", &entry.head).ok());
+        let head = entry.and_then(|entry| record_codec::decode::<Head>("head", &entry.head).ok());
         let status = match &head {
             Some(head) => self.status_from_head(&id, head, &self.options.node),
             None => v1::ProcessStatus {
@@ -76,7 +76,7 @@ impl Coordinator {
             ended_ms: unix_ms(),
             ..held.status.clone()
         };
-        let summary = codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
+        let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
         match self.repository.close(id, summary).await {
             Ok(()) | Err(Error::Unknown(_)) => {}
             Err(error) => return Err(error),
@@ -108,7 +108,7 @@ impl Coordinator {
         if let Some(parent) = parent {
             let cancelled = v1::answer::Outcome::Cancelled(v1::Nothing {});
             let (counts, history) = (v1::Counts::default(), ProcessHistory::default());
-            parent.finish(hosted::answer(parent.key(), id, cancelled, counts, &history, Vec::new()));
+            parent.finish(hosted_subtrees::answer(parent.key(), id, cancelled, counts, &history, Vec::new()));
             if let Err(error) = self.repository.forget(&[id.to_string()]).await {
                 info!(process = %id, %error, "could not remove an ended subtree");
             }

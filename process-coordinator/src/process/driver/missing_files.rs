@@ -6,8 +6,8 @@ use xavantes_model::script::Sandbox;
 use xavantes_proto::v1;
 
 use super::Driver;
-use crate::convert::{answer_from, element_from, stored_digests};
 use crate::data::repair::{RepairStep, is_repair};
+use crate::engine_messages::{answer_from, element_from, stored_digests};
 use crate::process::effect::ProcessEffect;
 use xavantes_proto::AttemptKey;
 

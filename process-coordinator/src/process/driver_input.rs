@@ -3,10 +3,10 @@
 use xavantes_engine::Action;
 use xavantes_proto::v1;
 
-use crate::cache::entry::{CacheHit, MissReason};
-use crate::handover::Placement;
-use crate::process::notes::SubtreeTotals;
-use crate::workers::messages::PoolNotice;
+use crate::cache::cache_entry::{CacheHit, MissReason};
+use crate::handover::SubtreePlace;
+use crate::process::process_notes::SubtreeTotals;
+use crate::workers::worker_messages::PoolNotice;
 use xavantes_proto::AttemptKey;
 
 /// An input of a process. `C` is the connection that it arrived by, `A` the asker that waits for a decision.
@@ -35,7 +35,7 @@ pub enum ProcessInput<C, A> {
     /// No worker has the attempt any more.
     Lost(AttemptKey),
     /// The pool found a coordinator for a delegated attempt.
-    Placed(AttemptKey, Placement),
+    Placed(AttemptKey, SubtreePlace),
     /// An attempt calls a shared object of this process.
     Called(v1::SharedCall, C),
     /// A user steers an element.
@@ -70,6 +70,14 @@ impl<C, A> ProcessInput<C, A> {
         match self {
             Self::Answered { key, from, .. } if attempts.contains(&key) => Self::Doubted { key, from },
             input => input,
+        }
+    }
+
+    /// The attempt of an answer that no process takes any more, and the connection that waits for the acknowledgement.
+    pub fn into_unacknowledged(self) -> Option<(C, AttemptKey)> {
+        match self {
+            Self::Answered { key, from, .. } | Self::Doubted { key, from } => from.map(|from| (from, key)),
+            _ => None,
         }
     }
 

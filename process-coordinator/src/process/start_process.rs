@@ -11,18 +11,18 @@ use xavantes_proto::v1::held_reason::Kind as HeldKind;
 use xavantes_repository::Error;
 
 use crate::clock::unix_ms;
-use crate::codec;
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
 use crate::process::driver::Driver;
 use crate::process::handle::{DecisionSender, ProcessHandle};
-use crate::process::held::panic_message;
+use crate::process::held_processes::panic_message;
 use crate::process::journal::{Head, Origin};
-use crate::process::memory::ProcessMemory;
+use crate::process::memory_budget::ProcessMemory;
 use crate::process::outputs::Outputs;
 use crate::process::runner::Runner;
 use crate::process::stepping::Stepping;
-use crate::subtrees::parents::Parent;
+use crate::record_codec;
+use crate::subtrees::parent_streams::Parent;
 use crate::workers::handle::Orders;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -88,7 +88,7 @@ impl Coordinator {
             relays: options.relays,
             first: driver.first_record().into(),
         };
-        let epoch = self.repository.create(&id, codec::encode(&head)).await.map_err(|error| match error {
+        let epoch = self.repository.create(&id, record_codec::encode(&head)).await.map_err(|error| match error {
             Error::Exists(_) => StartError::IdTaken,
             error => StartError::NotStored(error),
         })?;

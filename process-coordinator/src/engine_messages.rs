@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xavantes_engine::{Answer, Delegation, ElementId, Failure, FailureKind, Root, SharedCall, Start};
-use xavantes_model::definition::{Kind, NodeId, Program, ScriptInput};
+use xavantes_model::definition::{DefinitionNodeId, Kind, Program, ScriptInput};
 use xavantes_model::digest::Digest;
-use xavantes_model::shared::Method;
+use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{MAX_HOLDERS, SharedRef};
-use xavantes_proto::limits::bound_failure;
+use xavantes_proto::message_limits::bound_failure;
 use xavantes_proto::{InvalidMessage, v1, value, value_from};
 
 pub(crate) fn element_from(bits: u64) -> ElementId {
@@ -175,16 +175,16 @@ pub fn start_from(
     subtree: v1::Subtree,
 ) -> Result<Start, InvalidMessage> {
     let process = program.processes.get(subtree.process as usize).ok_or(InvalidMessage("no such process type"))?;
-    let node = NodeId(subtree.node);
+    let node = DefinitionNodeId(subtree.node);
     let root = process.nodes.get(node.index()).ok_or(InvalidMessage("no such node"))?;
     if matches!(root.kind, Kind::Activity { .. } | Kind::Process { .. }) || variables.len() > root.variables.len() {
         return Err(InvalidMessage("this is not the root of a subtree"));
     }
     let captured = subtree.captured.into_iter().map(|captured| {
-        let scope = NodeId(captured.scope);
+        let scope = DefinitionNodeId(captured.scope);
         let input = match captured.element {
             None => ScriptInput::Variable { node: scope, slot: captured.slot },
-            Some(element) => ScriptInput::Element { scope, element: NodeId(element), slot: captured.slot },
+            Some(element) => ScriptInput::Element { scope, element: DefinitionNodeId(element), slot: captured.slot },
         };
         Ok((input, value_from(captured.value.unwrap_or_default())?))
     });

@@ -9,12 +9,12 @@ use xavantes_engine::{Condition, ElementId, Rejection, View};
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{call_with_timeout, connect, receive, v1};
 
-use crate::convert::failure;
-use crate::process::excerpt::cut_failure;
+use crate::engine_messages::failure;
 use crate::process::handle::ElementSender;
 use crate::process::owner::MAX_FORWARDS;
 use crate::process::runner::Runner;
-use crate::workers::messages::Whereabouts;
+use crate::process::shortened_views::cut_failure;
+use crate::workers::worker_messages::Whereabouts;
 use xavantes_proto::AttemptKey;
 
 /// Upper bound on the shown children of one element.

@@ -3,13 +3,13 @@
 use xavantes_proto::v1;
 use xavantes_repository::Entry;
 
-use crate::codec;
 use crate::coordinator::Coordinator;
-use crate::process::excerpt::cut_status;
+use crate::process::ended_summary::Summary;
 use crate::process::handle::ProcessHandle;
 use crate::process::journal::Head;
-use crate::process::summary::Summary;
-use crate::subtrees::hosted;
+use crate::process::shortened_views::cut_status;
+use crate::record_codec;
+use crate::subtrees::hosted_subtrees;
 
 impl Coordinator {
     /// The status of a process: from its task if it runs here, otherwise from the repository. Long texts are cut.
@@ -25,8 +25,8 @@ impl Coordinator {
 
     fn stored_status(&self, entry: &Entry) -> v1::ProcessStatus {
         let status = match &entry.summary {
-            Some(summary) => codec::decode("summary", summary).and_then(|summary: Summary| summary.status()),
-            None => codec::decode("head", &entry.head)
+            Some(summary) => record_codec::decode("summary", summary).and_then(|summary: Summary| summary.status()),
+            None => record_codec::decode("head", &entry.head)
                 .map(|head| self.status_from_head(&entry.process, &head, &entry.owner)),
         };
         status.unwrap_or_else(|error| v1::ProcessStatus {
@@ -40,7 +40,7 @@ impl Coordinator {
     pub(super) fn status_from_head(&self, id: &str, head: &Head, node: &str) -> v1::ProcessStatus {
         v1::ProcessStatus {
             process: id.to_owned(),
-            path: hosted::path_of(id, head.parent.is_some()).to_owned(),
+            path: hosted_subtrees::path_of(id, head.parent.is_some()).to_owned(),
             process_type: head.process_type.clone(),
             state: v1::ProcessState::Running.into(),
             submitted_ms: head.submitted_ms,

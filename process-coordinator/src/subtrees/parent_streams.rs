@@ -8,13 +8,13 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason;
 
 use crate::process::journal::Origin;
-use crate::subtrees::hosted::Caller;
+use crate::subtrees::hosted_subtrees::Caller;
 use crate::subtrees::parent_links::{
     ArrivalDecision, EndDecision, ParentAttempt, ParentLinks, ParentMessage, UnwantedSubtree,
 };
 use crate::subtrees::report_batch::ParentReport;
 use crate::workers::handle::Orders;
-use crate::workers::messages::Order;
+use crate::workers::worker_messages::Order;
 use xavantes_proto::AttemptKey;
 
 /// Sends reports to a parent's coordinator. The queue is bounded by the subtrees and calls that run here.
@@ -98,6 +98,30 @@ impl Parents {
     /// See [`ParentLinks::acknowledge`].
     pub fn acknowledge(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
         self.0.lock().acknowledge(caller, &AttemptKey::from(id))
+    }
+
+    /// See [`ParentLinks::on_unread`].
+    pub fn on_unread(&self, process: &Arc<str>) {
+        self.0.lock().on_unread(process);
+    }
+
+    /// See [`ParentLinks::on_read`].
+    pub fn on_read(&self, process: &str) {
+        let mut links = self.0.lock();
+        for (stream, reports) in links.on_read(process) {
+            reports.into_iter().for_each(|report| drop(stream.send(report)));
+        }
+    }
+
+    /// See [`ParentLinks::moved`].
+    pub fn moved(&self) -> Vec<Arc<str>> {
+        self.0.lock().moved()
+    }
+
+    /// See [`ParentLinks::end_moved`].
+    pub fn end_moved(&self, process: &str) {
+        let mut links = self.0.lock();
+        send(links.end_moved(process));
     }
 
     /// Passes on the reply to a forwarded call.

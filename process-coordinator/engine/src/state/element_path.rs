@@ -1,6 +1,6 @@
 //! Paths of elements: the path of a live element, and the element at a path.
 
-use xavantes_model::definition::{NodeId, Program};
+use xavantes_model::definition::{DefinitionNodeId, Program};
 use xavantes_model::diagnostic::did_you_mean;
 
 use crate::element_id::ElementId;
@@ -14,7 +14,7 @@ pub(crate) enum PathTarget {
     /// A live element.
     Live(ElementId),
     /// An element of a live scope that has not begun, or has ended.
-    Absent { scope: ElementId, element: NodeId },
+    Absent { scope: ElementId, element: DefinitionNodeId },
 }
 
 impl EngineState {

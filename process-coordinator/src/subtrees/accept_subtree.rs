@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use xavantes_proto::limits::{check_job, check_path};
+use xavantes_proto::message_limits::{check_job, check_path};
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_repository::Error;
 
 use crate::coordinator::Coordinator;
+use crate::process::driver_input::ProcessInput;
 use crate::process::handle::LiveInput;
-use crate::process::input::ProcessInput;
-use crate::process::start::{StartError, StartOptions};
-use crate::subtrees::hosted::{self, Caller};
+use crate::process::start_process::{StartError, StartOptions};
+use crate::subtrees::hosted_subtrees::{self, Caller};
 use crate::subtrees::parent_links::ParentAttempt;
-use crate::subtrees::parents::Parent;
+use crate::subtrees::parent_streams::Parent;
 use xavantes_proto::AttemptKey;
 
 /// Upper bound on the coordinators that are asked for the files of a subtree: a deeper subtree does not ask those further
@@ -37,7 +37,7 @@ impl Coordinator {
             return warn!(coordinator = %caller, %problem, "ignored an invalid job");
         }
         let (key, path): (_, Arc<str>) = (AttemptKey::from(&id), job.path.into());
-        let process = hosted::process_id(caller, &key, &path);
+        let process = hosted_subtrees::process_id(caller, &key, &path);
         let parent = Parent { attempt: ParentAttempt { caller: caller.clone(), key }, parents: parents.clone() };
         if !parents.arrive(&parent.attempt, stream, &process, job.epoch) {
             return;
@@ -56,7 +56,7 @@ impl Coordinator {
             relays: job.relays.into_iter().take(MAX_RELAYS).collect(),
             ..StartOptions::default()
         };
-        let start = match hosted::start_from(&loaded.program, path, job.parameters, subtree) {
+        let start = match hosted_subtrees::start_from(&loaded.program, path, job.parameters, subtree) {
             Ok(start) => start,
             Err(unfit) => return parent.refuse(RefusalKind::InvalidJob(unfit.0.to_owned())),
         };

@@ -9,8 +9,8 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::v1;
 
 use crate::data::lineage::{Lineage, Recipe};
-use crate::handover::Placement;
-use crate::process::history::ProcessHistory;
+use crate::handover::SubtreePlace;
+use crate::process::process_history::ProcessHistory;
 use crate::process::usage::UsageTotals;
 
 /// Totals of subtrees that ended at other coordinators.
@@ -49,7 +49,7 @@ impl SubtreeTotals {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
     /// A delegated attempt (element, attempt) goes to a coordinator; recorded before it goes.
-    Placed(u64, u32, Placement),
+    Placed(u64, u32, SubtreePlace),
     /// A subtree ended at another coordinator.
     SubtreeEnded(SubtreeTotals),
     /// An activity made files.
@@ -64,7 +64,7 @@ pub enum Note {
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessNotes {
     /// Where delegated attempts are, by element and attempt.
-    places: BTreeMap<(u64, u32), Placement>,
+    places: BTreeMap<(u64, u32), SubtreePlace>,
     /// Subtrees that ended at other coordinators.
     pub subtrees: SubtreeTotals,
     /// Recipes of files.
@@ -88,7 +88,7 @@ impl ProcessNotes {
     }
 
     /// Where a delegated attempt is.
-    pub fn place(&self, element: u64, attempt: u32) -> Option<&Placement> {
+    pub fn place(&self, element: u64, attempt: u32) -> Option<&SubtreePlace> {
         self.places.get(&(element, attempt))
     }
 

@@ -9,9 +9,9 @@ use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
 
 use crate::federation::Merged;
+use crate::node_registry::JoinRefusal;
 use crate::options::Options;
 use crate::persistence;
-use crate::registry::JoinRefusal;
 use crate::state::{ManagerState, Tick};
 
 /// A running manager.
@@ -76,7 +76,7 @@ impl Manager {
     }
 
     pub(crate) fn on_heartbeat(&self, heartbeat: v1::Heartbeat) -> Result<(), JoinRefusal> {
-        if self.state().registry.on_heartbeat(heartbeat, self.now())? {
+        if self.state().on_heartbeat(heartbeat, self.now())? {
             self.notify_nodes();
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Manager {
 
     /// An adjacent group sent its summaries.
     pub(crate) fn on_summaries(&self, summaries: v1::GroupSummaries) -> Merged {
-        self.state().federation.on_summaries(summaries, self.now())
+        self.state().on_summaries(summaries, self.now())
     }
 
     /// The summaries for an adjacent group.

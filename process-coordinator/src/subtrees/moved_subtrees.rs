@@ -9,22 +9,22 @@ use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 use xavantes_repository::Error;
 
-use crate::codec;
 use crate::coordinator::Coordinator;
-use crate::handover::Placement;
-use crate::process::ending::discard;
+use crate::handover::SubtreePlace;
+use crate::process::driver_input::ProcessInput;
+use crate::process::end_process::discard;
 use crate::process::handle::ProcessHandle;
-use crate::process::input::ProcessInput;
+use crate::record_codec;
 use crate::subtrees::move_notice::{MoveNotice, MoveReportStep, NoticeStep, ParentState, on_move_report, on_notice};
 use crate::subtrees::parent_links::UnwantedSubtree;
-use crate::subtrees::parents::Parent;
-use crate::workers::messages::MoveOutcome;
+use crate::subtrees::parent_streams::Parent;
+use crate::workers::worker_messages::MoveOutcome;
 use xavantes_proto::AttemptKey;
 
 /// A move that the parent has not recorded yet is reported again at this interval.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// A parent that has recorded the place is asked at this interval whether it still waits for the subtree.
-const STILL_WANTED_INTERVAL: Duration = Duration::from_secs(30);
+pub(crate) const STILL_WANTED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Kind of the repository's documents that are [`MoveNotice`]s.
 const MOVE_NOTICES: &str = "moved";
@@ -84,7 +84,7 @@ impl Coordinator {
     }
 
     /// A subtree of a process of this realm runs at another coordinator now.
-    pub(crate) async fn on_moved(&self, key: AttemptKey, place: Placement) -> Result<MoveOutcome, Error> {
+    pub(crate) async fn on_moved(&self, key: AttemptKey, place: SubtreePlace) -> Result<MoveOutcome, Error> {
         let (parent, handle) = self.find_parent(&key.process).await?;
         let name = MoveNotice::document_name(&key);
         let refused = parent == ParentState::RunsElsewhere && self.is_refused_by_notice(&name).await?;
@@ -99,10 +99,21 @@ impl Coordinator {
             }
             (MoveReportStep::LeaveNotice, _) => {
                 let notice = MoveNotice::new(&key, Some(place));
-                self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
+                self.repository.put(MOVE_NOTICES, &name, record_codec::encode(&notice)).await?;
                 Ok(MoveOutcome::Recording)
             }
         }
+    }
+
+    /// Answers the parents of subtrees that moved and have ended since: the answer may be lost. Called at the interval
+    /// [`STILL_WANTED_INTERVAL`].
+    pub(crate) async fn end_moved_subtrees(&self) -> Result<(), Error> {
+        for process in self.parents.moved() {
+            if !self.is_unfinished(&process).await? {
+                self.parents.end_moved(&process);
+            }
+        }
+        Ok(())
     }
 
     /// Where the parent of a subtree runs, with its handle if it runs here.
@@ -124,7 +135,7 @@ impl Coordinator {
         Ok(notice.is_some_and(|notice| notice.place.is_none()))
     }
 
-    async fn note_move(&self, parent: &ProcessHandle, key: AttemptKey, place: Placement) -> MoveOutcome {
+    async fn note_move(&self, parent: &ProcessHandle, key: AttemptKey, place: SubtreePlace) -> MoveOutcome {
         match self.pool.moved(key.clone(), place).await {
             // The pool has the answer of the attempt, but the process may not have recorded it yet.
             MoveOutcome::Unwanted if parent.still_wants(key).await => MoveOutcome::Recording,
@@ -142,7 +153,7 @@ impl Coordinator {
                     (NoticeStep::AskPool(place), Some(parent)) => {
                         if self.note_move(&parent, key.clone(), place).await == MoveOutcome::Unwanted {
                             let notice = MoveNotice::new(&key, None);
-                            self.repository.put(MOVE_NOTICES, &name, codec::encode(&notice)).await?;
+                            self.repository.put(MOVE_NOTICES, &name, record_codec::encode(&notice)).await?;
                             continue;
                         }
                     }

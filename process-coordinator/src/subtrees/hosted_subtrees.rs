@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xavantes_engine::{Outcome, Root};
-use xavantes_model::definition::{NodeId, Program};
+use xavantes_model::definition::{DefinitionNodeId, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::{Epochs, MAX_PAYLOAD_BYTES, Message, too_large, v1, value};
 
-use crate::convert::failure;
-use crate::process::history::ProcessHistory;
+use crate::engine_messages::failure;
+use crate::process::process_history::ProcessHistory;
 use xavantes_proto::AttemptKey;
 
-pub use crate::convert::start_from;
+pub use crate::engine_messages::start_from;
 
 /// A coordinator that delegates subtrees to this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -185,6 +185,25 @@ impl HostedSubtrees {
         self.subtrees.entry(index(caller, key)).or_insert(subtree).state = state;
     }
 
+    /// The processes that other coordinators run, as far as this one knows.
+    pub fn moved(&self) -> Vec<Arc<str>> {
+        let moved = self.subtrees.values().filter(|subtree| matches!(subtree.state, HostedState::Moved));
+        moved.map(|subtree| subtree.process.clone()).collect()
+    }
+
+    /// A process that moved has ended, and its journal is gone. Either its parent has the answer, and acknowledges this one,
+    /// too. Or the coordinator that ran the process lost the answer, and the parent still waits: then the subtree is
+    /// cancelled. Gives the coordinator of the parent and the answer for it.
+    pub fn end_moved(&mut self, process: &str) -> Option<(Caller, v1::Answer)> {
+        let moved = |it: &HostedSubtree| *it.process == *process && matches!(it.state, HostedState::Moved);
+        let ((_, key), subtree) = self.subtrees.iter_mut().find(|(_, subtree)| moved(subtree))?;
+        let (counts, history) = (v1::Counts::default(), ProcessHistory::default());
+        let cancelled = v1::answer::Outcome::Cancelled(v1::Nothing {});
+        let answer = answer(key, process, cancelled, counts, &history, Vec::new());
+        subtree.state = HostedState::Ended(Box::new(answer.clone()));
+        Some((subtree.caller.clone(), answer))
+    }
+
     /// The process that runs a subtree of this caller here.
     pub fn process(&self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         let subtree = self.subtrees.get(&index(caller, key)).filter(|it| it.caller == *caller)?;
@@ -241,7 +260,7 @@ pub fn outcome(
     match outcome {
         Outcome::Completed => {
             let process = &program.processes[root.process];
-            let signature = if root.node == NodeId::BODY {
+            let signature = if root.node == DefinitionNodeId::BODY {
                 process.parameters()
             } else {
                 &process.nodes[root.node.index()].variables[..]

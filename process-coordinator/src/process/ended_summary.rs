@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use xavantes_proto::{Message, v1};
 
-use crate::codec::Unreadable;
-use crate::process::history::ProcessHistory;
+use crate::process::process_history::ProcessHistory;
+use crate::record_codec::Unreadable;
 
 /// How a process ended, each part encoded as the message of the wire.
 #[derive(Debug, Clone, Serialize, Deserialize)]

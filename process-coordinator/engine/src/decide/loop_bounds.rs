@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{AxisValues, Bound, Kind, LoopSource, Node, Parallel, Script};
+use xavantes_model::definition::{AxisValues, Bound, DefinitionNode, Kind, LoopSource, Parallel, Script};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::{Type, Value};
 
@@ -17,7 +17,7 @@ impl Engine {
         &mut self,
         sandbox: &mut Sandbox,
         id: ElementId,
-        node: &Node,
+        node: &DefinitionNode,
     ) -> Result<Bounds, Box<Failure>> {
         let mut bounds = Bounds::default();
         match &node.kind {
@@ -46,7 +46,7 @@ impl Engine {
         &mut self,
         sandbox: &mut Sandbox,
         id: ElementId,
-        node: &Node,
+        node: &DefinitionNode,
         name: &str,
         bound: Option<&Bound>,
     ) -> Result<Option<u64>, Box<Failure>> {
@@ -74,7 +74,7 @@ impl Engine {
         &mut self,
         sandbox: &mut Sandbox,
         id: ElementId,
-        node: &Node,
+        node: &DefinitionNode,
         source: &LoopSource,
     ) -> Result<Range, Box<Failure>> {
         let bad = |message: String| Box::new(Failure::new(FailureKind::Parameter, message).at_line(node.line));

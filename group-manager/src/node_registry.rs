@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use xavantes_proto::limits::{self, InvalidField};
+use xavantes_proto::message_limits::{self, InvalidField};
 use xavantes_proto::{Message, v1};
 
 use crate::lending::LendableWorker;
@@ -18,13 +18,17 @@ const MAX_DESCRIPTIONS_BYTES: usize = 3 << 20;
 
 /// Why a node cannot be in the group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum JoinRefusal {
+pub enum JoinRefusal {
+    /// A field of the description is not valid.
     #[error("{0}")]
     Invalid(InvalidField),
+    /// The description is too long.
     #[error("the description of the node has {0} bytes; at most {MAX_DESCRIPTION_BYTES} are allowed: use fewer tags")]
     TooLong(usize),
+    /// The group is full.
     #[error("the group has {0} nodes; it can have at most {MAX_NODES}")]
     TooManyNodes(usize),
+    /// The descriptions of all nodes together would be too long.
     #[error("the nodes of the group describe themselves with {0} bytes; at most {MAX_DESCRIPTIONS_BYTES} are allowed")]
     TooManyBytes(usize),
 }
@@ -89,6 +93,7 @@ impl RegisteredNode {
 impl Registry {
     /// Registers a heartbeat. Returns whether all nodes must learn about a change. A refused heartbeat changes nothing.
     pub(crate) fn on_heartbeat(&mut self, heartbeat: v1::Heartbeat, now: Duration) -> Result<bool, JoinRefusal> {
+        let heartbeat = bounded(heartbeat);
         let unnamed = v1::NodeDescription::default();
         let node = heartbeat.node.as_ref().unwrap_or(&unnamed);
         let name = node.name.clone();
@@ -100,12 +105,7 @@ impl Registry {
             None => Some(0),
         };
         if let Some(former_bytes) = former_bytes {
-            limits::check_node(node).map_err(JoinRefusal::Invalid)?;
-            let bytes = node.encoded_len();
-            if bytes > MAX_DESCRIPTION_BYTES {
-                return Err(JoinRefusal::TooLong(bytes));
-            }
-            let total = self.bytes - former_bytes + bytes;
+            let total = self.bytes - former_bytes + check_description(node)?;
             if total > MAX_DESCRIPTIONS_BYTES {
                 return Err(JoinRefusal::TooManyBytes(total));
             }
@@ -138,12 +138,19 @@ impl Registry {
         other.filter(|address| *address != node.address)
     }
 
-    /// The nodes that another manager sent or the repository holds. All get a lease for their first heartbeat.
+    /// The nodes that another manager sent or the repository holds. All get a lease for their first heartbeat. Leaves out
+    /// nodes that could not have joined.
     pub(crate) fn from_wire(nodes: Vec<v1::KnownNode>, now: Duration) -> Self {
         let mut registry = Self::default();
         for known in nodes.into_iter().take(MAX_NODES) {
-            let Some(heartbeat) = known.heartbeat else { continue };
-            let Some(name) = heartbeat.node.as_ref().map(|node| node.name.clone()) else { continue };
+            let Some(heartbeat) = known.heartbeat.map(bounded) else { continue };
+            let Some(node) = &heartbeat.node else { continue };
+            let Ok(bytes) = check_description(node) else { continue };
+            if registry.bytes + bytes > MAX_DESCRIPTIONS_BYTES || registry.nodes.contains_key(&node.name) {
+                continue;
+            }
+            registry.bytes += bytes;
+            let name = node.name.clone();
             let entry = RegisteredNode {
                 heartbeat,
                 received: now,
@@ -154,7 +161,6 @@ impl Registry {
             };
             registry.nodes.insert(name, entry);
         }
-        registry.bytes = registry.nodes.values().map(RegisteredNode::bytes).sum();
         registry
     }
 
@@ -273,6 +279,23 @@ impl Registry {
             })
             .collect()
     }
+}
+
+/// Checks the description of a node. Returns its size.
+fn check_description(node: &v1::NodeDescription) -> Result<usize, JoinRefusal> {
+    message_limits::check_node(node).map_err(JoinRefusal::Invalid)?;
+    match node.encoded_len() {
+        bytes if bytes > MAX_DESCRIPTION_BYTES => Err(JoinRefusal::TooLong(bytes)),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A heartbeat without a long text: lists and other managers get it with those of all nodes.
+fn bounded(mut heartbeat: v1::Heartbeat) -> v1::Heartbeat {
+    heartbeat.impaired.iter_mut().for_each(message_limits::bound_impairment);
+    // The group is the same for all nodes.
+    heartbeat.group.clear();
+    heartbeat
 }
 
 #[cfg(test)]
@@ -406,6 +429,40 @@ mod tests {
             v1::KnownNode { heartbeat: Some(beat), ..Default::default() }
         };
         let stored = Registry::from_wire(vec![known("a"), known("b")], Duration::ZERO);
-        assert_eq!(stored.free_slots(), u32::MAX, "a state of an older version");
+        assert_eq!(stored.free_slots(), 0, "another manager cannot claim them either");
+    }
+
+    #[test]
+    fn heartbeats_are_kept_without_long_texts() {
+        let mut registry = Registry::default();
+        let long = "x".repeat(1 << 20);
+        let impaired = v1::impairment_reason::Kind::AnswersUnwritable(long.clone()).into();
+        let beat = v1::Heartbeat { impaired: Some(impaired), group: long, ..heartbeat("n", &[]) };
+        registry.on_heartbeat(beat.clone(), Duration::ZERO).unwrap();
+        let known = v1::KnownNode { heartbeat: Some(beat), ..Default::default() };
+        for registry in [registry, Registry::from_wire(vec![known], Duration::ZERO)] {
+            let state: usize = registry.to_wire(Duration::ZERO).iter().map(Message::encoded_len).sum();
+            assert!(state > 200 && state < 1000, "{state}");
+        }
+    }
+
+    #[test]
+    fn another_manager_cannot_send_nodes_that_could_not_join() {
+        let known = |name: &str| v1::KnownNode { heartbeat: Some(heartbeat(name, &[])), ..Default::default() };
+        let long = known(&"n".repeat(9999));
+        let tags: Vec<String> = (0..13).map(|_| "t".repeat(256)).collect();
+        let many = (0..2000).map(|number| {
+            let mut known = known(&format!("n{number}"));
+            known.heartbeat.iter_mut().flat_map(|beat| &mut beat.node).for_each(|node| node.tags.clone_from(&tags));
+            known
+        });
+        let nodes = [known("a"), known("a"), known(""), long].into_iter().chain(many).collect();
+        let registry = Registry::from_wire(nodes, Duration::ZERO);
+        let bytes: usize = registry.nodes.values().map(RegisteredNode::bytes).sum();
+        assert_eq!(registry.bytes, bytes);
+        assert!(bytes <= MAX_DESCRIPTIONS_BYTES && registry.nodes.len() > 100, "{bytes}");
+        assert!(
+            registry.nodes.contains_key("a") && registry.nodes.keys().all(|name| !name.is_empty() && name.len() < 99)
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
-use crate::manager::Manager;
+use crate::group_manager::Manager;
 
 /// Interval at which a manager looks for lost nodes and decides whether it leads.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);

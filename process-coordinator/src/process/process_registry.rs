@@ -29,6 +29,14 @@ pub(crate) struct HeldProcess {
     pub origin: Option<Origin>,
 }
 
+/// What workers have of a process that does not run here.
+#[derive(Debug, Default)]
+struct ForeignProcess {
+    answers: UnacknowledgedAnswers,
+    /// A worker runs attempts of it for this coordinator.
+    has_attempts: bool,
+}
+
 /// Answers to attempts of a process, with the connections that wait for an acknowledgement.
 pub(crate) type UnacknowledgedAnswers = HashMap<AttemptKey, Orders>;
 
@@ -39,8 +47,8 @@ struct Table {
     paths: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Processes that are held here.
     held: HashMap<Arc<str>, HeldProcess>,
-    /// Processes that another coordinator runs, or that are held here, and the answers that arrived here for them.
-    foreign: HashMap<Arc<str>, UnacknowledgedAnswers>,
+    /// Processes that another coordinator runs, or that are held here.
+    foreign: HashMap<Arc<str>, ForeignProcess>,
 }
 
 impl Table {
@@ -142,18 +150,57 @@ impl ProcessRegistry {
     /// Notes an answer to an attempt of a foreign or held process. False for all others.
     pub fn note_answer(&self, orders: &Orders, key: &AttemptKey) -> bool {
         let mut table = self.table.write();
-        let answers = table.foreign.get_mut(&key.process);
-        answers.map(|answers| answers.insert(key.clone(), orders.clone())).is_some()
+        let foreign = table.foreign.get_mut(&key.process);
+        foreign.map(|foreign| foreign.answers.insert(key.clone(), orders.clone())).is_some()
     }
 
-    /// Foreign processes for which answers arrived here.
-    pub fn foreign_with_answers(&self) -> Vec<Arc<str>> {
-        let table = self.table.read();
-        table.foreign.iter().filter(|(_, answers)| !answers.is_empty()).map(|(id, _)| id.clone()).collect()
+    /// Notes that a worker runs these attempts for this coordinator, if they are of foreign or held processes.
+    pub fn note_running(&self, running: &v1::Running) {
+        let is_foreign = |table: &Table| running.attempts.iter().any(|id| table.foreign.contains_key(&*id.process));
+        if is_foreign(&self.table.read()) {
+            let mut table = self.table.write();
+            for id in &running.attempts {
+                table.foreign.get_mut(&*id.process).into_iter().for_each(|foreign| foreign.has_attempts = true);
+            }
+        }
+    }
+
+    /// Foreign processes of which workers have answers or attempts for this coordinator.
+    pub fn take_foreign_with_attempts(&self) -> Vec<Arc<str>> {
+        let mut table = self.table.write();
+        let found = table.foreign.iter_mut().filter_map(|(id, foreign)| {
+            // Workers report running attempts again and again.
+            let found = std::mem::take(&mut foreign.has_attempts) || !foreign.answers.is_empty();
+            found.then(|| id.clone())
+        });
+        found.collect()
     }
 
     /// A foreign process has ended: gives the answers that arrived here for it.
     pub fn remove_foreign(&self, id: &str) -> UnacknowledgedAnswers {
-        self.table.write().foreign.remove(id).unwrap_or_default()
+        self.table.write().foreign.remove(id).unwrap_or_default().answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_processes_of_which_workers_have_something_are_known() {
+        let registry = ProcessRegistry::default();
+        let running = |process: &str| v1::Running {
+            attempts: vec![v1::AttemptId { process: process.into(), element: 1, attempt: 1 }],
+        };
+        registry.note_running(&running("p"));
+        registry.set_foreign("p".into());
+        assert!(registry.take_foreign_with_attempts().is_empty());
+        registry.note_running(&running("p"));
+        assert_eq!(registry.take_foreign_with_attempts(), ["p".into()]);
+        assert!(registry.take_foreign_with_attempts().is_empty(), "until the next report");
+        let (orders, _) = tokio::sync::mpsc::unbounded_channel();
+        assert!(registry.note_answer(&orders, &AttemptKey::new("p", 2, 1)));
+        assert_eq!(registry.take_foreign_with_attempts(), ["p".into()]);
+        assert_eq!(registry.remove_foreign("p").len(), 1);
     }
 }

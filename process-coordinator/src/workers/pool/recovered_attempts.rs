@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use super::attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
 use super::movement::Movement;
+use super::pool_attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState};
 use super::{LOST_AFTER, Pool, Search};
-use crate::handover::Placement;
 use crate::handover::RecoveredAttempt;
-use crate::workers::messages::{LossReason, Order, PeerKind, PoolCommand, PoolNotice};
+use crate::handover::SubtreePlace;
+use crate::workers::worker_messages::{LossReason, Order, PeerKind, PoolCommand, PoolNotice};
 use xavantes_proto::AttemptKey;
 
 /// A gap this long between ticks means that this coordinator was suspended.
@@ -65,11 +65,11 @@ impl Pool {
         }
     }
 
-    /// Claims a process at a peer, if it is connected.
+    /// Claims a process at a peer, if it is connected. A borrowed worker whose lease is not stored gets the claim later.
     pub(super) fn claim_at(&mut self, peer: PeerIndex, process: &Arc<str>) {
         let claim = v1::Claim { process: process.to_string(), epoch: self.epoch(process) };
         let name = self.attempts.peer_name(peer);
-        if let Some(peer) = self.peers.get_mut(name).filter(|peer| peer.connected) {
+        if let Some(peer) = self.peers.get_mut(name).filter(|peer| peer.connected && peer.lease_stored) {
             peer.on_claim_sent(process);
             self.commands.push(PoolCommand::Send(name.clone(), Order::Claim(vec![claim])));
         }
@@ -90,7 +90,7 @@ impl Pool {
                 continue;
             };
             self.attempts.set_confirmation(key, Confirmation::AskWhenRecorded);
-            let place = Placement { node: node.clone(), address: address.clone(), epoch };
+            let place = SubtreePlace { node: node.clone(), address: address.clone(), epoch };
             self.notify(key.clone(), PoolNotice::Placed(place));
         }
     }

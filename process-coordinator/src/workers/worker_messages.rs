@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use xavantes_proto::v1;
 
-use crate::handover::Placement;
+use crate::handover::SubtreePlace;
 use xavantes_proto::AttemptKey;
 
 /// The role of the node at the other end of a connection.
@@ -79,7 +79,7 @@ pub enum PoolNotice {
     /// No peer has the attempt any more.
     Lost(LossReason),
     /// The subtree has a place, which the process records before the pool sends the subtree there.
-    Placed(Placement),
+    Placed(SubtreePlace),
 }
 
 /// Why the pool takes an attempt for lost.

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use xavantes_model::digest::Digest;
 
-use crate::cache::entry::{CacheEntry, StoredResults};
+use crate::cache::cache_entry::{CacheEntry, StoredResults};
 
 /// Upper bound on the entries of the cache, and on its decisions. Each takes about a hundred bytes of memory.
 pub const MAX_ENTRIES: usize = 100_000;

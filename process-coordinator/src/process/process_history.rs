@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xavantes_engine::{Failure, History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally, Time};
-use xavantes_model::definition::{NodeId, Program};
-use xavantes_proto::limits::{MAX_FAILURE_BYTES, MAX_PATH_BYTES, shorten};
+use xavantes_model::definition::{DefinitionNodeId, Program};
+use xavantes_proto::message_limits::{MAX_FAILURE_BYTES, MAX_PATH_BYTES, shorten};
 use xavantes_proto::v1;
 
-use crate::convert::{failure, failure_from};
+use crate::engine_messages::{failure, failure_from};
 use crate::process::usage::UsageTotals;
 
 /// Upper bound on the failures and interventions that a message may carry.
@@ -121,7 +121,7 @@ impl ProcessHistory {
     }
 
     /// What became of the elements at a place of the definitions.
-    pub(crate) fn tally(&self, process: usize, node: NodeId) -> Option<Tally> {
+    pub(crate) fn tally(&self, process: usize, node: DefinitionNodeId) -> Option<Tally> {
         self.tallies.get(&(process as u32, node.0)).copied()
     }
 }

@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tracing::{debug, info, warn};
-use xavantes_proto::limits::check_node;
+use xavantes_proto::message_limits::check_node;
 use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
@@ -19,18 +19,18 @@ use xavantes_proto::{
 };
 use xavantes_repository::Store;
 
-use crate::codec;
-use crate::convert::release_except;
+use crate::engine_messages::release_except;
+use crate::process::driver_input::ProcessInput;
+use crate::process::ended_summary::Summary;
 use crate::process::handle::DecisionSender;
-use crate::process::input::ProcessInput;
-use crate::process::registry::ProcessRegistry;
-use crate::process::summary::Summary;
+use crate::process::process_registry::ProcessRegistry;
+use crate::record_codec;
 use crate::workers::handle::{NotHeld, Orders, PoolHandle};
 use crate::workers::link_state::{LinkState, check_report};
-use crate::workers::messages::{Order, PeerKind};
 use crate::workers::order_batch::{MAX_ORDERS_PER_MESSAGE, next_order_message, remove_sent_programs};
 use crate::workers::peer_report::{PeerReport, ProcessAnswers, reply_ended};
 use crate::workers::pool::pool_input::PoolInput;
+use crate::workers::worker_messages::{Order, PeerKind};
 
 /// Pauses before a link connects again: they double from the first to the longest.
 const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -83,7 +83,7 @@ impl Context {
         }
         let results = match self.repository.find(&process).await.ok()? {
             None => Vec::new(),
-            Some(entry) => codec::decode::<Summary>("summary", &entry.summary?).ok()?.results().ok()?,
+            Some(entry) => record_codec::decode::<Summary>("summary", &entry.summary?).ok()?.results().ok()?,
         };
         Some(release_except(&process, results.iter().filter_map(|result| result.value.as_ref())))
     }
@@ -212,7 +212,12 @@ async fn inform_pool(
     for input in inputs {
         match input {
             PoolInput::Answered(_, keys) => answered = keys,
-            input => context.pool.handle(input),
+            input => {
+                if let PoolInput::Running(_, running) = &input {
+                    context.processes.note_running(running);
+                }
+                context.pool.handle(input);
+            }
         }
     }
     let callers: Vec<AttemptKey> = calls.iter().filter_map(|call| call.id.as_ref()).map(AttemptKey::from).collect();
@@ -251,8 +256,29 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
             process.print(id.element, printed.line).await;
         }
     }
-    let not_held = inform_pool(context, worker, report.pool_inputs, &report.calls).await;
-    for ProcessAnswers { process, mut inputs } in report.answers {
+    let PeerReport { pool_inputs, answers, calls, .. } = report;
+    if pool_inputs.is_empty() && answers.is_empty() && calls.is_empty() {
+        return;
+    }
+    // A task of its own, which goes on if the dispatcher ends this link meanwhile: the pool no longer has the attempts that the
+    // report answers, so if their processes did not get these answers, they would believe no others.
+    let handed_on = tokio::spawn(hand_on(context.clone(), worker.clone(), orders.clone(), pool_inputs, answers, calls));
+    if let Err(error) = handed_on.await {
+        warn!(%worker, %error, "a report was not handed on");
+    }
+}
+
+/// Hands the parts of a report on that concern attempts.
+async fn hand_on(
+    context: Context,
+    worker: Arc<str>,
+    orders: Orders,
+    pool_inputs: Vec<PoolInput>,
+    answers: Vec<ProcessAnswers<Orders, DecisionSender>>,
+    calls: Vec<v1::SharedCall>,
+) {
+    let not_held = inform_pool(&context, &worker, pool_inputs, &calls).await;
+    for ProcessAnswers { process, mut inputs } in answers {
         if !not_held.answers.is_empty() {
             inputs = inputs.into_iter().map(|input| input.doubt(&not_held.answers)).collect();
         }
@@ -264,13 +290,13 @@ async fn on_report(context: &Context, worker: &Arc<str>, orders: &Orders, report
         // The process ended: the worker can forget the answers. Answers of a foreign process are for its owner.
         for answer in late {
             if let ProcessInput::Answered { key, .. } | ProcessInput::Doubted { key, .. } = answer
-                && !context.processes.note_answer(orders, &key)
+                && !context.processes.note_answer(&orders, &key)
             {
                 let _ = orders.send(Order::Acknowledge(key));
             }
         }
     }
-    for call in report.calls {
+    for call in calls {
         let (ticket, process) = (call.ticket, call.id.as_ref().map_or("", |id| &id.process).to_owned());
         let doubted = !not_held.calls.is_empty()
             && call.id.as_ref().is_none_or(|id| not_held.calls.contains(&AttemptKey::from(id)));

@@ -4,30 +4,38 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 use xavantes_engine::Rejection;
-use xavantes_proto::v1;
+use xavantes_proto::{AttemptKey, v1};
 use xavantes_repository::{Error, Store};
 
 use crate::clock::unix_ms;
-use crate::codec;
-use crate::convert::{references, release_except};
+use crate::engine_messages::{references, release_except};
+use crate::process::driver_input::ProcessInput;
+use crate::process::ended_summary::Summary;
 use crate::process::final_status::{final_results, final_status};
 use crate::process::handle::ProcessMail;
-use crate::process::history::ProcessHistory;
-use crate::process::input::ProcessInput;
-use crate::process::registry::ProcessRegistry;
+use crate::process::process_history::ProcessHistory;
+use crate::process::process_registry::ProcessRegistry;
 use crate::process::runner::{REPOSITORY_RETRY_INTERVAL, Runner};
-use crate::process::summary::Summary;
-use crate::subtrees::hosted;
-use crate::subtrees::parents::Parent;
-use crate::workers::handle::PoolHandle;
-use crate::workers::messages::Order;
+use crate::record_codec;
+use crate::subtrees::hosted_subtrees;
+use crate::subtrees::parent_streams::Parent;
+use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::peer_report::reply_ended;
+use crate::workers::worker_messages::Order;
 
 impl Runner {
-    /// Another coordinator runs the process.
-    pub(super) fn leave(&self) {
+    /// Another coordinator runs the process. It may have ended the process before it could ask for these answers, and for
+    /// those in the mailbox: this coordinator acknowledges them then.
+    pub(super) async fn leave(&mut self, mut answers: Vec<(Orders, AttemptKey)>) {
         warn!(process = %self.id, "another coordinator runs this process now");
         self.processes.set_foreign(self.id.clone());
+        self.mailbox.mail.close();
+        while let Some(mail) = self.mailbox.mail.recv().await {
+            answers.extend(mail.into_unacknowledged());
+        }
+        for (orders, key) in answers {
+            self.processes.note_answer(&orders, &key);
+        }
         if let Some(parent) = &self.parent {
             parent.leave(&self.id);
         }
@@ -47,9 +55,9 @@ impl Runner {
     /// Answers the parent. The journal stays until the parent has the answer; after a crash the subtree ends once more.
     async fn end_subtree(&mut self, parent: &Parent, status: v1::ProcessStatus, history: &ProcessHistory) {
         let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
-        let answer = hosted::outcome(self.driver.engine().program(), self.driver.root(), outcome, results);
+        let answer = hosted_subtrees::outcome(self.driver.engine().program(), self.driver.root(), outcome, results);
         let recipes = self.driver.recipes(results.values());
-        let answer = hosted::answer(parent.key(), &self.id, answer, self.driver.counts(), history, recipes);
+        let answer = hosted_subtrees::answer(parent.key(), &self.id, answer, self.driver.counts(), history, recipes);
         let results = match &answer.outcome {
             Some(v1::answer::Outcome::Completed(completed)) => &completed.results[..],
             _ => &[],
@@ -69,11 +77,11 @@ impl Runner {
         let values = || results.iter().filter_map(|result| result.value.as_ref());
         let release = release_except(&self.id, values());
         let files: Vec<v1::Value> = values().filter(|value| !references(value).is_empty()).cloned().collect();
-        let summary = codec::encode(&Summary::new(&status, results, history));
+        let summary = record_codec::encode(&Summary::new(&status, results, history));
         loop {
             match self.repository.close(&self.id, summary.clone()).await {
                 Ok(()) => break,
-                Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(),
+                Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(Vec::new()).await,
                 Err(error) => {
                     self.on_repository_unavailable(&error);
                     if self.mailbox.mail.is_closed() {
@@ -142,7 +150,7 @@ impl Runner {
 pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &ProcessRegistry, id: &Arc<str>) {
     let Some(handle) = processes.find(id) else { return };
     let summary = Summary::new(&handle.status.borrow(), Vec::new(), &ProcessHistory::default());
-    let summary = codec::encode(&summary);
+    let summary = record_codec::encode(&summary);
     processes.remove(id);
     let (repository, pool, id) = (repository.clone(), pool.clone(), id.clone());
     tokio::spawn(async move {

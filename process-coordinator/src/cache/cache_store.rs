@@ -17,13 +17,15 @@ use xavantes_model::digest::Digest;
 use xavantes_proto::{Message, v1};
 use xavantes_repository::{Error, Store};
 
-use crate::cache::entry::{CacheEntry, CacheHit, CacheLookup, CacheWrite, MissReason, ReuseDecision, StoredResults};
-use crate::cache::index::{CacheIndex, MAX_ENTRIES, Removal};
+use crate::cache::cache_entry::{
+    CacheEntry, CacheHit, CacheLookup, CacheWrite, MissReason, ReuseDecision, StoredResults,
+};
+use crate::cache::cache_index::{CacheIndex, MAX_ENTRIES, Removal};
 use crate::clock::unix_ms;
-use crate::codec;
-use crate::convert::add_holders;
 use crate::data::pinning::Pinning;
+use crate::engine_messages::add_holders;
 use crate::options::Options;
+use crate::record_codec;
 use crate::repository_calls::{RepositoryCall, join_in_order};
 
 const ENTRIES: &str = "reuse-card";
@@ -159,7 +161,7 @@ impl ResultCache {
                 CacheWrite::Result { key, entry, results } => {
                     let mut entry = entry.clone();
                     (entry.made.at_ms, entry.used_ms) = (now, now);
-                    let (key, bytes) = (*key, codec::encode(&entry));
+                    let (key, bytes) = (*key, record_codec::encode(&entry));
                     let mut state = self.state.lock();
                     if entry.stored == StoredResults::Failed && state.index.has_results(&key) {
                         // The same activity succeeded at another time.
@@ -175,7 +177,7 @@ impl ResultCache {
                 CacheWrite::Decision(decision) => {
                     let path = path_digest(&decision.path);
                     self.state.lock().index.add_decision(path, now);
-                    calls.push(put(DECISIONS, path.to_string(), codec::encode(&(now, decision))));
+                    calls.push(put(DECISIONS, path.to_string(), record_codec::encode(&(now, decision))));
                 }
                 CacheWrite::Used(key) => {
                     if self.state.lock().index.on_used(*key, now) {
@@ -183,7 +185,9 @@ impl ResultCache {
                         calls.push(Box::pin(async move {
                             let Some(bytes) = repository.get(ENTRIES, &key).await? else { return Ok(()) };
                             let Some(entry) = decode_entry(&bytes) else { return Ok(()) };
-                            repository.put(ENTRIES, &key, codec::encode(&CacheEntry { used_ms: now, ..entry })).await
+                            repository
+                                .put(ENTRIES, &key, record_codec::encode(&CacheEntry { used_ms: now, ..entry }))
+                                .await
                         }));
                     }
                 }
@@ -252,11 +256,11 @@ impl ResultCache {
 }
 
 fn decode_entry(bytes: &[u8]) -> Option<CacheEntry> {
-    codec::decode("cache entry", bytes).ok()
+    record_codec::decode("cache entry", bytes).ok()
 }
 
 fn decode_decision(bytes: &[u8]) -> Option<(u64, ReuseDecision)> {
-    codec::decode("reuse decision", bytes).ok()
+    record_codec::decode("reuse decision", bytes).ok()
 }
 
 async fn remove(repository: &Store, removal: Removal) -> Result<(), Error> {
@@ -267,7 +271,7 @@ async fn remove(repository: &Store, removal: Removal) -> Result<(), Error> {
             let Some(bytes) = repository.get(ENTRIES, &key).await? else { return Ok(()) };
             let Some(entry) = decode_entry(&bytes) else { return Ok(()) };
             let entry = CacheEntry { stored: StoredResults::Evicted, ..entry };
-            repository.put(ENTRIES, &key, codec::encode(&entry)).await
+            repository.put(ENTRIES, &key, record_codec::encode(&entry)).await
         }
         Removal::Entry(key) => {
             let key = key.to_string();

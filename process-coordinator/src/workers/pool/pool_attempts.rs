@@ -13,7 +13,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::movement::Movement;
-use crate::handover::Placement;
+use crate::handover::SubtreePlace;
 use crate::task::{Needs, Task};
 use xavantes_proto::AttemptKey;
 
@@ -23,7 +23,7 @@ pub enum PoolAttemptState {
     /// An activity in the queue of its process.
     Queued,
     /// A subtree that has no place yet (`None`), or whose place the process is recording.
-    Placing { place: Option<Placement> },
+    Placing { place: Option<SubtreePlace> },
     /// A subtree whose place is recorded. The pool sends it when the coordinator is connected and no pause holds it back.
     AwaitingConnection { coordinator: PeerIndex, since: Duration },
     /// The pool sent the attempt to this peer, or knows from the journal or from the peer that the peer has it.
