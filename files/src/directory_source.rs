@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::confined_directory::{FoundPath, WorkingDirectory};
 use crate::error::Error;
-use crate::workdir::{FoundPath, WorkingDirectory};
 
 /// An open directory that is registered as a data source.
 #[derive(Debug)]

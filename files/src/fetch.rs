@@ -16,12 +16,12 @@ use xavantes_proto::{MAX_MESSAGE_BYTES, v1};
 
 use crate::chunk_writer::ChunkWriter;
 use crate::error::Error;
+use crate::error_status;
 use crate::manifest::Manifest;
 use crate::peers::Peers;
-use crate::status;
-use crate::store::objects::Hold;
 use crate::store::receive::Reception;
-use crate::store::state::FileStore;
+use crate::store::store_state::FileStore;
+use crate::store::stored_objects::Hold;
 
 /// Upper bound on concurrent transfers: enough to use the bandwidth, few enough that each makes progress.
 const MAX_TRANSFERS: usize = 8;
@@ -61,7 +61,7 @@ struct FetcherInner {
 }
 
 /// A node to ask for an object.
-struct Candidate<'a> {
+struct FileHolder<'a> {
     address: &'a Arc<str>,
     tries_left: usize,
     /// For a relay: the nodes that it asks.
@@ -167,16 +167,16 @@ impl Fetcher {
     }
 
     /// The nodes to ask, in order: holders, then relays, then holders that could not be reached a short while ago.
-    fn candidates<'a>(&self, wanted: &'a ObjectRequest) -> VecDeque<Candidate<'a>> {
+    fn candidates<'a>(&self, wanted: &'a ObjectRequest) -> VecDeque<FileHolder<'a>> {
         let is_other = |address: &&Arc<str>| **address != self.0.address;
         let holders = wanted.holders.iter().filter(is_other);
-        let holders = holders.map(|address| Candidate { address, tries_left: MAX_TRIES, relay: None });
+        let holders = holders.map(|address| FileHolder { address, tries_left: MAX_TRIES, relay: None });
         let (avoided, reachable): (Vec<_>, Vec<_>) =
             holders.partition(|holder| self.0.peers.is_avoided(holder.address));
         let relays = wanted.relays.iter().enumerate().filter(|(_, address)| is_other(address));
         let relays = relays.map(|(at, address)| {
             let relay = RelayedTo { holders: &wanted.holders, relays: &wanted.relays[at + 1..] };
-            Candidate { address, tries_left: MAX_TRIES, relay: Some(relay) }
+            FileHolder { address, tries_left: MAX_TRIES, relay: Some(relay) }
         });
         reachable.into_iter().chain(relays).chain(avoided).collect()
     }
@@ -198,16 +198,16 @@ impl Fetcher {
             let relay = candidate.relay.is_some();
             match status.code() {
                 Code::NotFound | Code::DataLoss | Code::Unimplemented | Code::ResourceExhausted | Code::Internal => {
-                    failures.push(status::refused(address, relay, &digest, &status));
+                    failures.push(error_status::refused(address, relay, &digest, &status));
                 }
                 _ if self.0.store.offset(&digest) > before => {
-                    candidates.push_front(Candidate { tries_left: MAX_TRIES, ..candidate });
+                    candidates.push_front(FileHolder { tries_left: MAX_TRIES, ..candidate });
                 }
                 _ if candidate.tries_left > 1 => {
-                    candidates.push_back(Candidate { tries_left: candidate.tries_left - 1, ..candidate });
+                    candidates.push_back(FileHolder { tries_left: candidate.tries_left - 1, ..candidate });
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
-                _ => failures.push(status::unreachable(address, relay)),
+                _ => failures.push(error_status::unreachable(address, relay)),
             }
         }
         let failure = v1::FetchFailure { digest: digest.0.to_vec(), holders: failures };
@@ -215,7 +215,7 @@ impl Fetcher {
     }
 
     /// Transfers an object from one node, from where the last transfer stopped.
-    async fn transfer_from(&self, candidate: &Candidate<'_>, digest: Digest) -> Result<(), TransferError> {
+    async fn transfer_from(&self, candidate: &FileHolder<'_>, digest: Digest) -> Result<(), TransferError> {
         let (address, peers) = (candidate.address, &self.0.peers);
         let mut client = FilesClient::new(peers.channel(address).await?).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let offset = self.0.store.offset(&digest);

@@ -7,8 +7,8 @@ use prost::Message;
 use xavantes_model::digest::Digest;
 use xavantes_proto::{digest_from, v1};
 
+use crate::allowed_path::{check_link, check_path};
 use crate::error::Error;
-use crate::path::{check_link, check_path};
 
 /// Upper bound on the entries of a directory, because manifests are processed in memory.
 pub(crate) const MAX_ENTRIES: usize = 200_000;

@@ -12,18 +12,18 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use xavantes_model::digest::Digest;
 use xavantes_model::value::MAX_HOLDERS;
-use xavantes_proto::limits::{check_address, check_path};
+use xavantes_proto::message_limits::{check_address, check_path};
 use xavantes_proto::v1::files_server::Files;
 use xavantes_proto::{digest_from, v1};
 
 use crate::chunk_writer::{ChunkWriter, MAX_BUFFERED_CHUNKS};
 use crate::error::Error;
+use crate::error_status::MAX_RELAYS;
 use crate::fetch::{Fetcher, ObjectRequest};
 use crate::hash::CHUNK_BYTES;
-use crate::status::MAX_RELAYS;
-use crate::store::objects::Hold;
 use crate::store::receive::Reception;
-use crate::store::state::FileStore;
+use crate::store::store_state::FileStore;
+use crate::store::stored_objects::Hold;
 
 /// Upper bound on objects that the service sends at once, because each needs a thread and some chunks. Further requests wait.
 const MAX_SENDS: usize = 64;

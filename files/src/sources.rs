@@ -22,7 +22,7 @@ use reqwest::Url;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use xavantes_model::digest::Digest;
-use xavantes_model::path::{check_path, parse_source_uri};
+use xavantes_model::working_path::{check_path, parse_source_uri};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::hash::CHUNK_BYTES;
 use crate::manifest::{EntryKind, Manifest, ManifestEntry};
 use crate::stage_out::{StagedOut, store_directory};
-use crate::store::state::FileStore;
+use crate::store::store_state::FileStore;
 
 /// Upper bound on the files whose digest is remembered.
 // The compiler evaluates this `unwrap`.
@@ -61,7 +61,7 @@ struct FileVersion {
 }
 
 /// A file or directory in a source.
-enum Place {
+enum SourcePlace {
     /// In a directory of this machine.
     Directory(DirectoryPath),
     /// In an object store or on an HTTP server.
@@ -116,8 +116,8 @@ impl Sources {
     /// Reads a file, or all files below a path, into the store.
     pub async fn read(&self, uri: &str, directory: bool) -> Result<StagedOut, Error> {
         let place = match self.resolve(uri).await? {
-            Place::Remote(place) => place,
-            Place::Directory(place) => {
+            SourcePlace::Remote(place) => place,
+            SourcePlace::Directory(place) => {
                 let sources = self.clone();
                 let read = tokio::task::spawn_blocking(move || {
                     sources.read_local(&place, directory).map_err(|error| place.error(error))
@@ -241,8 +241,8 @@ impl Sources {
         let place = self.resolve(uri).await?;
         let hold = self.0.store.hold(digest)?;
         let place = match place {
-            Place::Remote(place) => place,
-            Place::Directory(place) => {
+            SourcePlace::Remote(place) => place,
+            SourcePlace::Directory(place) => {
                 let written = tokio::task::spawn_blocking(move || {
                     let write = |mut file| place.source.write(&place.path, &mut file);
                     hold.open().and_then(write).map_err(|error| place.error(error))
@@ -260,7 +260,7 @@ impl Sources {
     }
 
     /// Opens the source that a URI names.
-    async fn resolve(&self, uri: &str) -> Result<Place, Error> {
+    async fn resolve(&self, uri: &str) -> Result<SourcePlace, Error> {
         let (name, path) = parse_source_uri(uri).ok_or_else(|| Error::path(uri, "is not a path in a data source"))?;
         check_path(path).map_err(|why| Error::path(uri, why))?;
         let location = self.location(name).await?;
@@ -272,7 +272,7 @@ impl Sources {
         if url.scheme() == "file" {
             let root = url.to_file_path().map_err(|()| wrong(format!("{location:?} is not a path")))?;
             let source = DirectorySource::open(&root).map_err(|cause| wrong(cause.to_string()))?;
-            return Ok(Place::Directory(DirectoryPath { source, path: path.to_owned(), uri: uri.to_owned() }));
+            return Ok(SourcePlace::Directory(DirectoryPath { source, path: path.to_owned(), uri: uri.to_owned() }));
         }
         let own = url.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned()));
         let environment = std::env::vars().filter(|(key, _)| key.starts_with("AWS_"));
@@ -283,7 +283,7 @@ impl Sources {
         bare.set_query(None);
         let (source, prefix) = parse_url_opts(&bare, options).map_err(|cause| wrong(cause.to_string()))?;
         let whole = path.split('/').fold(prefix, |prefix, name| prefix.join(name));
-        Ok(Place::Remote(SourcePath { source, path: whole, uri: uri.to_owned() }))
+        Ok(SourcePlace::Remote(SourcePath { source, path: whole, uri: uri.to_owned() }))
     }
 
     /// The location of a source, from the first manager that knows it.

@@ -8,13 +8,13 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use xavantes_model::digest::Digest;
 
+use crate::allowed_path::check_path;
+use crate::confined_directory::WorkingDirectory;
 use crate::error::Error;
 use crate::hash::digest_of;
 use crate::manifest::{EntryKind, Manifest};
-use crate::path::check_path;
-use crate::store::objects::Hold;
-use crate::store::state::FileStore;
-use crate::workdir::WorkingDirectory;
+use crate::store::store_state::FileStore;
+use crate::store::stored_objects::Hold;
 
 /// Stages files into a directory that no program uses yet.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use std::fs::File;
 use rustix::fs::FileType;
 use xavantes_model::digest::Digest;
 
+use crate::allowed_path::check_path;
+use crate::confined_directory::{FoundPath, WorkingDirectory};
 use crate::error::Error;
 use crate::manifest::{EntryKind, Manifest, ManifestEntry};
-use crate::path::check_path;
-use crate::store::state::FileStore;
-use crate::workdir::{FoundPath, WorkingDirectory};
+use crate::store::store_state::FileStore;
 
 /// A file or directory that is now in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,6 +17,7 @@ mod error;
 mod handle;
 mod memory;
 mod names;
+mod places;
 mod postgres;
 mod repository;
 mod sled_store;
@@ -29,8 +30,8 @@ use std::sync::Arc;
 pub use entries::Entries;
 pub use error::Error;
 pub use names::MAX_NAME;
-pub use repository::{Claimed, Entry, Journal, Lease, Repository, Store};
-pub use sled_store::{BackupContent, Inspection};
+pub use repository::{Claimed, Entry, Journal, OwnerLease, PageRequest, Place, Repository, Store};
+pub use sled_store::{BackupContent, Inspection, fuzzing};
 
 /// Opens a store that ends with the program.
 pub fn in_memory() -> Store {

@@ -1,6 +1,6 @@
 //! The store that ends with the program. For nodes without a data directory, and for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, check_name};
 use crate::names::random_name;
-use crate::repository::{Claimed, Entry, FIXED_EPOCH, Journal, Repository};
+use crate::places::{page_places, take_page};
+use crate::repository::{Claimed, Entry, FIXED_EPOCH, Journal, PageRequest, Place, Repository};
 
 /// Journals and documents in maps.
 pub(crate) struct MemoryStore {
@@ -20,11 +21,16 @@ pub(crate) struct MemoryStore {
 #[derive(Default)]
 struct Contents {
     processes: BTreeMap<String, MemoryProcess>,
+    /// All processes in the order of creation.
+    places: BTreeSet<Place>,
+    /// Number of processes that were created.
+    created: u64,
     /// By kind and key.
     documents: BTreeMap<(String, String), Bytes>,
 }
 
 struct MemoryProcess {
+    number: u64,
     journal: Journal,
     summary: Option<Bytes>,
 }
@@ -62,6 +68,7 @@ impl MemoryProcess {
             owner: String::new(),
             size: parts.map(|part| part.len() as u64).sum(),
             epoch: FIXED_EPOCH,
+            number: self.number,
         }
     }
 }
@@ -79,7 +86,10 @@ impl Repository for MemoryStore {
                 return Err(Error::Exists(process.into()));
             }
             let journal = Journal { epoch: FIXED_EPOCH, head, snapshot: None, records: Vec::new() };
-            contents.processes.insert(process.into(), MemoryProcess { journal, summary: None });
+            contents.created += 1;
+            let number = contents.created;
+            contents.places.insert(Place { number, process: process.into() });
+            contents.processes.insert(process.into(), MemoryProcess { number, journal, summary: None });
             Ok(FIXED_EPOCH)
         })
     }
@@ -122,6 +132,15 @@ impl Repository for MemoryStore {
         self.with(|contents| Ok(contents.processes.iter().map(|(id, found)| found.entry(id)).collect()))
     }
 
+    async fn page(&self, request: &PageRequest) -> Result<Vec<Entry>, Error> {
+        self.with(|contents| {
+            let places = page_places(&contents.places, request.after.as_ref(), request.newest_first);
+            let entries =
+                places.filter_map(|place| Some(contents.processes.get(&place.process)?.entry(&place.process)));
+            take_page(entries.map(Ok), request)
+        })
+    }
+
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
         self.with(|contents| Ok(contents.processes.get(process).map(|found| found.entry(process))))
     }
@@ -129,9 +148,13 @@ impl Repository for MemoryStore {
     async fn forget(&self, processes: &[String]) -> Result<(), Error> {
         self.with(|contents| {
             for process in processes {
-                if contents.processes.get(process).is_some_and(|found| found.summary.is_some()) {
-                    contents.processes.remove(process);
-                }
+                let Some(number) =
+                    contents.processes.get(process).filter(|it| it.summary.is_some()).map(|it| it.number)
+                else {
+                    continue;
+                };
+                contents.processes.remove(process);
+                contents.places.remove(&Place { number, process: process.clone() });
             }
             Ok(())
         })

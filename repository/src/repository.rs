@@ -11,6 +11,7 @@
 //!
 //! Process ids, kinds and keys are texts of at most [`MAX_NAME`](crate::MAX_NAME) bytes without the character NUL.
 
+use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::error::Error;
+use crate::error::{Error, check_name};
 
 /// Epoch of all processes in a store whose processes never change their owner.
 pub(crate) const FIXED_EPOCH: u64 = 1;
@@ -54,18 +55,15 @@ pub trait Repository: Send + Sync + 'static {
     /// has an empty head here.
     async fn list(&self) -> Result<Vec<Entry>, Error>;
 
-    /// Lists processes like [`list`](Self::list), from the first one after the id `after`, until their heads and summaries
-    /// have `max_bytes` bytes together; at least one.
-    async fn list_after(&self, after: &str, _max_bytes: usize) -> Result<Vec<Entry>, Error> {
-        Ok(self.list().await?.into_iter().filter(|entry| *entry.process > *after).collect())
-    }
+    /// Lists some processes in the order of their creation, at the cost of those that it lists.
+    async fn page(&self, request: &PageRequest) -> Result<Vec<Entry>, Error>;
 
     /// Finds one process of [`list`](Self::list). [`Error::Damaged`] if it cannot be read.
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error>;
 
     /// The lease under which its owner holds a process. `None` if the process is unknown, or the owner holds no lease:
     /// it shut down, or this store has no leases because its processes never change their owner.
-    async fn lease(&self, _process: &str) -> Result<Option<Lease>, Error> {
+    async fn lease(&self, _process: &str) -> Result<Option<OwnerLease>, Error> {
         Ok(None)
     }
 
@@ -122,11 +120,49 @@ pub struct Journal {
 
 /// The lease of a node that owns processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
+pub struct OwnerLease {
     /// Time since the node last renewed it.
     pub renewed: Duration,
     /// Other nodes may claim the processes.
     pub expired: bool,
+}
+
+/// Which processes a page has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    /// The page begins behind this place; `None`: with the first process.
+    pub after: Option<Place>,
+    /// The order: the latest creation first.
+    pub newest_first: bool,
+    /// Upper bound on the processes.
+    pub max_items: usize,
+    /// The page ends when the heads and summaries of its processes have so many bytes together. It has at least one
+    /// process, if there is one.
+    pub max_bytes: usize,
+}
+
+/// Where a process stands in the order of creation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Grows with each process that the store creates. Processes from the time before a store numbered them have the same.
+    pub number: u64,
+    /// Id of the process.
+    pub process: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.process)
+    }
+}
+
+impl Place {
+    /// The place that a text names, if [`Display`](fmt::Display) could have written the text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, process) = text.split_once('/')?;
+        check_name(process).ok()?;
+        Some(Self { number: number.parse().ok()?, process: process.to_owned() })
+    }
 }
 
 /// A process as every node sees it.
@@ -144,4 +180,18 @@ pub struct Entry {
     pub size: u64,
     /// Epoch of the process. See [`Journal::epoch`].
     pub epoch: u64,
+    /// Number of the process in the order of creation. See [`Place`].
+    pub number: u64,
+}
+
+impl Entry {
+    /// Where the process stands in the order of creation.
+    pub fn place(&self) -> Place {
+        Place { number: self.number, process: self.process.clone() }
+    }
+
+    /// Bytes of the head and the summary.
+    pub(crate) fn bytes(&self) -> usize {
+        self.head.len() + self.summary.as_ref().map_or(0, Bytes::len)
+    }
 }

@@ -9,13 +9,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `state` | [`state::FileStore`], the handle, and the state behind it |
+//! | `store_state` | [`store_state::FileStore`], the handle, and the state behind it |
 //! | `open` | reads the folder when the store is opened |
-//! | `objects` | use of objects, and the check of those that may be damaged |
+//! | `stored_objects` | use of objects, and the check of those that may be damaged |
 //! | `receive` | new objects: from other nodes, resumable, and from readers |
 //! | `pins` | objects that processes need |
 //! | `space` | makes space by evicting objects |
-//! | `index` | sizes, order of use, holds and pins of objects; pure |
+//! | `file_index` | sizes, order of use, holds and pins of objects; pure |
 //! | `stamp` | detects modification of files from outside |
 //!
 //! Programs that run as the same user as the node could write to objects that are staged as hard links. The kernel updates the
@@ -26,11 +26,11 @@
 //! The store never syncs: after a kill of the node all objects are intact. After a power failure an object may be damaged, so
 //! an object that is older than the boot of the machine is checked before its first use.
 
-pub(crate) mod index;
-pub(crate) mod objects;
+pub(crate) mod file_index;
 mod open;
 mod pins;
 pub(crate) mod receive;
 mod space;
 mod stamp;
-pub(crate) mod state;
+pub(crate) mod store_state;
+pub(crate) mod stored_objects;

@@ -16,10 +16,10 @@ use tracing::{info, warn};
 use xavantes_model::digest::Digest;
 
 use crate::counters::Counters;
-use crate::store::index::ObjectIndex;
+use crate::store::file_index::ObjectIndex;
 use crate::store::pins::read_pins;
 use crate::store::stamp::boot_time;
-use crate::store::state::{FileStore, StoreInner, StoreState};
+use crate::store::store_state::{FileStore, StoreInner, StoreState};
 
 /// Upper bound on interrupted transfers that can be resumed; each has an open file.
 // The compiler evaluates this `unwrap`.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use xavantes_model::digest::Digest;
 
 use crate::error::Error;
-use crate::store::state::FileStore;
+use crate::store::store_state::FileStore;
 
 impl FileStore {
     /// Pins objects for an owner until it releases them, whether the store has them yet or not.

@@ -12,7 +12,7 @@ use xavantes_model::digest::Digest;
 
 use crate::error::Error;
 use crate::hash;
-use crate::store::state::{FileStore, PartialObject, StoreState};
+use crate::store::store_state::{FileStore, PartialObject, StoreState};
 
 const CANNOT_WRITE: &str = "cannot write to the file store";
 

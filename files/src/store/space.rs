@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::error::Error;
-use crate::store::state::{FileStore, StoreState};
+use crate::store::store_state::{FileStore, StoreState};
 
 /// Age at which pins expire if nobody confirms them. Only a full store removes expired pins: their owners are gone permanently.
 const PIN_EXPIRY: Duration = Duration::from_secs(90 * 24 * 3600);

@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::{Retries, STATEMENT_TIMEOUT, connect, with_timeout};
+use super::database_connection::{Retries, STATEMENT_TIMEOUT, connect, with_timeout};
 use super::lease::Session;
 use super::ownership::{Owned, Ownership};
 use super::queries;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sqlx::{PgConnection, PgPool};
 
-use super::connection::with_timeout;
+use super::database_connection::with_timeout;
 use crate::names::random_name;
 
 /// Duration of a lease, as an interval of PostgreSQL. Other sessions may claim the processes of a session that does not

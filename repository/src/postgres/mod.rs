@@ -12,15 +12,15 @@
 //! | `ownership` | the processes that this store owns, and how it claims them |
 //! | `lease` | the session and its lease |
 //! | `queries` | reading journals, documents and processes |
-//! | `schema` | the tables and their migrations |
-//! | `connection` | connecting, retrying and errors |
+//! | `migrations` | the tables and their migrations |
+//! | `database_connection` | connecting, retrying and errors |
 
 mod committer;
-mod connection;
+mod database_connection;
 mod lease;
+mod migrations;
 mod ownership;
 mod queries;
-mod schema;
 mod statements;
 mod transaction;
 
@@ -28,12 +28,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::{Connection, PgConnection, PgPool};
 
-use self::connection::{connect, options, pool, to_error};
+use self::database_connection::{connect, options, pool, to_error};
 use self::lease::Session;
 use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
 
-use crate::repository::{Claimed, Entry, Journal, Lease, Repository};
+use crate::repository::{Claimed, Entry, Journal, OwnerLease, PageRequest, Repository};
 
 /// The store in PostgreSQL. The committer makes its changes.
 pub(crate) struct PostgresStore {
@@ -46,7 +46,7 @@ impl PostgresStore {
     pub(crate) async fn open(url: &str, node: &str) -> Result<Self, Error> {
         let options = options(url)?;
         let mut connection = connect(&options).await.map_err(to_error)?;
-        let realm = schema::check(&mut connection).await?;
+        let realm = migrations::check(&mut connection).await?;
         let session = Session::begin(&mut connection, node).await.map_err(to_error)?;
         statements::remove_orphaned_records(&mut connection).await.map_err(to_error)?;
         let pool = pool(options.clone());
@@ -59,7 +59,7 @@ impl PostgresStore {
 /// Creates the tables or brings them up to date.
 pub(crate) async fn migrate(url: &str) -> Result<Vec<String>, Error> {
     let mut connection = PgConnection::connect_with(&options(url)?).await.map_err(to_error)?;
-    let applied = schema::migrate(&mut connection).await;
+    let applied = migrations::migrate(&mut connection).await;
     // The end of the program closes the connection anyway.
     let _ = connection.close().await;
     applied
@@ -109,8 +109,8 @@ impl Repository for PostgresStore {
         queries::list(&self.pool).await
     }
 
-    async fn list_after(&self, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
-        queries::list_after(&self.pool, after, max_bytes).await
+    async fn page(&self, request: &PageRequest) -> Result<Vec<Entry>, Error> {
+        queries::page(&self.pool, request).await
     }
 
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
@@ -120,7 +120,7 @@ impl Repository for PostgresStore {
         queries::find(&self.pool, process).await
     }
 
-    async fn lease(&self, process: &str) -> Result<Option<Lease>, Error> {
+    async fn lease(&self, process: &str) -> Result<Option<OwnerLease>, Error> {
         if check_name(process).is_err() {
             return Ok(None);
         }

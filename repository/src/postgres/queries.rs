@@ -6,23 +6,45 @@ use bytes::Bytes;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
-use super::connection::retry;
+use super::database_connection::retry;
 use super::lease::{LEASE, LEASE_TIME};
 use super::ownership::Owned;
 use crate::error::Error;
-use crate::repository::{Entry, Journal, Lease};
+use crate::repository::{Entry, Journal, OwnerLease, PageRequest};
 
 /// Selects processes. PostgreSQL knows the length of a value without reading it.
 macro_rules! select_processes {
-    ($condition:literal) => {
+    ($condition:expr, $order:literal) => {
         concat!(
-            "SELECT process, node, epoch, head, summary,
+            "SELECT process, node, epoch, created, head, summary,
                  (octet_length(head) + coalesce(octet_length(summary), 0)
                      + coalesce((SELECT sum(octet_length(content)) FROM xavantes.records r WHERE r.process = p.process), 0)
                  )::bigint AS size
              FROM xavantes.processes p WHERE ",
             $condition,
-            " ORDER BY process"
+            " ORDER BY ",
+            $order
+        )
+    };
+}
+
+/// Selects a page of processes: those behind a place ($1, $2), at most $3, until those before one have $4 bytes. `before` is the
+/// size of the processes between the place and this one.
+macro_rules! select_page {
+    ($behind:literal, $order:literal) => {
+        select_processes!(
+            concat!(
+                "process IN (
+                     SELECT process FROM (
+                         SELECT process, coalesce(sum(bytes) OVER (ORDER BY ", $order, "
+                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+                         FROM (
+                             SELECT process, created, octet_length(head) + coalesce(octet_length(summary), 0) AS bytes
+                             FROM xavantes.processes WHERE (created, process) ", $behind, " ($1, $2)
+                             ORDER BY ", $order, " LIMIT $3) q) q
+                     WHERE before < $4)"
+            ),
+            $order
         )
     };
 }
@@ -30,26 +52,29 @@ macro_rules! select_processes {
 /// Lists all processes.
 pub(super) async fn list(pool: &PgPool) -> Result<Vec<Entry>, Error> {
     retry(|| async {
-        let rows = sqlx::query(select_processes!("true")).fetch_all(pool).await?;
+        let rows = sqlx::query(select_processes!("true", "process")).fetch_all(pool).await?;
         rows.iter().map(entry).collect()
     })
     .await
 }
 
-/// Lists processes after an id until they have this many bytes together.
-pub(super) async fn list_after(pool: &PgPool, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
-    let max_bytes = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+/// Lists some processes in the order of their creation.
+pub(super) async fn page(pool: &PgPool, request: &PageRequest) -> Result<Vec<Entry>, Error> {
+    let PageRequest { after, newest_first, max_items, max_bytes } = request;
+    let statement = match newest_first {
+        true => select_page!("<", "created DESC, process DESC"),
+        false => select_page!(">", "created, process"),
+    };
+    // No process has one of these numbers.
+    let edge = if *newest_first { i64::MAX } else { -1 };
+    let (number, process) = match after {
+        Some(place) => (i64::try_from(place.number).unwrap_or(i64::MAX), &*place.process),
+        None => (edge, ""),
+    };
+    let [max_items, max_bytes] = [max_items, max_bytes].map(|bound| i64::try_from(*bound).unwrap_or(i64::MAX));
     retry(|| async {
-        // `before` is the size of the processes between the id and this one.
-        let rows = sqlx::query(select_processes!(
-            "process IN (
-                 SELECT process FROM (
-                     SELECT process, coalesce(sum(octet_length(head) + coalesce(octet_length(summary), 0)) OVER (
-                         ORDER BY process ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
-                     FROM xavantes.processes WHERE process > $1) q
-                 WHERE before < $2)"
-        ));
-        rows.bind(after).bind(max_bytes).fetch_all(pool).await?.iter().map(entry).collect()
+        let rows = sqlx::query(statement).bind(number).bind(process).bind(max_items).bind(max_bytes);
+        rows.fetch_all(pool).await?.iter().map(entry).collect()
     })
     .await
 }
@@ -57,14 +82,14 @@ pub(super) async fn list_after(pool: &PgPool, after: &str, max_bytes: usize) -> 
 /// Finds one process.
 pub(super) async fn find(pool: &PgPool, process: &str) -> Result<Option<Entry>, Error> {
     retry(|| async {
-        let row = sqlx::query(select_processes!("process = $1")).bind(process).fetch_optional(pool).await?;
+        let row = sqlx::query(select_processes!("process = $1", "process")).bind(process).fetch_optional(pool).await?;
         row.as_ref().map(entry).transpose()
     })
     .await
 }
 
 /// The lease of the owner of a process.
-pub(super) async fn lease(pool: &PgPool, process: &str) -> Result<Option<Lease>, Error> {
+pub(super) async fn lease(pool: &PgPool, process: &str) -> Result<Option<OwnerLease>, Error> {
     let renewed_ms: Option<(i64,)> = retry(|| async {
         let lease = sqlx::query_as(
             "SELECT (extract(epoch FROM clock_timestamp() - o.lease_until + $2::text::interval) * 1000)::bigint
@@ -75,7 +100,7 @@ pub(super) async fn lease(pool: &PgPool, process: &str) -> Result<Option<Lease>,
     .await?;
     Ok(renewed_ms.map(|(renewed_ms,)| {
         let renewed = Duration::from_millis(renewed_ms.try_into().unwrap_or_default());
-        Lease { renewed, expired: renewed > LEASE_TIME }
+        OwnerLease { renewed, expired: renewed > LEASE_TIME }
     }))
 }
 
@@ -86,6 +111,7 @@ fn entry(row: &PgRow) -> sqlx::Result<Entry> {
         summary: row.try_get::<Option<Vec<u8>>, _>("summary")?.map(Bytes::from),
         owner: row.try_get("node")?,
         size: row.try_get::<i64, _>("size")?.try_into().unwrap_or_default(),
+        number: row.try_get::<i64, _>("created")?.unsigned_abs(),
         epoch: row.try_get::<i64, _>("epoch")?.unsigned_abs(),
     })
 }

@@ -9,15 +9,15 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use super::blobs;
-use super::data_directory::{DataDirectory, sync_directory};
 use super::database::Database;
-use super::failure::classify;
 use super::frame::{self, TreeId};
-use super::opening;
+use super::open_store;
 use super::record::{JournalEntry, Payload, ProcessRecord};
+use super::store_directory::{DataDirectory, sync_directory};
+use super::store_failure::classify;
 use crate::error::Error;
 
-const HEADER: &[u8; 16] = b"xavantes backup1";
+pub(super) const HEADER: &[u8; 16] = b"xavantes backup1";
 const DIGEST_BYTES: usize = 32;
 /// Bytes of a backup that are hashed at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 const REALM: u8 = 1;
 const RECORD: u8 = 2;
 const BLOB: u8 = 3;
-const END: u8 = 4;
+pub(super) const END: u8 = 4;
 
 /// Upper bound on an item. No blob is larger.
 const MAX_ITEM_BYTES: u64 = 4 << 30;
@@ -116,7 +116,7 @@ pub(super) fn restore(backup: &Path, directory: &Path) -> Result<BackupContent, 
     let mut data = DataDirectory::open(&partial)?;
     let content = fill(backup, &mut data, failed)?;
     // Writes the witness, and checks what was restored.
-    let opened = opening::open(&mut data)?;
+    let opened = open_store::open(&mut data)?;
     drop(opened);
     fs::rename(&partial, directory).map_err(failed)?;
     directory.parent().map_or(Ok(()), sync_directory).map_err(failed)?;
@@ -151,12 +151,12 @@ fn fill(backup: &Path, data: &mut DataDirectory, failed: impl Fn(io::Error) -> E
         }
     }
     database.set_last_commit(sequence)?;
-    opening::sync(&database)?;
+    open_store::sync(&database)?;
     sync_directory(&data.blobs()).map_err(&failed)?;
     Ok(content)
 }
 
-fn read_item(reader: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
+pub(super) fn read_item(reader: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
     let mut head = [0; 9];
     reader.read_exact(&mut head)?;
     let [kind, length @ ..] = head;
@@ -219,5 +219,24 @@ impl HashingWriter<'_> {
         let digest = self.hasher.finalize();
         self.file.write_all(digest.as_bytes())?;
         self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::{backup_of, framed};
+    use super::super::record::MAX_NUMBER;
+    use super::*;
+
+    #[test]
+    fn a_backup_with_a_number_that_cannot_be_counted_up_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let (file, directory) = (parent.path().join("backup"), parent.path().join("store"));
+        for (sequence, fits) in [(u64::MAX, false), (MAX_NUMBER + 1, false), (5, true)] {
+            let document = framed(2, b"\0\0\0\0\0\0\0\x01kx", sequence, &[0, 1, b'd']);
+            fs::write(&file, backup_of(&[(REALM, b"r".to_vec()), (RECORD, document)])).unwrap();
+            assert_eq!(restore(&file, &directory).is_ok(), fits, "{sequence}");
+            assert_eq!(directory.exists(), fits);
+        }
     }
 }

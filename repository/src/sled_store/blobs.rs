@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::data_directory::sync_directory;
 use super::record::{BlobDigest, Payload};
+use super::store_directory::sync_directory;
 
 /// Upper bound on payloads inside a record. sled stores about twenty values in one page, and writes a page larger than a
 /// quarter of a segment to a file that it does not sync. Twenty records of twice this size fit into a quarter segment.

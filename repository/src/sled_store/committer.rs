@@ -5,8 +5,9 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::open_database::OpenDatabase;
-use super::writer::Writer;
+use super::reopening::{NotReopened, reopen};
+use super::shared_database::OpenDatabase;
+use super::store_writer::Writer;
 use crate::error::Error;
 use crate::handle::{StoreRequest, reply};
 use crate::repository::{Claimed, FIXED_EPOCH};
@@ -16,35 +17,39 @@ const MAX_BATCH_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Starts the thread. It ends after a request to shut down, or when the last handle is dropped.
 pub(super) fn start(writer: Writer, opened: OpenDatabase, requests: mpsc::Receiver<StoreRequest>) -> Result<(), Error> {
-    let committer = SledCommitter { writer, opened };
+    let committer = SledCommitter { writer };
     std::thread::Builder::new()
         .name("committer".into())
-        .spawn(move || committer.run(requests))
+        .spawn(move || committer.run(&opened, requests))
         .map_err(|error| Error::Broken(format!("the system cannot start a thread: {error}")))?;
     Ok(())
 }
 
 struct SledCommitter {
     writer: Writer,
-    opened: OpenDatabase,
 }
 
 impl SledCommitter {
-    fn run(mut self, mut requests: mpsc::Receiver<StoreRequest>) {
-        let ended = loop {
-            let Some(first) = requests.blocking_recv() else { break None };
+    fn run(mut self, opened: &OpenDatabase, mut requests: mpsc::Receiver<StoreRequest>) {
+        // The answer to a request to shut down, and the committer, if its database is open.
+        let (ended, committer) = loop {
+            let Some(first) = requests.blocking_recv() else { break (None, Some(self)) };
             match self.batch(first, &mut requests) {
                 Ok(None) => {}
-                Ok(Some(ended)) => break Some(ended),
-                Err(error) => {
-                    tracing::error!(%error, "repository failed; it stores nothing any more");
-                    break refuse_all(&error, &mut requests);
+                Ok(Some(ended)) => break (Some(ended), Some(self)),
+                Err(error) if self.writer.failed().is_none() => {
+                    break (refuse_all(&error, &mut requests), Some(self));
                 }
+                Err(error) => match reopen(self.writer, opened, &error, &mut requests) {
+                    Ok(writer) => self = Self { writer },
+                    Err(NotReopened::ShutDown(answer)) => break (answer, None),
+                    Err(NotReopened::Failed(error)) => break (refuse_all(&error, &mut requests), None),
+                },
             }
         };
         // Waits for readers, closes the database, and then releases the directory.
-        self.opened.close();
-        drop(self);
+        opened.close(Error::ended());
+        drop(committer);
         if let Some(answer) = ended {
             // The caller may have dropped its future.
             let _ = answer.send(());
@@ -69,7 +74,7 @@ impl SledCommitter {
                 StoreRequest::CommitChange { change, answer } => {
                     bytes += change.added_bytes().unwrap_or_default();
                     let result = self.writer.apply(change);
-                    broken = fatal(&result);
+                    broken = fatal(&result).or_else(|| self.writer.failed());
                     changes.push((answer, result));
                 }
                 StoreRequest::Claim { answer } => {
@@ -77,7 +82,7 @@ impl SledCommitter {
                 }
                 StoreRequest::Load { process, answer } => {
                     let result = self.writer.load(&process);
-                    broken = fatal(&result);
+                    broken = fatal(&result).or_else(|| self.writer.failed());
                     reply(answer, result);
                 }
                 StoreRequest::Get { kind, key, answer } => reply(answer, self.writer.database.document(&kind, &key)),
@@ -91,6 +96,10 @@ impl SledCommitter {
         let committed = broken.map_or_else(|| self.writer.commit(), Err);
         for (answer, result) in changes {
             reply(answer, result.and_then(|()| committed.clone()).map(|()| FIXED_EPOCH));
+        }
+        if let (Err(error), Some(ended)) = (&committed, ended.take_if(|_| committed.is_err())) {
+            tracing::error!(%error, "the repository is shut down without its last changes");
+            return Ok(Some(ended));
         }
         committed?;
         for answer in backups {
@@ -112,16 +121,25 @@ fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
 
 /// Answers every request with an error until a request to shut down arrives. Returns the channel for its answer.
 fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<StoreRequest>) -> Option<oneshot::Sender<()>> {
+    tracing::error!(%error, "repository failed; it stores nothing any more");
     while let Some(request) = requests.blocking_recv() {
-        match request {
-            StoreRequest::CommitChange { answer, .. } => reply(answer, Err(error.clone())),
-            StoreRequest::Claim { answer } => reply(answer, Err(error.clone())),
-            StoreRequest::Load { answer, .. } => reply(answer, Err(error.clone())),
-            StoreRequest::Get { answer, .. } => reply(answer, Err(error.clone())),
-            StoreRequest::Documents { answer, .. } => reply(answer, Err(error.clone())),
-            StoreRequest::Backup { answer } => reply(answer, Err(error.clone())),
-            StoreRequest::ShutDown { answer } => return Some(answer),
+        if let Some(answer) = refuse(request, error) {
+            return Some(answer);
         }
+    }
+    None
+}
+
+/// Answers a request with an error. Returns the channel for the answer to a request to shut down.
+pub(super) fn refuse(request: StoreRequest, error: &Error) -> Option<oneshot::Sender<()>> {
+    match request {
+        StoreRequest::CommitChange { answer, .. } => reply(answer, Err(error.clone())),
+        StoreRequest::Claim { answer } => reply(answer, Err(error.clone())),
+        StoreRequest::Load { answer, .. } => reply(answer, Err(error.clone())),
+        StoreRequest::Get { answer, .. } => reply(answer, Err(error.clone())),
+        StoreRequest::Documents { answer, .. } => reply(answer, Err(error.clone())),
+        StoreRequest::Backup { answer } => reply(answer, Err(error.clone())),
+        StoreRequest::ShutDown { answer } => return Some(answer),
     }
     None
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 
 use super::blobs;
-use super::data_directory::{DataDirectory, sync_directory};
-use super::failure::{classify, failure};
 use super::frame::TreeId;
-use super::index::Damage;
 use super::record::{
     BlobDigest, DecodeError, JournalEntry, Numbered, Payload, ProcessRecord, decode, document_key, journal_key,
     journal_numbers,
 };
+use super::record_index::Damage;
+use super::store_directory::{DataDirectory, sync_directory};
+use super::store_failure::{classify, failure};
 use crate::error::Error;
 use crate::repository::{Entry, FIXED_EPOCH, Journal};
 
@@ -113,6 +113,12 @@ impl Database {
         inserted.map(drop).map_err(|error| self.failed(&error))
     }
 
+    /// Marks everything that was written before as one commit, and writes it to the file. The caller syncs the file.
+    pub(super) fn flush_commit(&self, sequence: u64) -> sled::Result<()> {
+        self.meta.insert(COMMIT_KEY, &sequence.to_le_bytes())?;
+        self.db.flush().map(drop)
+    }
+
     /// File with all trees.
     pub(super) fn file(&self) -> PathBuf {
         self.directory.join("db")
@@ -144,9 +150,9 @@ impl Database {
     }
 
     /// Removes an entry of a journal. Returns the blobs that the entry referred to.
-    pub(super) fn remove_entry(&self, process: u64, record: u64) -> Result<Vec<BlobDigest>, Error> {
+    pub(super) fn remove_entry(&self, process: u64, record: u64) -> sled::Result<Vec<BlobDigest>> {
         let key = journal_key(process, record);
-        let Some(value) = self.journal.remove(key).map_err(|error| self.failed(&error))? else { return Ok(Vec::new()) };
+        let Some(value) = self.journal.remove(key)? else { return Ok(Vec::new()) };
         let entry = decode::<JournalEntry>(TreeId::Journal, &key, &value);
         let payloads = entry.iter().flat_map(|entry| entry.record.payloads());
         Ok(payloads.filter_map(Payload::digest).collect())
@@ -253,6 +259,7 @@ impl Database {
             owner: record.owner,
             size: 0,
             epoch: FIXED_EPOCH,
+            number: record.number,
         })
     }
 
@@ -291,7 +298,8 @@ impl Database {
 
 /// A process of which nothing can be read.
 pub(super) fn unreadable_entry(id: &str) -> Entry {
-    Entry { process: id.into(), head: Bytes::new(), summary: None, owner: String::new(), size: 0, epoch: FIXED_EPOCH }
+    let (process, owner) = (id.to_owned(), String::new());
+    Entry { process, head: Bytes::new(), summary: None, owner, size: 0, epoch: FIXED_EPOCH, number: 0 }
 }
 
 /// Waits until a database that this program dropped a moment ago releases its lock on the file. The lock of the data

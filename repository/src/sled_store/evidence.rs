@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::index::RecordIndex;
+use super::record_index::RecordIndex;
 use super::witness::{ProcessMark, WitnessState};
 
 /// A witness, and how the database relates to it.

@@ -1,6 +1,8 @@
 //! The frame around every record in sled: it reveals a record that was damaged or stored under another key. A frame contains
 //! its key, so that the salvage finds records in the bytes of a file that sled cannot open.
 
+use super::record::MAX_NUMBER;
+
 /// Layout of records that earlier programs wrote: the version, a checksum, then the payload.
 const FIRST_VERSION: u8 = 1;
 const FIRST_HEADER_BYTES: usize = 5;
@@ -33,6 +35,8 @@ pub(super) enum FrameError {
     Checksum,
     #[error("it was written by a newer version of Xavantes")]
     NewerVersion,
+    #[error("its sequence number is larger than a store can have")]
+    Sequence,
 }
 
 /// A frame whose checksum is right.
@@ -128,7 +132,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
     let tree = TreeId::ALL.into_iter().find(|tree| *tree as u8 == header[5]);
     let tree = tree.filter(|_| header[4] == VERSION).ok_or(FrameError::NewerVersion)?;
     let (_, sequence) = header[..CHECKSUM_AT].split_last_chunk().ok_or(FrameError::CutOff)?;
-    Ok(Frame { tree, key, sequence: u64::from_le_bytes(*sequence), payload })
+    let sequence = u64::from_le_bytes(*sequence);
+    if sequence > MAX_NUMBER {
+        return Err(FrameError::Sequence);
+    }
+    Ok(Frame { tree, key, sequence, payload })
 }
 
 /// Checksum of a frame without the field of the checksum.

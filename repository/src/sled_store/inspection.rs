@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::backup::payloads;
 use super::blobs;
-use super::data_directory::DataDirectory;
-use super::failure::classify;
 use super::frame::{self, TreeId};
-use super::opening::{self, OpenedStore};
+use super::open_store::{self, OpenedStore};
 use super::record::{document_name, journal_numbers};
+use super::store_directory::DataDirectory;
+use super::store_failure::classify;
 use crate::error::Error;
 
 /// The state of a store.
@@ -65,7 +65,7 @@ pub(super) fn check(path: &Path) -> Result<Inspection, Error> {
     }
     copy_files(&original.database(), &scratch.path().join("db")).map_err(failed)?;
     let mut copy = DataDirectory::open(scratch.path())?;
-    let opened = opening::open(&mut copy)?;
+    let opened = open_store::open(&mut copy)?;
     let mut inspection = inspect(opened, &original.blobs())?;
     // The copy goes with the scratch directory.
     inspection.moved_to = None;
@@ -75,7 +75,7 @@ pub(super) fn check(path: &Path) -> Result<Inspection, Error> {
 /// Opens a store, which saves what can be read, and says what is damaged.
 pub(super) fn repair(path: &Path) -> Result<Inspection, Error> {
     let mut directory = open_directory(path)?;
-    let opened = opening::open(&mut directory)?;
+    let opened = open_store::open(&mut directory)?;
     inspect(opened, &directory.blobs())
 }
 
@@ -106,7 +106,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 fn inspect(opened: OpenedStore, blob_directory: &Path) -> Result<Inspection, Error> {
     let OpenedStore { database, recovered, findings, .. } = opened;
     let mut damaged: HashMap<String, String> = HashMap::new();
-    for (id, entry) in &recovered.index {
+    for (id, entry) in recovered.index.iter() {
         if let Some(damage) = &entry.damage {
             damaged.insert(id.clone(), format!("{}, record {}: {}", damage.file, damage.record, damage.problem));
         }

@@ -8,56 +8,66 @@
 //! | module | is about |
 //! |---|---|
 //! | `committer` | the thread that makes all changes |
-//! | `writer` | how it makes them |
-//! | `open_database` | the database as readers and committer share it |
+//! | `store_writer` | how it makes them |
+//! | `shared_database` | the database as readers and committer share it |
 //! | `database` | opening sled and reading from it |
-//! | `opening` | opening the store, whatever is damaged |
-//! | `recovery` | building the index when the store opens |
+//! | `open_store` | opening the store, whatever is damaged |
+//! | `index_recovery` | building the index when the store opens |
+//! | `reopening` | opening the store again after a failed write |
+//! | `undo` | taking a batch back whose write failed |
 //! | `witness` | the file that says what the store has acknowledged |
 //! | `evidence` | what the witness proves about the records of the database |
 //! | `inspection` | check and repair of a store that no node uses |
 //! | `backup` | backups: one file with all records and blobs |
 //! | `salvage` | finding records in a damaged database file |
-//! | `failure` | errors of sled and of the system |
-//! | `index` | the facts about processes in memory |
+//! | `store_failure` | errors of sled and of the system |
+//! | `record_index` | the facts about processes in memory |
 //! | `blobs` | files for large payloads |
 //! | `record` | records and keys in sled |
+//! | `fuzzing` | checks of the readers, for fuzzers |
 //! | `frame` | the checksum around every record |
-//! | `data_directory` | lock, format and free space of the directory |
+//! | `store_directory` | lock, format and free space of the directory |
 
 mod backup;
 mod blobs;
 mod committer;
-mod data_directory;
 mod database;
 mod evidence;
-mod failure;
 mod frame;
-mod index;
+pub mod fuzzing;
+mod index_recovery;
 mod inspection;
-mod open_database;
-mod opening;
+mod open_store;
 mod record;
-mod recovery;
+mod record_index;
+mod reopening;
 mod salvage;
+mod shared_database;
+mod store_directory;
+mod store_failure;
+mod store_writer;
+mod undo;
 mod witness;
-mod writer;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::iter;
 use std::path::Path;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-use self::data_directory::DataDirectory;
-use self::index::RecordIndex;
-use self::open_database::{OpenDatabase, blocking};
-use self::writer::Writer;
+use self::database::Database;
+use self::record_index::RecordIndex;
+use self::shared_database::{OpenDatabase, blocking};
+use self::store_directory::DataDirectory;
+use self::store_writer::Writer;
 use crate::error::{Error, check_name};
 use crate::handle::CommitterHandle;
 
-use crate::repository::{Claimed, Entry, Journal, Repository};
+use crate::places::take_page;
+use crate::repository::{Claimed, Entry, Journal, PageRequest, Place, Repository};
 
 pub use self::backup::BackupContent;
 pub use self::inspection::Inspection;
@@ -95,7 +105,7 @@ impl SledStore {
 
     fn open_blocking(directory: &Path, node: String) -> Result<Self, Error> {
         let mut directory = DataDirectory::open(directory)?;
-        let opened = opening::open(&mut directory)?;
+        let opened = open_store::open(&mut directory)?;
         let realm = directory.realm.clone();
         let database = opened.database.clone();
         let writer = Writer::new(directory, opened, node)?;
@@ -111,11 +121,26 @@ fn complete(index: &RecordIndex, mut entry: Entry) -> Option<Entry> {
     let indexed = index.get(&entry.process)?;
     entry.owner.clone_from(&indexed.owner);
     entry.size = indexed.record_size + indexed.journal_size;
+    entry.number = indexed.mark.number;
     if indexed.damage.is_some() {
         // A summary, if there is one, may not be the last word.
         entry.summary = None;
     }
     Some(entry)
+}
+
+/// Reads a process of the index. `None` if it was removed meanwhile.
+fn read_place(database: &Database, index: &Mutex<RecordIndex>, place: &Place) -> Result<Option<Entry>, Error> {
+    let entry = database.find(&place.process)?;
+    let index = index.lock();
+    let is_damaged = index.get(&place.process).is_some_and(|indexed| indexed.damage.is_some());
+    let entry = match entry {
+        Some(Ok(entry)) => entry,
+        // The record of a damaged process may be missing.
+        None if !is_damaged => return Ok(None),
+        Some(Err(_)) | None => database::unreadable_entry(&place.process),
+    };
+    Ok(complete(&index, entry))
 }
 
 #[async_trait]
@@ -165,28 +190,17 @@ impl Repository for SledStore {
             .await
     }
 
-    async fn list_after(&self, after: &str, max_bytes: usize) -> Result<Vec<Entry>, Error> {
-        let after = after.to_owned();
+    async fn page(&self, request: &PageRequest) -> Result<Vec<Entry>, Error> {
+        let request = request.clone();
         self.opened
             .read(move |database, index| {
-                let mut ids: Vec<String> = index.lock().keys().filter(|id| **id > after).cloned().collect();
-                ids.sort();
-                let (mut entries, mut bytes) = (Vec::new(), 0);
-                for process in ids {
-                    let is_damaged = || index.lock().get(&process).is_some_and(|indexed| indexed.damage.is_some());
-                    let entry = match database.find(&process)? {
-                        Some(Ok(entry)) => entry,
-                        Some(Err(_)) => database::unreadable_entry(&process),
-                        None if is_damaged() => database::unreadable_entry(&process),
-                        None => continue,
-                    };
-                    bytes += entry.head.len() + entry.summary.as_ref().map_or(0, Bytes::len);
-                    entries.extend(complete(&index.lock(), entry));
-                    if bytes >= max_bytes && !entries.is_empty() {
-                        break;
-                    }
-                }
-                Ok(entries)
+                let mut after = request.after.clone();
+                // One place at a time, so that the committer waits for none of the reads.
+                let places = iter::from_fn(|| {
+                    after = Some(index.lock().next_place(after.as_ref(), request.newest_first)?);
+                    after.clone()
+                });
+                take_page(places.filter_map(|place| read_place(database, index, &place).transpose()), &request)
             })
             .await
     }

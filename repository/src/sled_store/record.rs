@@ -2,9 +2,15 @@
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::frame::{self, FrameError, TreeId};
+
+/// Upper bound on the numbers of processes, records and commits. No store gets there, and they can be counted up from there.
+pub(super) const MAX_NUMBER: u64 = 1 << 62;
+
+/// Upper bound on the length of a blob. Payloads are far smaller.
+const MAX_BLOB_BYTES: u64 = 1 << 40;
 
 /// Name of a blob: the digest of its content.
 pub(super) type BlobDigest = [u8; 32];
@@ -16,6 +22,7 @@ pub(super) enum Payload {
     Inline(#[serde(with = "as_bytes")] Bytes),
     Blob {
         digest: BlobDigest,
+        #[serde(deserialize_with = "blob_length")]
         length: u64,
     },
     /// The parts of one payload follow each other. Readers ignore parts without a last one; a crash left them behind.
@@ -57,6 +64,7 @@ impl Payload {
 pub(super) struct ProcessRecord {
     /// Number in the keys of the journal. The store never uses a number twice, so that a process does not inherit the
     /// journal of an earlier process with the same id.
+    #[serde(deserialize_with = "number")]
     pub(super) number: u64,
     pub(super) owner: String,
     pub(super) head: Payload,
@@ -123,10 +131,11 @@ pub(super) fn journal_key(process: u64, record: u64) -> [u8; 16] {
     key
 }
 
-/// Splits a [`journal_key`] into the numbers of the process and the record.
+/// Splits a [`journal_key`] into the numbers of the process and the record. `None` for a key that no store makes.
 pub(super) fn journal_numbers(key: &[u8]) -> Option<(u64, u64)> {
     let (process, record) = key.split_first_chunk()?;
-    Some((u64::from_be_bytes(*process), u64::from_be_bytes(record.try_into().ok()?)))
+    let numbers = (u64::from_be_bytes(*process), u64::from_be_bytes(record.try_into().ok()?));
+    Some(numbers).filter(|(process, record)| *process <= MAX_NUMBER && *record <= MAX_NUMBER)
 }
 
 /// Key of a document. The length of the kind separates it from kinds with the same prefix.
@@ -141,6 +150,20 @@ pub(super) fn document_name(key: &[u8]) -> String {
         .and_then(|(length, rest)| rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?));
     let (kind, key) = split.unwrap_or((b"?", key));
     format!("{}/{}", String::from_utf8_lossy(kind), String::from_utf8_lossy(key))
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    at_most(MAX_NUMBER, deserializer)
+}
+
+fn blob_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    at_most(MAX_BLOB_BYTES, deserializer)
+}
+
+/// Refuses a number that no store writes.
+fn at_most<'de, D: Deserializer<'de>>(limit: u64, deserializer: D) -> Result<u64, D::Error> {
+    let number = u64::deserialize(deserializer)?;
+    if number <= limit { Ok(number) } else { Err(serde::de::Error::custom("a number is too large")) }
 }
 
 /// Encodes `Bytes` as one byte string instead of a sequence of numbers.
@@ -171,5 +194,29 @@ mod as_bytes {
         }
 
         deserializer.deserialize_bytes(CopyBytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_no_store_writes_are_damage() {
+        let process = |number, length| ProcessRecord {
+            number,
+            owner: "n".into(),
+            head: Payload::Blob { digest: [7; 32], length },
+            summary: None,
+        };
+        for (number, length, fits) in
+            [(MAX_NUMBER, 5, true), (MAX_NUMBER + 1, 5, false), (u64::MAX, 5, false), (1, u64::MAX, false)]
+        {
+            let encoded = encode(TreeId::Processes, b"p", 1, &process(number, length));
+            assert_eq!(decode::<ProcessRecord>(TreeId::Processes, b"p", &encoded).is_ok(), fits, "{number} {length}");
+        }
+        assert_eq!(journal_numbers(&journal_key(3, 4)), Some((3, 4)));
+        assert_eq!(journal_numbers(&journal_key(u64::MAX, 4)), None);
+        assert_eq!(journal_numbers(&journal_key(3, u64::MAX)), None);
     }
 }

@@ -10,7 +10,8 @@ use crate::suite::{self, text};
 
 async fn migrated_url(postgres: &Postgres) -> String {
     let url = postgres.url();
-    assert_eq!(migrate(&url).await.unwrap(), ["step 1: processes and documents", "step 2: unique epochs"]);
+    let steps = ["step 1: processes and documents", "step 2: unique epochs", "step 3: order of creation"];
+    assert_eq!(migrate(&url).await.unwrap(), steps);
     url
 }
 
@@ -173,7 +174,7 @@ async fn migrations_are_applied_once_and_checked() {
     let error = open_postgres(&url, "node").await.err().unwrap().to_string();
     assert!(error.contains("xavantes repository migrate --repository URL"), "{error}");
     let (first, second) = tokio::try_join!(migrate(&url), migrate(&url)).unwrap();
-    assert_eq!(first.len() + second.len(), 2, "{first:?} {second:?}");
+    assert_eq!(first.len() + second.len(), 3, "{first:?} {second:?}");
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
     open_postgres(&url, "node").await.unwrap().shut_down().await;
 
@@ -207,6 +208,8 @@ async fn a_database_of_a_former_version_keeps_working() {
     for statements in [history, tables, epochs] {
         sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
     }
+    assert!(matches!(open_postgres(&url, "node").await.err(), Some(Error::Broken(_))), "it must be migrated first");
+    assert_eq!(migrate(&url).await.unwrap(), ["step 3: order of creation"]);
     let store = open_postgres(&url, "node").await.unwrap();
     store.create("p", text("head")).await.unwrap();
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);

@@ -480,6 +480,71 @@ async fn a_full_disk_refuses_additions_and_recovers() {
     store.shut_down().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_write_changes_nothing_and_the_store_goes_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount("160m") else {
+        eprintln!("SKIPPED: this test needs the right to mount a file system");
+        return;
+    };
+    let directory = disk.0.path().join("data");
+    let store = open(&directory).await;
+    store.create("runs", text("head")).await.unwrap();
+    store.append("runs", text("one")).await.unwrap();
+    store.put("kind", "kept", text("first")).await.unwrap();
+    for number in 0..200 {
+        let id = format!("ended {number:03}");
+        store.create(&id, noise(3000, number)).await.unwrap();
+        store.close(&id, noise(3000, number)).await.unwrap();
+    }
+    // Another program takes all space, with the reserve. Removals have no need of the reserve, so sled itself fails.
+    let ballast = disk.0.path().join("ballast");
+    let mut file = fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+    drop(file);
+    let mut forgotten = 0;
+    let error = loop {
+        match store.forget(&[format!("ended {forgotten:03}")]).await {
+            Ok(()) => forgotten += 1,
+            Err(error) => break error,
+        }
+        assert!(forgotten < 200, "sled has not failed");
+    };
+    assert!(matches!(&error, Error::Unavailable(_)), "{error:?}");
+    // The store says what it waits for.
+    let refused = [
+        store.append("runs", text("refused")).await,
+        store.put("kind", "kept", text("refused")).await,
+        store.create("refused", text("head")).await.map(drop),
+        store.list().await.map(drop),
+        store.find("runs").await.map(drop),
+    ];
+    assert!(refused.iter().all(|it| matches!(it, Err(Error::Unavailable(_)))), "{refused:?}");
+
+    fs::remove_file(&ballast).unwrap();
+    let began = std::time::Instant::now();
+    while let Err(error) = store.append("runs", text("two")).await {
+        assert!(matches!(error, Error::Unavailable(_)) && began.elapsed().as_secs() < 60, "{error}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let check = async |store: &xavantes_repository::Store, records: &[&str]| {
+        assert_eq!(store.load("runs").await.unwrap().records, records);
+        assert_eq!(store.get("kind", "kept").await.unwrap(), Some(text("first")));
+        assert_eq!(store.find("refused").await.unwrap(), None);
+        // The removal that failed was taken back, and those before it hold.
+        assert_eq!(store.list().await.unwrap().len(), 200 - forgotten + 1);
+        let found = store.find(&format!("ended {forgotten:03}")).await.unwrap().unwrap();
+        assert_eq!(found.summary, Some(noise(3000, forgotten as u64)));
+    };
+    check(&store, &["one", "two"]).await;
+    assert_eq!(store.claim().await.unwrap().gained, [""; 0], "the store still owns its processes");
+    store.append("runs", text("three")).await.unwrap();
+    store.shut_down().await;
+    let store = open(&directory).await;
+    assert_eq!(store.claim().await.unwrap().gained, ["runs"]);
+    check(&store, &["one", "two", "three"]).await;
+    store.shut_down().await;
+}
+
 /// Bytes on the disk that all files of a directory take.
 fn disk_use(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;

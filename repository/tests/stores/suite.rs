@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use xavantes_repository::{Error, Journal, Store};
+use xavantes_repository::{Entries, Error, Journal, PageRequest, Place, Store};
 
 /// Runs all checks. Each uses other process ids.
 pub async fn run(store: &Store) {
@@ -16,6 +16,7 @@ pub async fn run(store: &Store) {
     documents_are_stored_by_kind_and_key(store).await;
     concurrent_writers_do_not_interfere(store).await;
     large_payloads_are_stored(store).await;
+    pages_follow_the_order_of_creation(store).await;
     claimed_processes_are_not_gained_again(store).await;
 }
 
@@ -248,17 +249,52 @@ async fn concurrent_writers_do_not_interfere(store: &Store) {
         done.unwrap();
     }
     let entries = store.list().await.unwrap();
-    // The same processes, a few at a time. A store may free space meanwhile, so sizes may differ.
-    let mut read = xavantes_repository::Entries::of(store);
-    for entry in &entries {
-        assert_eq!(read.next().await.unwrap().map(|read| read.process).as_ref(), Some(&entry.process));
-        let after = store.list_after(&entry.process, 1).await.unwrap();
-        let next = entries.iter().find(|next| next.process > entry.process);
-        assert_eq!(after.first().map(|it| &it.process), next.map(|it| &it.process), "after {}", entry.process);
-    }
-    assert_eq!(read.next().await.unwrap(), None);
     let closed = entries.iter().filter(|entry| entry.process.starts_with("writer ") && entry.summary.is_some());
     assert_eq!(closed.count(), 32);
+}
+
+/// The processes that a store lists in pages of this many.
+async fn read_pages(store: &Store, newest_first: bool, batch: usize) -> Vec<String> {
+    let mut entries = Entries::page(store, None, newest_first, batch);
+    let mut processes = Vec::new();
+    while let Some(entry) = entries.next().await.unwrap() {
+        assert_eq!(Place::parse(&entry.place().to_string()), Some(entry.place()));
+        processes.push(entry.process);
+    }
+    processes
+}
+
+async fn pages_follow_the_order_of_creation(store: &Store) {
+    let created = ["page z", "page a", "page/m", "page b"];
+    for id in created {
+        store.create(id, text("head")).await.unwrap();
+    }
+    store.close("page a", noise(100, 1)).await.unwrap();
+    let all = read_pages(store, false, 1).await;
+    assert_eq!(all[all.len() - 4..], created);
+    assert_eq!(all.len(), store.list().await.unwrap().len());
+    assert_eq!(read_pages(store, false, 3).await, all);
+    let backwards: Vec<String> = all.iter().rev().cloned().collect();
+    assert_eq!(read_pages(store, true, 1).await, backwards);
+    assert_eq!(read_pages(store, true, 100).await, backwards);
+
+    // A page ends at its bounds, and goes on behind a process that has been removed.
+    let request = |after, max_items, max_bytes| PageRequest { after, newest_first: true, max_items, max_bytes };
+    let ids = async |request| {
+        let page = store.page(&request).await.unwrap();
+        page.into_iter().map(|entry| entry.process).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(request(None, 2, usize::MAX)).await, ["page b", "page/m"]);
+    assert_eq!(ids(request(None, 9, 1)).await, ["page b"]);
+    assert_eq!(ids(request(None, 9, 9)).await, ["page b", "page/m", "page a"], "the third has 104 bytes");
+    let place = store.find("page a").await.unwrap().unwrap().place();
+    store.forget(&["page a".into()]).await.unwrap();
+    assert_eq!(ids(request(Some(place), 1, usize::MAX)).await, ["page z"]);
+    assert_eq!(read_pages(store, false, 2).await.len(), all.len() - 1);
+    for id in ["page z", "page/m", "page b"] {
+        store.close(id, text("summary")).await.unwrap();
+        store.forget(&[id.into()]).await.unwrap();
+    }
 }
 
 async fn large_payloads_are_stored(store: &Store) {

@@ -8,16 +8,16 @@
 //!
 //! | module | is about |
 //! |---|---|
-//! | `file` | the file: frames, appending and rewriting |
-//! | `state` | the facts that the frames of a file add up to |
+//! | `witness_file` | the file: frames, appending and rewriting |
+//! | `witness_state` | the facts that the frames of a file add up to |
 
-mod file;
-mod state;
+mod witness_file;
+mod witness_state;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use file::WitnessFile;
-pub(super) use state::WitnessState;
+pub(super) use witness_file::{WitnessFile, add, seal};
+pub(super) use witness_state::WitnessState;
 
 /// What the store has acknowledged of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(super) struct ProcessMark {
 
 /// A fact in the witness.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) enum Note<'a> {
+pub(super) enum WitnessNote<'a> {
     /// The store was opened during this boot of the machine.
     Opened {
         realm: &'a str,

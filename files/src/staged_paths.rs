@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use xavantes_model::path::check_path;
 use xavantes_model::value::{Content, Value};
+use xavantes_model::working_path::check_path;
 
 /// A file or directory to stage.
 #[derive(Debug, Clone)]

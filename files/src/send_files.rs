@@ -16,9 +16,9 @@ use xavantes_model::value::{Content, FileRef};
 use xavantes_proto::v1::files_client::FilesClient;
 use xavantes_proto::{call_with_timeout, v1};
 
+use crate::confined_directory::WorkingDirectory;
 use crate::error::Error;
 use crate::hash::{CHUNK_BYTES, digest_of};
-use crate::workdir::WorkingDirectory;
 
 /// Attempts to resume an upload without progress, before the sender gives up.
 const MAX_TRIES: usize = 5;

@@ -1,12 +1,56 @@
 //! The facts about every process that the sled store holds in memory, and the damage of processes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Deref;
 
 use super::witness::ProcessMark;
 use crate::error::Error;
+use crate::places::page_places;
+use crate::repository::Place;
 
 /// All processes by id.
-pub(super) type RecordIndex = HashMap<String, IndexEntry>;
+#[derive(Debug, Default)]
+pub(super) struct RecordIndex {
+    entries: HashMap<String, IndexEntry>,
+    /// All processes in the order of their creation.
+    places: BTreeSet<Place>,
+}
+
+impl RecordIndex {
+    /// Adds a process. Its number never changes afterwards.
+    pub(super) fn insert(&mut self, id: String, entry: IndexEntry) {
+        self.remove(&id);
+        self.places.insert(Place { number: entry.mark.number, process: id.clone() });
+        self.entries.insert(id, entry);
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> Option<IndexEntry> {
+        let (process, entry) = self.entries.remove_entry(id)?;
+        self.places.remove(&Place { number: entry.mark.number, process });
+        Some(entry)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut IndexEntry> {
+        self.entries.get_mut(id)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut IndexEntry)> {
+        self.entries.iter_mut()
+    }
+
+    /// The next place behind one, in the order of creation or backwards.
+    pub(super) fn next_place(&self, after: Option<&Place>, newest_first: bool) -> Option<Place> {
+        page_places(&self.places, after, newest_first).next().cloned()
+    }
+}
+
+impl Deref for RecordIndex {
+    type Target = HashMap<String, IndexEntry>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.entries
+    }
+}
 
 /// A process in the index.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::failure::classify;
+use super::store_failure::classify;
 use crate::error::Error;
 use crate::names::random_name;
 
@@ -101,6 +101,11 @@ impl DataDirectory {
     pub(super) fn free_bytes(&self) -> io::Result<u64> {
         let disk = rustix::fs::statvfs(&self.path)?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize).saturating_sub(RESERVED_BYTES))
+    }
+
+    /// Whether the disk has this much space, with the reserve. True if nobody can tell.
+    pub(super) fn has_room_for(&self, bytes: u64) -> bool {
+        rustix::fs::statvfs(&self.path).map_or(true, |disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= bytes)
     }
 
     /// The error of a change for which the disk has no space.

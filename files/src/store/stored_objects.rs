@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hash::digest_of;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest};
 use crate::store::stamp::Stamp;
-use crate::store::state::FileStore;
+use crate::store::store_state::FileStore;
 
 impl FileStore {
     /// Holds an object: the store does not evict it until the hold is dropped.

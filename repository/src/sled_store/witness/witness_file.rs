@@ -4,8 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::super::data_directory::sync_directory;
-use super::{Note, WitnessState};
+use super::super::store_directory::sync_directory;
+use super::{WitnessNote, WitnessState};
 
 const MARK: [u8; 4] = *b"\xb5wit";
 const HEADER_BYTES: usize = 12;
@@ -37,10 +37,15 @@ impl WitnessFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        Ok(Some(Self::parse(&bytes)))
+    }
+
+    /// The facts in the bytes of a witness.
+    pub(in super::super) fn parse(bytes: &[u8]) -> WitnessState {
         let mut state = WitnessState::default();
         let (mut offset, mut whole) = (0, true);
         while offset < bytes.len() {
-            let read = body_at(&bytes, offset).filter(|body| {
+            let read = body_at(bytes, offset).filter(|body| {
                 if !whole {
                     state.on_damage();
                 }
@@ -55,7 +60,7 @@ impl WitnessFile {
                 offset = next.map_or(bytes.len(), |distance| offset + 1 + distance);
             }
         }
-        Ok(Some(state))
+        state
     }
 
     /// A witness that [`rewrite`](Self::rewrite) has to create.
@@ -64,7 +69,7 @@ impl WitnessFile {
     }
 
     /// Adds a note to the next frame.
-    pub(in super::super) fn note(&mut self, note: &Note<'_>) {
+    pub(in super::super) fn note(&mut self, note: &WitnessNote<'_>) {
         add(&mut self.frame, note);
     }
 
@@ -95,7 +100,7 @@ impl WitnessFile {
     pub(in super::super) fn rewrite<'a>(
         &mut self,
         sequence: u64,
-        notes: impl Iterator<Item = Note<'a>>,
+        notes: impl Iterator<Item = WitnessNote<'a>>,
     ) -> io::Result<()> {
         self.frame.clear();
         let partial = self.path.with_extension("partial");
@@ -130,13 +135,14 @@ impl WitnessFile {
     }
 }
 
-fn add(frame: &mut Vec<u8>, note: &Note<'_>) {
+/// Adds a note to the notes of a frame.
+pub(in super::super) fn add(frame: &mut Vec<u8>, note: &WitnessNote<'_>) {
     // Postcard fails on a growing vector only for types of unknown shape. Notes have a fixed shape.
     *frame = postcard::to_extend(note, std::mem::take(frame)).expect("notes can be encoded");
 }
 
 /// Makes a frame of notes.
-fn seal(sequence: u64, notes: &[u8]) -> Vec<u8> {
+pub(in super::super) fn seal(sequence: u64, notes: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEADER_BYTES + 10 + notes.len());
     frame.extend([0; HEADER_BYTES]);
     let mut frame = postcard::to_extend(&sequence, frame).expect("numbers can be encoded");
@@ -159,7 +165,7 @@ fn body_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::super::ProcessMark;
-    use super::super::state::Expected;
+    use super::super::witness_state::Expected;
     use super::*;
 
     fn mark(number: u64, next_record: u64) -> ProcessMark {
@@ -173,15 +179,15 @@ mod tests {
         let mut witness = WitnessFile::new(path.clone());
         assert!(witness.needs_rewrite());
         let notes = [
-            Note::Opened { realm: "r", boot: "b" },
-            Note::Process { id: "a", mark: mark(1, 1) },
-            Note::Process { id: "b", mark: mark(2, 1) },
+            WitnessNote::Opened { realm: "r", boot: "b" },
+            WitnessNote::Process { id: "a", mark: mark(1, 1) },
+            WitnessNote::Process { id: "b", mark: mark(2, 1) },
         ];
         witness.rewrite(5, notes.into_iter()).unwrap();
-        witness.note(&Note::Process { id: "a", mark: mark(1, 2) });
+        witness.note(&WitnessNote::Process { id: "a", mark: mark(1, 2) });
         witness.append(6).unwrap();
         witness.append(6).unwrap();
-        witness.note(&Note::Document { key: b"d", sequence: 7 });
+        witness.note(&WitnessNote::Document { key: b"d", sequence: 7 });
         witness.append(7).unwrap();
         assert!(!witness.needs_rewrite());
         (directory, path)

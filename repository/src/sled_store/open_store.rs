@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::blobs::Blobs;
-use super::data_directory::DataDirectory;
 use super::database::Database;
 use super::evidence::Evidence;
-use super::failure::classify;
 use super::frame::TreeId;
-use super::index::RecordIndex;
-use super::recovery::{Recovered, recover};
+use super::index_recovery::{Recovered, recover};
+use super::record_index::RecordIndex;
 use super::salvage::{self, DatabaseBytes};
-use super::witness::{Note, WitnessFile, WitnessState};
+use super::store_directory::DataDirectory;
+use super::store_failure::classify;
+use super::witness::{WitnessFile, WitnessNote, WitnessState};
 use crate::error::Error;
 
 /// Size up to which the bytes of a database stay in memory while it opens, because sled overwrites the log behind damage.
@@ -69,7 +69,7 @@ pub(super) fn open(directory: &mut DataDirectory) -> Result<OpenedStore, Error> 
         }
         opened => opened?,
     };
-    for (id, entry) in &recovered.index {
+    for (id, entry) in recovered.index.iter() {
         entry.damage.iter().for_each(|damage| tracing::error!("{}", damage.error(id)));
     }
     if !recovered.damaged_documents.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn open(directory: &mut DataDirectory) -> Result<OpenedStore, Error> 
         sync(&database)?;
     }
     let mut witness = WitnessFile::new(directory.witness());
-    let opened = Note::Opened { realm: &directory.realm, boot: &boot };
+    let opened = WitnessNote::Opened { realm: &directory.realm, boot: &boot };
     let notes = notes(opened, recovered.next_number, &recovered.index, &recovered.documents);
     witness
         .rewrite(recovered.sequence, notes)
@@ -255,14 +255,14 @@ pub(super) fn sync(database: &Database) -> Result<(), Error> {
 
 /// The notes of a witness about everything in a store.
 pub(super) fn notes<'a>(
-    opened: Note<'a>,
+    opened: WitnessNote<'a>,
     next_number: u64,
     processes: &'a RecordIndex,
     documents: &'a HashMap<Vec<u8>, u64>,
-) -> impl Iterator<Item = Note<'a>> {
-    let processes = processes.iter().map(|(id, entry)| Note::Process { id, mark: entry.mark });
-    let documents = documents.iter().map(|(key, sequence)| Note::Document { key, sequence: *sequence });
-    [opened, Note::NextNumber(next_number)].into_iter().chain(processes).chain(documents)
+) -> impl Iterator<Item = WitnessNote<'a>> {
+    let processes = processes.iter().map(|(id, entry)| WitnessNote::Process { id, mark: entry.mark });
+    let documents = documents.iter().map(|(key, sequence)| WitnessNote::Document { key, sequence: *sequence });
+    [opened, WitnessNote::NextNumber(next_number)].into_iter().chain(processes).chain(documents)
 }
 
 /// Name of the present boot of the machine.

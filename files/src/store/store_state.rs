@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use xavantes_model::digest::Digest;
 
 use crate::counters::{Counters, TransferCounts};
-use crate::store::index::{ObjectIndex, StoreUsage};
+use crate::store::file_index::{ObjectIndex, StoreUsage};
 use crate::store::stamp::Stamp;
 
 /// A content-addressed object store; cheap to clone.

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Note, ProcessMark};
+use super::super::record::MAX_NUMBER;
+use super::{ProcessMark, WitnessNote};
 
 /// A fact, and whether it still held when the last frame was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,33 +40,42 @@ impl WitnessState {
     /// Applies a frame: its sequence number and its notes. Returns whether it can be read.
     pub(super) fn apply(&mut self, body: &[u8]) -> bool {
         let Ok((sequence, mut notes)) = postcard::take_from_bytes::<u64>(body) else { return false };
+        if sequence > MAX_NUMBER {
+            return false;
+        }
         self.sequence = self.sequence.max(sequence);
         self.closed = false;
         while !notes.is_empty() {
-            let Ok((note, rest)) = postcard::take_from_bytes(notes) else { return false };
+            let Ok((note, rest)) = postcard::take_from_bytes::<WitnessNote<'_>>(notes) else { return false };
+            if let WitnessNote::NextNumber(number) | WitnessNote::Process { mark: ProcessMark { number, .. }, .. } =
+                note
+                && number > MAX_NUMBER
+            {
+                return false;
+            }
             self.on_note(note);
             notes = rest;
         }
         true
     }
 
-    fn on_note(&mut self, note: Note<'_>) {
+    fn on_note(&mut self, note: WitnessNote<'_>) {
         match note {
-            Note::Opened { realm, boot } => {
+            WitnessNote::Opened { realm, boot } => {
                 self.realm = Some(realm.to_owned());
                 self.boot = Some(boot.to_owned());
             }
-            Note::Closed => self.closed = true,
-            Note::Process { id, mark } => {
+            WitnessNote::Closed => self.closed = true,
+            WitnessNote::Process { id, mark } => {
                 self.next_number = self.next_number.max(mark.number + 1);
                 self.processes.insert(id.to_owned(), Expected { fact: mark, is_firm: true });
             }
-            Note::Forgotten { id } => drop(self.processes.remove(id)),
-            Note::Document { key, sequence } => {
+            WitnessNote::Forgotten { id } => drop(self.processes.remove(id)),
+            WitnessNote::Document { key, sequence } => {
                 self.documents.insert(key.to_owned(), Expected { fact: sequence, is_firm: true });
             }
-            Note::Removed { key } => drop(self.documents.remove(key)),
-            Note::NextNumber(number) => self.next_number = self.next_number.max(number),
+            WitnessNote::Removed { key } => drop(self.documents.remove(key)),
+            WitnessNote::NextNumber(number) => self.next_number = self.next_number.max(number),
         }
     }
 

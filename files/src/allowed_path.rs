@@ -7,7 +7,7 @@ const MAX_PATH_BYTES: usize = 4000;
 
 /// Checks that a path is relative and stays inside its directory.
 pub fn check_path(path: &str) -> Result<(), Error> {
-    xavantes_model::path::check_path(path).map_err(|why| Error::path(path, why))
+    xavantes_model::working_path::check_path(path).map_err(|why| Error::path(path, why))
 }
 
 /// Checks that a symbolic link at `path` points to something in the same tree. A target may first go up, no further than

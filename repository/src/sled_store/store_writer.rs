@@ -11,17 +11,18 @@ use parking_lot::Mutex;
 
 use super::backup;
 use super::blobs::{Blobs, MAX_INLINE_BYTES};
-use super::data_directory::DataDirectory;
 use super::database::Database;
-use super::failure::classify;
 use super::frame::TreeId;
-use super::index::{IndexEntry, RecordIndex, running, running_or_damaged};
-use super::opening::{OpenedStore, boot_id, notes};
+use super::index_recovery::Recovered;
+use super::open_store::{OpenedStore, boot_id, notes};
 use super::record::{
     BlobDigest, JournalEntry, Payload, ProcessRecord, decode, document_key, encode, journal_key, journal_numbers,
 };
-use super::recovery::Recovered;
-use super::witness::{Note, ProcessMark, WitnessFile};
+use super::record_index::{IndexEntry, RecordIndex, running, running_or_damaged};
+use super::store_directory::DataDirectory;
+use super::store_failure::classify;
+use super::undo::BatchUndo;
+use super::witness::{ProcessMark, WitnessFile, WitnessNote};
 use crate::error::Error;
 use crate::handle::CommitChange;
 use crate::repository::Journal;
@@ -43,6 +44,8 @@ pub(super) struct Writer {
     next_number: u64,
     /// Sequence number of the last record.
     sequence: u64,
+    /// Sequence number of the last durable commit.
+    committed: u64,
     /// Sequence numbers of all documents by key.
     documents: HashMap<Vec<u8>, u64>,
     node: String,
@@ -59,6 +62,24 @@ pub(super) struct Writer {
     garbage: Vec<Garbage>,
     /// The database has changes that are not durable.
     dirty: bool,
+    /// The records that the batch has touched, as they were before.
+    undo: BatchUndo,
+    /// Why sled could not write. Nobody knows then what it has kept: the store must be opened again.
+    failed: Option<Error>,
+}
+
+/// A store whose database is closed because a write failed.
+pub(super) struct ClosedStore {
+    pub(super) directory: DataDirectory,
+    pub(super) node: String,
+    /// Readers have it, too.
+    pub(super) index: Arc<Mutex<RecordIndex>>,
+    /// Takes the failed batch back.
+    pub(super) undo: BatchUndo,
+    /// Sequence number of the last record, written or not.
+    pub(super) sequence: u64,
+    /// Sequence number of the last durable commit.
+    pub(super) committed: u64,
 }
 
 enum Garbage {
@@ -84,6 +105,7 @@ impl Writer {
             witness,
             next_number,
             sequence,
+            committed: sequence,
             documents,
             node,
             index: Arc::new(Mutex::new(index)),
@@ -91,7 +113,68 @@ impl Writer {
             appended: HashMap::new(),
             garbage: Vec::new(),
             dirty: false,
+            undo: BatchUndo::default(),
+            failed: None,
         })
+    }
+
+    /// The writer of a store that was opened again. Processes keep their owners.
+    pub(super) fn reopened(closed: ClosedStore, mut opened: OpenedStore) -> Result<Self, Error> {
+        let ClosedStore { directory, node, index, .. } = closed;
+        let before = std::mem::replace(&mut *index.lock(), std::mem::take(&mut opened.recovered.index));
+        for (id, entry) in index.lock().iter_mut() {
+            if let Some(before) = before.get(id).filter(|before| before.claimed) {
+                entry.claimed = true;
+                entry.owner.clone_from(&before.owner);
+            }
+        }
+        Ok(Self { index, ..Self::new(directory, opened, node)? })
+    }
+
+    /// Closes the database. Keeps what is needed to open the store again, also the lock of its directory.
+    pub(super) fn close_database(self) -> ClosedStore {
+        let Self { directory, node, index, undo, sequence, committed, .. } = self;
+        ClosedStore { directory, node, index, undo, sequence, committed }
+    }
+
+    /// Why the store must be opened again.
+    pub(super) fn failed(&self) -> Option<Error> {
+        self.failed.clone()
+    }
+
+    /// A write of sled failed. If the system refused it, the store can be opened again; other errors are for good.
+    fn on_failed_write(&mut self, error: &sled::Error) -> Error {
+        let sled::Error::Io(_) = error else { return self.database.broken(error) };
+        let text = format!("{}; the store is opened again as soon as it can write", self.database.broken(error));
+        self.failed.insert(Error::Unavailable(text)).clone()
+    }
+
+    /// Writes a record to sled. Returns the record that it replaces.
+    fn insert(&mut self, tree: TreeId, key: &[u8], value: Vec<u8>) -> Result<Option<sled::IVec>, Error> {
+        let old = self.prepare_undo(tree, key)?;
+        self.database.tree(tree).insert(key, value).map_err(|error| self.on_failed_write(&error))?;
+        Ok(old)
+    }
+
+    /// Removes a record from sled, and returns it.
+    fn remove(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+        let old = self.prepare_undo(tree, key)?;
+        self.database.tree(tree).remove(key).map_err(|error| self.on_failed_write(&error))?;
+        Ok(old)
+    }
+
+    /// Notes a record before it changes: sled may keep a change though it returns an error. Returns the record.
+    fn prepare_undo(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+        let old = match tree {
+            // Entries of journals are never replaced.
+            TreeId::Journal => None,
+            TreeId::Processes | TreeId::Documents => {
+                self.database.tree(tree).get(key).map_err(|error| self.on_failed_write(&error))?
+            }
+        };
+        self.undo.note(tree, key, old.clone());
+        self.dirty = true;
+        Ok(old)
     }
 
     /// The facts about all processes, for readers.
@@ -131,7 +214,7 @@ impl Writer {
                 entry.journal_size = 0;
                 entry.mark.first_record = first_record;
                 self.write_entry(entry, &JournalEntry::Snapshot(snapshot))?;
-                self.witness.note(&Note::Process { id: &process, mark: entry.mark });
+                self.witness.note(&WitnessNote::Process { id: &process, mark: entry.mark });
                 Ok(())
             }
             CommitChange::Close { process, summary } => self.close(index, process, summary),
@@ -141,18 +224,18 @@ impl Writer {
                 let document = self.store(document)?;
                 let sequence = self.next_sequence();
                 let value = encode(TreeId::Documents, &key, sequence, &document);
-                let old = self.database.tree(TreeId::Documents).insert(&key, value);
-                self.on_document_replaced(&key, old)?;
-                self.witness.note(&Note::Document { key: &key, sequence });
+                let old = self.insert(TreeId::Documents, &key, value)?;
+                self.on_document_replaced(&key, old);
+                self.witness.note(&WitnessNote::Document { key: &key, sequence });
                 self.documents.insert(key, sequence);
                 Ok(())
             }
             CommitChange::Remove { kind, key } => {
                 let key = document_key(&kind, &key);
-                let old = self.database.tree(TreeId::Documents).remove(&key);
-                self.on_document_replaced(&key, old)?;
+                let old = self.remove(TreeId::Documents, &key)?;
+                self.on_document_replaced(&key, old);
                 self.next_sequence();
-                self.witness.note(&Note::Removed { key: &key });
+                self.witness.note(&WitnessNote::Removed { key: &key });
                 self.documents.remove(&key);
                 Ok(())
             }
@@ -169,7 +252,7 @@ impl Writer {
         let process = ProcessRecord { number, owner: self.node.clone(), head, summary: None };
         let (record_sequence, record_size) = self.write_process(&id, &process)?;
         let mark = ProcessMark { number, record_sequence, ..ProcessMark::default() };
-        self.witness.note(&Note::Process { id: &id, mark });
+        self.witness.note(&WitnessNote::Process { id: &id, mark });
         index
             .insert(id, IndexEntry { mark, owner: process.owner, claimed: true, record_size, ..IndexEntry::default() });
         Ok(())
@@ -194,7 +277,7 @@ impl Writer {
         entry.mark.ended = true;
         entry.journal_size = 0;
         (entry.mark.record_sequence, entry.record_size) = self.write_process(&id, &process)?;
-        self.witness.note(&Note::Process { id: &id, mark: entry.mark });
+        self.witness.note(&WitnessNote::Process { id: &id, mark: entry.mark });
         Ok(())
     }
 
@@ -207,12 +290,10 @@ impl Writer {
         if let Some(Ok(process)) = self.database.process(id)? {
             self.garbage.extend(process.payloads().filter_map(Payload::digest).map(Garbage::Blob));
         }
-        let removed = self.database.tree(TreeId::Processes).remove(id);
-        removed.map_err(|error| self.database.broken(&error))?;
+        self.remove(TreeId::Processes, id.as_bytes())?;
         self.garbage.push(Garbage::Entries { process: entry.mark.number, before: u64::MAX });
         self.next_sequence();
-        self.witness.note(&Note::Forgotten { id });
-        self.dirty = true;
+        self.witness.note(&WitnessNote::Forgotten { id });
         Ok(())
     }
 
@@ -246,9 +327,7 @@ impl Writer {
         let sequence = self.next_sequence();
         let value = encode(TreeId::Processes, id.as_bytes(), sequence, process);
         let size = value.len() as u64 + process.payloads().map(Payload::blob_bytes).sum::<u64>();
-        let inserted = self.database.tree(TreeId::Processes).insert(id, value);
-        inserted.map_err(|error| self.database.broken(&error))?;
-        self.dirty = true;
+        self.insert(TreeId::Processes, id.as_bytes(), value)?;
         Ok((sequence, size))
     }
 
@@ -259,9 +338,7 @@ impl Writer {
         let value = encode(TreeId::Journal, &key, mark.last_sequence, entry);
         mark.next_record += entry.payloads().len() as u64;
         process.journal_size += value.len() as u64 + entry.payloads().iter().map(Payload::blob_bytes).sum::<u64>();
-        let inserted = self.database.tree(TreeId::Journal).insert(key, value);
-        inserted.map_err(|error| self.database.broken(&error))?;
-        self.dirty = true;
+        self.insert(TreeId::Journal, &key, value)?;
         Ok(())
     }
 
@@ -279,7 +356,7 @@ impl Writer {
             entry.push(record);
         }
         self.write_entry(process, &JournalEntry::Records(entry))?;
-        self.witness.note(&Note::Process { id, mark: process.mark });
+        self.witness.note(&WitnessNote::Process { id, mark: process.mark });
         Ok(())
     }
 
@@ -290,12 +367,9 @@ impl Writer {
     }
 
     /// Marks the blob of a replaced or removed document as garbage.
-    fn on_document_replaced(&mut self, key: &[u8], old: sled::Result<Option<sled::IVec>>) -> Result<(), Error> {
-        let old = old.map_err(|error| self.database.broken(&error))?;
+    fn on_document_replaced(&mut self, key: &[u8], old: Option<sled::IVec>) {
         let payload = old.and_then(|old| decode::<Payload>(TreeId::Documents, key, &old).ok());
         self.garbage.extend(payload.and_then(|payload| payload.record.digest()).map(Garbage::Blob));
-        self.dirty = true;
-        Ok(())
     }
 
     /// Claims all running processes that this store has not claimed yet.
@@ -337,11 +411,13 @@ impl Writer {
             }
         }
         if self.dirty {
-            // After a failed write nobody knows what sled has kept, so the caller must not repeat the change.
-            let flushed = self.database.set_last_commit(self.sequence).and_then(|()| self.database.flush());
-            flushed.map_err(|error| Error::Broken(error.to_string()))?;
+            let flushed = self.database.flush_commit(self.sequence);
+            flushed.map_err(|error| self.on_failed_write(&error))?;
+            // After a failed sync the system may pretend that later ones succeed, so this failure is for good.
             self.file.sync_data().map_err(|error| self.database.broken(&error))?;
             self.dirty = false;
+            self.committed = self.sequence;
+            self.undo.clear();
             self.write_witness();
         }
         Ok(())
@@ -352,7 +428,7 @@ impl Writer {
         let appended = self.witness.append(self.sequence);
         let written = appended.and_then(|()| match self.witness.needs_rewrite() {
             true => {
-                let opened = Note::Opened { realm: &self.directory.realm, boot: &boot_id() };
+                let opened = WitnessNote::Opened { realm: &self.directory.realm, boot: &boot_id() };
                 let index = self.index.lock();
                 self.witness.rewrite(self.sequence, notes(opened, self.next_number, &index, &self.documents))
             }
@@ -365,7 +441,7 @@ impl Writer {
 
     /// Makes the witness durable and complete. Nothing must be written afterwards.
     pub(super) fn close_witness(&mut self) {
-        self.witness.note(&Note::Closed);
+        self.witness.note(&WitnessNote::Closed);
         if let Err(error) = self.witness.append(self.sequence).and_then(|()| self.witness.sync()) {
             tracing::warn!(%error, "cannot close the witness");
         }
@@ -393,9 +469,10 @@ impl Writer {
                 Garbage::Entries { process, before } => {
                     let range = journal_key(process, 0)..journal_key(process, before);
                     for key in self.database.tree(TreeId::Journal).range(range).keys() {
-                        let key = key.map_err(|error| self.database.broken(&error))?;
+                        let key = key.map_err(|error| self.on_failed_write(&error))?;
                         let Some((_, record)) = journal_numbers(&key) else { continue };
-                        for digest in self.database.remove_entry(process, record)? {
+                        let removed = self.database.remove_entry(process, record);
+                        for digest in removed.map_err(|error| self.on_failed_write(&error))? {
                             self.blobs.release(&digest);
                         }
                         self.dirty = true;

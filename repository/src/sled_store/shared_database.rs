@@ -5,20 +5,20 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::database::Database;
-use super::index::RecordIndex;
+use super::record_index::RecordIndex;
 use crate::error::Error;
 
 /// An open database and its index; cheap to clone.
 #[derive(Clone)]
 pub(super) struct OpenDatabase {
-    /// `None` after the store was closed. Readers hold the lock, so that the committer does not close the database.
-    database: Arc<RwLock<Option<Database>>>,
+    /// While the store is closed: why. Readers hold the lock, so that the committer does not close the database.
+    database: Arc<RwLock<Result<Database, Error>>>,
     pub(super) index: Arc<Mutex<RecordIndex>>,
 }
 
 impl OpenDatabase {
     pub(super) fn new(database: Database, index: Arc<Mutex<RecordIndex>>) -> Self {
-        Self { database: Arc::new(RwLock::new(Some(database))), index }
+        Self { database: Arc::new(RwLock::new(Ok(database))), index }
     }
 
     /// Runs a read on a thread that may block.
@@ -28,15 +28,20 @@ impl OpenDatabase {
     ) -> Result<T, Error> {
         let opened = self.clone();
         blocking(move || match &*opened.database.read() {
-            Some(database) => read(database, &opened.index),
-            None => Err(Error::ended()),
+            Ok(database) => read(database, &opened.index),
+            Err(error) => Err(error.clone()),
         })
         .await
     }
 
-    /// Waits for all readers and drops the database.
-    pub(super) fn close(&self) {
-        *self.database.write() = None;
+    /// Waits for all readers and drops the database. Later readers get the error.
+    pub(super) fn close(&self, error: Error) {
+        *self.database.write() = Err(error);
+    }
+
+    /// Readers use this database from now on.
+    pub(super) fn open(&self, database: Database) {
+        *self.database.write() = Ok(database);
     }
 }
 

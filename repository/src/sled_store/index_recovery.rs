@@ -7,10 +7,10 @@ use super::blobs::Blobs;
 use super::database::Database;
 use super::evidence::Evidence;
 use super::frame::TreeId;
-use super::index::{Damage, IndexEntry, RecordIndex};
 use super::record::{
     DecodeError, JournalEntry, Numbered, Payload, ProcessRecord, decode, document_name, journal_numbers,
 };
+use super::record_index::{Damage, IndexEntry, RecordIndex};
 use super::witness::ProcessMark;
 use crate::error::Error;
 
@@ -33,7 +33,7 @@ pub(super) struct Recovered {
 pub(super) fn recover(database: &Database, blobs: &mut Blobs, evidence: &Evidence) -> Result<Recovered, Error> {
     let (mut journals, mut sequence) = read_journals(database)?;
     let mut highest = journals.keys().copied().max().unwrap_or_default();
-    let mut index = RecordIndex::new();
+    let mut index = RecordIndex::default();
     let mut forgotten = Vec::new();
     database.for_each(TreeId::Processes, |key, value| {
         let id = String::from_utf8_lossy(key).into_owned();
@@ -73,12 +73,15 @@ pub(super) fn recover(database: &Database, blobs: &mut Blobs, evidence: &Evidenc
         index.insert(id.to_owned(), IndexEntry { mark, damage, ..IndexEntry::default() });
     }
     let (mut undamaged, mut has_new_damage) = (true, !forgotten.is_empty());
-    for (id, entry) in index.iter_mut().filter(|(_, entry)| entry.damage.is_some()) {
+    let damaged = index.iter().filter(|(_, entry)| entry.damage.is_some());
+    for id in damaged.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        let Some(mut entry) = index.remove(&id) else { continue };
         undamaged = false;
         // The next start must find the same damage.
-        entry.mark = evidence.expected(id).unwrap_or(entry.mark);
+        entry.mark = evidence.expected(&id).unwrap_or(entry.mark);
         has_new_damage |= !entry.mark.damaged;
         entry.mark.damaged = true;
+        index.insert(id, entry);
     }
     let mut documents = HashMap::new();
     let (mut damaged_documents, mut removed) = (Vec::new(), Vec::new());
@@ -112,7 +115,7 @@ pub(super) fn recover(database: &Database, blobs: &mut Blobs, evidence: &Evidenc
     if undamaged {
         for (process, journal) in journals {
             for stored in journal {
-                database.remove_entry(process, stored.number)?;
+                database.remove_entry(process, stored.number).map_err(|error| database.failed(&error))?;
             }
         }
         // If this fails, the next start removes them.
@@ -206,7 +209,7 @@ fn settle(
     count(entry, good, blobs);
     // The sweep at the end of the recovery removes their blobs.
     for stored in journal[..start].iter().chain(rest) {
-        database.remove_entry(entry.mark.number, stored.number)?;
+        database.remove_entry(entry.mark.number, stored.number).map_err(|error| database.failed(&error))?;
     }
     Ok(())
 }

@@ -8,9 +8,9 @@ use glob::{MatchOptions, Pattern};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use crate::allowed_path::check_path;
 use crate::error::Error;
 use crate::manifest::MAX_ENTRIES;
-use crate::path::check_path;
 
 /// Patterns match like those of a shell: `*` does not match `/`, nor the dot at the beginning of a name.
 const MATCHING: MatchOptions =
