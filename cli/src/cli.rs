@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::args::{Format, GridArgs};
 use crate::commands::{
-    explain, forget, grid, list, logs, node, repository, results, run, schema, show, sources, steer, submit, types,
-    validate, wait,
+    draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, results, run, schema, show,
+    simulate, sources, steer, submit, types, validate, wait,
 };
 use crate::exit::Exit;
 use crate::output::printer::Output;
@@ -39,6 +39,18 @@ pub(crate) enum CliCommand {
     Run(run::RunArgs),
     /// Find all problems in definitions before they run
     Validate(validate::ValidateArgs),
+    /// Plan where and when the tasks of a workflow run
+    Plan(plan::PlanArgs),
+    /// Simulate what happens to a plan when durations vary, attempts fail and transfers wait for each other
+    Simulate(simulate::SimulateArgs),
+    /// Predict durations and output sizes of activities from past runs
+    #[command(subcommand)]
+    Predict(predict::PredictCommand),
+    /// Turn a workflow of another system into a process
+    #[command(subcommand)]
+    Import(import::ImportCommand),
+    /// Draw a picture of a definition
+    Draw(draw::DrawArgs),
     /// Run one node of a grid, with any combination of roles
     Node(node::NodeArgs),
     /// End the programs of a node that was killed; nodes start this command themselves
@@ -98,6 +110,11 @@ pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
     let done = match command {
         CliCommand::Run(arguments) => block_on(run::run(arguments, output)),
         CliCommand::Validate(arguments) => validate::validate(&arguments, output),
+        CliCommand::Plan(arguments) => block_on(plan::plan(arguments, output)),
+        CliCommand::Simulate(arguments) => block_on(simulate::simulate(arguments, output)),
+        CliCommand::Predict(command) => predict::execute(command, output),
+        CliCommand::Import(command) => import::import(&command, output),
+        CliCommand::Draw(arguments) => draw::draw(&arguments, output),
         CliCommand::Node(arguments) => block_on(node::node(arguments, output)),
         CliCommand::Guard(arguments) => Ok(node::guard(&arguments)),
         CliCommand::Submit(arguments) => block_on(submit::submit(arguments, output)),

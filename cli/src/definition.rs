@@ -12,9 +12,9 @@ use xavantes_model::value::{Type, Value};
 use xavantes_proto::{MAX_MESSAGE_BYTES, MAX_RESULTS_BYTES, Message, receive, v1, value};
 
 use crate::args::DefinitionArgs;
-use crate::connection::{CoordinatorClient, ask, refused};
 use crate::documents::{load_sources, read_files};
 use crate::exit::Exit;
+use crate::grid_connection::{CoordinatorClient, ask, refused};
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::transfer;
@@ -36,7 +36,7 @@ pub(crate) async fn request(
     let program = load_sources(&sources, output)?;
     let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
     let process = &program.processes[process];
-    let parameters = parameters(process, arguments).map_err(|problems| {
+    let parameters = parameters(process, &arguments.parameters, arguments.params.as_deref()).map_err(|problems| {
         for problem in problems {
             terminal::error(&problem);
         }
@@ -95,7 +95,11 @@ fn list<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Parameters from the file, then from the command line, which overrides the file; or all problems with them.
-fn parameters(process: &ProcessType, arguments: &DefinitionArgs) -> Result<Vec<(String, Value)>, Vec<String>> {
+pub(crate) fn parameters(
+    process: &ProcessType,
+    arguments: &[(String, String)],
+    file: Option<&Path>,
+) -> Result<Vec<(String, Value)>, Vec<String>> {
     let mut problems = Vec::new();
     let mut given: BTreeMap<String, Value> = BTreeMap::new();
     let inputs = || process.parameters().iter().filter(|variable| variable.direction.is_in());
@@ -107,7 +111,7 @@ fn parameters(process: &ProcessType, arguments: &DefinitionArgs) -> Result<Vec<(
         });
         format!("{} has no IN parameter {key:?}; {hint}", process.name)
     };
-    let members = arguments.params.as_deref().map(read_params).transpose().map_err(|problem| vec![problem])?;
+    let members = file.map(read_params).transpose().map_err(|problem| vec![problem])?;
     for (key, json) in members.unwrap_or_default() {
         let Some(variable) = inputs().find(|variable| *variable.name == *key) else {
             problems.push(unknown(&key));
@@ -125,7 +129,7 @@ fn parameters(process: &ProcessType, arguments: &DefinitionArgs) -> Result<Vec<(
             }),
         );
     }
-    for (key, text) in &arguments.parameters {
+    for (key, text) in arguments {
         let Some(variable) = inputs().find(|variable| *variable.name == **key) else {
             problems.push(unknown(key));
             continue;

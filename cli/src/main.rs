@@ -7,20 +7,24 @@
 //! | `args` | arguments that several commands have |
 //! | `report` | what commands answer, typed |
 //! | `output` | reports as text or JSON, progress, messages |
+//! | `planning` | from files to schedules: machine files, formats, objectives, searches |
+//! | `chart` | plans as pictures |
 //! | `documents` | the files of definitions |
 //! | `definition` | documents and parameters of a process to start |
 //! | `transfer` | uploads and downloads of files |
-//! | `connection` | connections to a grid |
+//! | `grid_connection` | connections to a grid |
 //! | `exit` | exit codes |
 
 mod args;
+mod chart;
 mod cli;
 mod commands;
-mod connection;
 mod definition;
 mod documents;
 mod exit;
+mod grid_connection;
 mod output;
+mod planning;
 mod report;
 mod transfer;
 
@@ -34,6 +38,11 @@ use exit::Exit;
 use output::logging;
 use output::printer::Output;
 use output::terminal;
+
+/// The allocator of the C library keeps an arena for each thread, and what threads that serve requests have freed stays there:
+/// a node of 50 MiB grew to 300 MiB under load. jemalloc returns unused memory to the system within ten seconds.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

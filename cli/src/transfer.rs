@@ -12,8 +12,8 @@ use xavantes_files::{
 use xavantes_model::value::FileRef;
 use xavantes_proto::{connect_bulk, v1, value, value_from};
 
-use crate::connection::refused;
 use crate::exit::Exit;
+use crate::grid_connection::refused;
 use crate::output::terminal::{self, clear_footer, set_footer};
 
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);

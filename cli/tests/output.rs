@@ -93,6 +93,12 @@ fn commands_without_a_grid_print_valid_documents() {
     let wrong = folder.write("wrong.xml", COMPLETES.replace("TYPE=\"Six\"", "TYPE=\"Sixx\""));
     schema.printed("Validation", 2, &json_of(&["validate", &wrong]));
     schema.printed("Validation", 2, &json_of(&["run", &wrong]));
+    let workflow =
+        folder.write("w.yaml", "workflow: [{name: a, command: ls, include_files: [x], download_files: [y]}]");
+    let (process, picture) = (folder.path("w.xml"), folder.path("w.svg"));
+    schema.printed("Import", 0, &json_of(&["import", "sweeper", &workflow, "-o", &process]));
+    schema.printed("Drawing", 0, &json_of(&["draw", &process]));
+    schema.printed("Drawing", 0, &json_of(&["draw", &process, "-o", &picture]));
     let settings = json_of(&["node", "--print-config", "--name", "a", "--in-memory"]);
     let settings: Json = serde_json::from_str(&settings.stdout).expect("it is JSON");
     assert_eq!((&settings["name"], &settings["retention-days"]), (&json!("a"), &json!(30)));

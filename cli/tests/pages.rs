@@ -1,4 +1,4 @@
-//! The commands of the README and of the tutorial, run as they are written.
+//! The commands of the README, of the tutorial and of the pages on planning and import, run as they are written.
 
 mod common;
 
@@ -115,7 +115,23 @@ fn the_commands_of_the_readme_do_what_it_says() {
 
 #[test]
 fn the_steps_of_the_tutorial_print_what_it_shows() {
-    let page = blocks(include_str!("../../docs/tutorial.md"));
+    check_steps(include_str!("../../docs/tutorial.md"), 8, 6);
+}
+
+#[test]
+fn the_steps_of_the_page_on_planning_print_what_it_shows() {
+    check_steps(include_str!("../../docs/planning.md"), 6, 6);
+}
+
+#[test]
+fn the_steps_of_the_page_about_import_print_what_it_shows() {
+    check_steps(include_str!("../../docs/import.md"), 6, 6);
+}
+
+/// Saves the files of a page, runs its steps, and compares what they print. The page has at least this many steps and
+/// outputs.
+fn check_steps(page: &str, least_steps: usize, least_outputs: usize) {
+    let page = blocks(page);
     let folder = Folder::new();
     let directory = folder.path("work");
     std::fs::create_dir(&directory).expect("the folder is empty");
@@ -138,7 +154,8 @@ fn the_steps_of_the_tutorial_print_what_it_shows() {
             expected.push((steps, &block.content));
         }
     }
-    assert!(steps >= 8 && expected.len() >= 6, "{steps} steps, {} outputs", expected.len());
+    let enough = steps >= least_steps && expected.len() >= least_outputs;
+    assert!(enough, "{steps} steps, {} outputs", expected.len());
     let printed = run(&body, Path::new(&directory), &folder.path("state"));
     let printed: Vec<&str> = printed.split("--- step ").collect();
     for (step, text) in expected {

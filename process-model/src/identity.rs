@@ -204,6 +204,8 @@ mod tests {
         assert_eq!(plain, encode("CACHE=\"true\" RETRIES=\"3\" TIMEOUT=\"1m\"", PLAIN));
         let more = format!("<DESCRIPTION>words</DESCRIPTION>\n\n<REQUIRES CPUS=\"2\" MEMORY=\"1GB\"/>{PLAIN}");
         assert_eq!(plain, encode("", &more));
+        let estimated = format!("<ESTIMATE SECONDS=\"2\"><SIZE PARAMETER=\"b\" BYTES=\"1\"/></ESTIMATE>{PLAIN}");
+        assert_eq!(plain, encode("", &estimated));
         assert_eq!(plain, encode("", &PLAIN.replace("LANGUAGE=\"bash\"", "LANGUAGE=\"bash\" RETRY=\"75\"")));
     }
 

@@ -9,21 +9,21 @@
 //! | [`definition`] | process types, activity types and their nodes |
 //! | [`value`] | the data that flows through a process |
 //! | [`script`] | Lua: checks, compilation and the sandbox |
-//! | [`shared`] | shared objects: sets, lists, maps and counters |
+//! | [`shared_objects`] | shared objects: sets, lists, maps and counters |
 //! | [`identity`] | bytes that decide whether two activities have the same result |
-//! | [`digest`], [`path`] | names of content, and paths in working directories |
-//! | [`text`] | long texts, shortened for people |
+//! | [`digest`], [`working_path`] | names of content, and paths in working directories |
+//! | [`shortened_text`] | long texts, shortened for people |
 
 pub mod definition;
 pub mod diagnostic;
 pub mod digest;
 pub mod identity;
 pub mod load;
-pub mod path;
 pub mod script;
-pub mod shared;
-pub mod text;
+pub mod shared_objects;
+pub mod shortened_text;
 pub mod value;
+pub mod working_path;
 pub mod xml;
 
 /// The XML schema of documents, for editors.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use xavantes_model::script::{Argument, Code, Error, ErrorKind, Form, Limits, Port, RemoteObjects, Sandbox, check};
-use xavantes_model::shared::{Method, Objects};
+use xavantes_model::script::{
+    Argument, Code, Error, ErrorKind, Form, Port, RemoteObjects, Sandbox, ScriptLimits, check,
+};
+use xavantes_model::shared_objects::{Method, Objects};
 use xavantes_model::value::{SharedKind, SharedRef, Type, Value};
 
 fn port(name: &str) -> Port {
@@ -14,7 +16,7 @@ fn port(name: &str) -> Port {
 }
 
 fn sandbox() -> Sandbox {
-    Sandbox::new(Limits { steps: 100_000, memory: 16 << 20, time: Duration::from_secs(5) }, false).unwrap()
+    Sandbox::new(ScriptLimits { steps: 100_000, memory: 16 << 20, time: Duration::from_secs(5) }, false).unwrap()
 }
 
 fn evaluate(text: &str) -> Result<Value, Error> {

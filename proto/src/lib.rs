@@ -3,28 +3,28 @@
 //! | module | is about |
 //! |---|---|
 //! | `connect` | connections and the timeout of calls |
-//! | `convert` | values, files and shared objects to and from the wire |
-//! | `parts` | large messages in parts |
-//! | `pages` | long lists in pages, long texts cut |
+//! | `wire_values` | values, files and shared objects to and from the wire |
+//! | `message_parts` | large messages in parts |
+//! | `list_pages` | long lists in pages, long texts cut |
 //! | `programs` | names and memory of loaded programs |
 //! | `attempt` | the name of an attempt |
 //! | `epochs` | the fencing of coordinators |
-//! | `held` | the memory that messages take while they arrive |
-//! | `limits` | upper bounds on what peers and users send, and the checks |
+//! | `message_memory` | the memory that messages take while they arrive |
+//! | `message_limits` | upper bounds on what peers and users send, and the checks |
 //! | `reasons` | sentences for the typed reasons of the wire |
-//! | `words` | words for the states of the wire |
+//! | `state_words` | words for the states of the wire |
 
 mod attempt_key;
 mod connect;
-mod convert;
 mod epochs;
-pub mod held;
-pub mod limits;
-mod pages;
-mod parts;
+mod list_pages;
+pub mod message_limits;
+pub mod message_memory;
+mod message_parts;
 pub mod programs;
 mod reasons;
-mod words;
+mod state_words;
+mod wire_values;
 
 /// Version 1 of the protocol.
 #[allow(missing_docs, clippy::all)] // Documented in the .proto files.
@@ -38,10 +38,10 @@ pub use prost::Message;
 pub use attempt_key::AttemptKey;
 pub use connect::{call_with_timeout, connect, connect_bulk, first_message};
 pub use epochs::Epochs;
-pub use pages::{MAX_PAGE_BYTES, MAX_PAGE_ITEMS, MAX_TEXT_BYTES, Page, cut_text, page_of};
-pub use parts::{Assembler, Multipart, next_whole, pack, receive, split};
+pub use list_pages::{MAX_PAGE_BYTES, MAX_PAGE_ITEMS, MAX_TEXT_BYTES, Page, cut_text, page_of};
+pub use message_parts::{Assembler, Multipart, next_whole, pack, receive, split};
 
-pub use convert::{InvalidMessage, digest_from, method_name, value, value_from};
+pub use wire_values::{InvalidMessage, digest_from, method_name, value, value_from};
 
 /// Encoded file descriptors of the protocol, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

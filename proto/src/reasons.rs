@@ -100,6 +100,12 @@ impl fmt::Display for ImpairmentReason {
         use impairment_reason::Kind;
         match &self.kind {
             Some(Kind::AnswersUnwritable(error)) => write!(f, "the answers of activities cannot be written: {error}"),
+            Some(Kind::AnswersUnacknowledged(backlog)) => write!(
+                f,
+                "the coordinator has not recorded {} answers of {:.1} MiB together",
+                backlog.answers,
+                backlog.bytes as f64 / MIB
+            ),
             None => write!(f, "the node takes no work for a reason that this version does not know"),
         }
     }

@@ -6,8 +6,8 @@ use tonic::{Code, Status};
 use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
 use super::show::fetch_tree;
-use crate::connection::{CoordinatorClient, ask, is_broken, refused};
 use crate::exit::Exit;
+use crate::grid_connection::{CoordinatorClient, ask, is_broken, refused};
 use crate::output::terminal;
 use crate::report::process::{OutcomeReport, exit_of};
 use crate::transfer::{self, DownloadDir};

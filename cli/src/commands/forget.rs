@@ -4,10 +4,10 @@ use clap::Args;
 use xavantes_proto::v1;
 
 use crate::args::GridArgs;
-use crate::connection::{ask, coordinator};
 use crate::exit::Exit;
+use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
-use crate::report::action::Forgotten;
+use crate::report::silent_action::Forgotten;
 
 #[derive(Args)]
 pub(crate) struct ForgetArgs {

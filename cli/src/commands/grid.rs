@@ -7,11 +7,11 @@ use tonic_health::pb::health_client::HealthClient;
 use xavantes_proto::v1;
 
 use crate::args::GridArgs;
-use crate::connection::{ask, channel, manager};
 use crate::exit::Exit;
+use crate::grid_connection::{ask, channel, manager};
 use crate::output::printer::Output;
-use crate::report::action::Drained;
 use crate::report::grid::{Group, GroupList, Health, NodeList, NodeReport};
+use crate::report::silent_action::Drained;
 
 #[derive(Args)]
 pub(crate) struct DrainArgs {

@@ -6,8 +6,8 @@ use xavantes_proto::{call_with_timeout, v1};
 
 use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
-use crate::connection::{CoordinatorClient, coordinator, refused};
 use crate::exit::Exit;
+use crate::grid_connection::{CoordinatorClient, coordinator, refused};
 use crate::output::printer::Output;
 use crate::report::process::ProcessList;
 

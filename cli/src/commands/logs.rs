@@ -7,8 +7,8 @@ use xavantes_proto::v1;
 
 use super::show::fetch_tree;
 use crate::args::GridArgs;
-use crate::connection::{CoordinatorClient, coordinator, refused};
 use crate::exit::Exit;
+use crate::grid_connection::{CoordinatorClient, coordinator, refused};
 use crate::output::printer::Output;
 
 /// An activity between two attempts is asked for the next one this often.

@@ -8,24 +8,31 @@
 //! | `steer`, `forget` | `cancel`, `pause`, `resume`, `retry`, `set`; `forget` |
 //! | `grid`, `types`, `sources` | `nodes`, `groups`, `drain`, `health`; `types`; `sources` |
 //! | `node`, `repository` | `node`; `repository migrate`, `check`, `repair`, `backup`, `restore` |
+//! | `plan`, `simulate`, `predict` | `plan`; `simulate`; `predict` |
+//! | `import`, `draw` | `import dax`, `wfformat`, `sweeper`; `draw` |
 //! | `validate`, `schema` | `validate`; `schema` and `completions` |
-//! | `ending`, `stream`, `watch` | parts of several commands: the end of a process, `--stream`, `--watch` |
+//! | `ending`, `result_stream`, `watch` | parts of several commands: the end of a process, `--stream`, `--watch` |
 
+pub(crate) mod draw;
 mod ending;
 pub(crate) mod explain;
 pub(crate) mod forget;
 pub(crate) mod grid;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod node;
+pub(crate) mod plan;
+pub(crate) mod predict;
 pub(crate) mod repository;
+mod result_stream;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod show;
+pub(crate) mod simulate;
 pub(crate) mod sources;
 pub(crate) mod steer;
-mod stream;
 pub(crate) mod submit;
 pub(crate) mod types;
 pub(crate) mod validate;

@@ -62,6 +62,7 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
         _ = terminate.recv() => return Ok(Exit::Success),
         _ = interrupt.recv() => return Ok(Exit::Success),
     };
+    tokio::spawn(report_tasks());
     tokio::select! {
         _ = terminate.recv() => info!("stopping on SIGTERM"),
         _ = interrupt.recv() => info!("stopping on SIGINT"),
@@ -75,6 +76,14 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
         _ = interrupt.recv() => emergency_stop(),
     }
     Ok(Exit::Success)
+}
+
+/// Logs the number of tasks on each SIGUSR1, so that an administrator can see whether a node collects them.
+async fn report_tasks() {
+    let Ok(mut requests) = signal(SignalKind::user_defined1()) else { return };
+    while requests.recv().await.is_some() {
+        info!(tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks(), "state of the runtime");
+    }
 }
 
 /// Warns if the command line contains the password of a database: every user of the machine can read it there.

@@ -11,12 +11,12 @@ use xavantes_repository::{Error, Inspection};
 
 use super::node::{not_started, warn_of_password};
 use crate::args::GridArgs;
-use crate::connection::{coordinator, refused};
 use crate::exit::Exit;
+use crate::grid_connection::{coordinator, refused};
 use crate::output::printer::Output;
 use crate::output::terminal;
-use crate::report::action::Migrated;
 use crate::report::repository::{BackedUp, RepositoryState, Restored};
+use crate::report::silent_action::Migrated;
 
 #[derive(Subcommand)]
 pub(crate) enum RepositoryCommand {

@@ -6,10 +6,10 @@ use clap::Args;
 use xavantes_proto::v1;
 
 use super::ending::{fetch_outcome, fetch_results};
-use super::stream::stream;
+use super::result_stream::stream;
 use crate::args::GridArgs;
-use crate::connection::coordinator;
 use crate::exit::Exit;
+use crate::grid_connection::coordinator;
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::transfer::DownloadDir;

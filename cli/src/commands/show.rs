@@ -6,8 +6,8 @@ use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
 use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
-use crate::connection::{CoordinatorClient, coordinator};
 use crate::exit::Exit;
+use crate::grid_connection::{CoordinatorClient, coordinator};
 use crate::output::printer::{Output, Report};
 use crate::report::element::{Element, Shown, Tree};
 

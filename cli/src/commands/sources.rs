@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 use xavantes_proto::v1;
 
 use crate::args::GridArgs;
-use crate::connection::{ask, manager};
 use crate::exit::Exit;
+use crate::grid_connection::{ask, manager};
 use crate::output::printer::Output;
-use crate::report::action::SourceChange;
 use crate::report::grid::SourceList;
+use crate::report::silent_action::SourceChange;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -5,10 +5,10 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::steer_request::Action;
 
 use crate::args::{GridArgs, key_value};
-use crate::connection::{ask, coordinator};
 use crate::exit::Exit;
+use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
-use crate::report::action::Steered;
+use crate::report::silent_action::Steered;
 
 #[derive(Args)]
 pub(crate) struct PathArgs {

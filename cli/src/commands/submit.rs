@@ -6,11 +6,11 @@ use std::time::Instant;
 use clap::Args;
 
 use super::ending::{await_end, fetch_outcome};
-use super::stream::stream;
+use super::result_stream::stream;
 use crate::args::{DefinitionArgs, GridArgs};
-use crate::connection::{ask, coordinator};
 use crate::definition;
 use crate::exit::Exit;
+use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::report::process::Submitted;

@@ -3,8 +3,8 @@
 use xavantes_proto::v1;
 
 use crate::args::GridArgs;
-use crate::connection::{ask, coordinator};
 use crate::exit::Exit;
+use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
 use crate::report::grid::{RegisteredType, TypeList};
 

@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::ending::await_end;
 use crate::args::GridArgs;
-use crate::connection::coordinator;
 use crate::exit::Exit;
+use crate::grid_connection::coordinator;
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::report::process::{EndedReport, Process, ProcessList, exit_of};

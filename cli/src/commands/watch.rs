@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use crate::connection::refused;
 use crate::exit::Exit;
+use crate::grid_connection::refused;
 use crate::output::printer::{Output, Report};
 use crate::output::terminal;
 

@@ -6,7 +6,7 @@ use crate::args::Format;
 use crate::exit::Exit;
 use crate::output::terminal::{ByteStream, Stream};
 use crate::output::{json, terminal};
-use crate::report::log::Log;
+use crate::report::log_lines::Log;
 
 /// Receives the pieces of a log.
 pub(crate) struct LogSink {

@@ -20,7 +20,7 @@ const MAX_BAR_CHARS: usize = 40;
 const MIN_BAR_CHARS: usize = 8;
 
 /// The progress of a process.
-pub(crate) struct Progress {
+pub(crate) struct ProgressDisplay {
     status: v1::ProcessStatus,
     speed: Speed,
     outermost_loop: Option<LoopProgress>,
@@ -47,7 +47,7 @@ struct LoopProgress {
     speed: Speed,
 }
 
-impl Progress {
+impl ProgressDisplay {
     pub(crate) fn new(process: &str) -> Self {
         Self {
             status: v1::ProcessStatus { process: process.to_owned(), ..v1::ProcessStatus::default() },
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_bar_shows_the_outermost_loop() {
-        let mut progress = Progress::new("Sweep-1");
+        let mut progress = ProgressDisplay::new("Sweep-1");
         assert_eq!(progress.lines(Duration::ZERO, 80), ["Sweep-1  starting  0s", "0 completed, 0 running"]);
         progress.on_status(status(0, 0), Duration::ZERO);
         let tree = |ended| {
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_oldest_elements_are_shown_and_the_last_failure() {
-        let mut progress = Progress::new("Sweep-1");
+        let mut progress = ProgressDisplay::new("Sweep-1");
         let activity = |name: &str| element(&format!("Sweep-1/all/{name}"), "ACTIVITY", vec![]);
         progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
         assert_eq!(progress.lines(SECOND, 80)[1], "0 completed, 2 running");
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
-        let mut progress = Progress::new("Sweep-1");
+        let mut progress = ProgressDisplay::new("Sweep-1");
         let path = format!("Sweep-1/{}last", "some/[12]/".repeat(20));
         let wide = element("Sweep-1/名前名前名前名前名前名前", "ACTIVITY", vec![]);
         let inner = element(&path, "ACTIVITY", vec![]);

@@ -8,22 +8,28 @@
 //! | `reuse` | whether a result came from the cache |
 //! | `reason` | failures, and why something waits or stands still |
 //! | `grid` | nodes, groups, types, sources |
-//! | `action` | commands that change something |
+//! | `silent_action` | commands that change something |
 //! | `repository` | the repository of a node |
-//! | `log` | the output of an activity |
+//! | `log_lines` | the output of an activity |
+//! | `plan`, `simulation`, `prediction` | plans, simulated runs of them, predictions |
+//! | `import` | imported workflows and pictures |
 //! | `validation` | problems of definitions |
-//! | `schema` | the JSON Schema of all of them |
+//! | `json_schema` | the JSON Schema of all of them |
 
-pub(crate) mod action;
 pub(crate) mod element;
 pub(crate) mod grid;
-pub(crate) mod log;
+pub(crate) mod import;
+#[cfg(test)]
+mod json_schema;
+pub(crate) mod log_lines;
+pub(crate) mod plan;
+pub(crate) mod prediction;
 pub(crate) mod process;
 pub(crate) mod reason;
 pub(crate) mod repository;
 pub(crate) mod reuse;
-#[cfg(test)]
-mod schema;
+pub(crate) mod silent_action;
+pub(crate) mod simulation;
 pub(crate) mod validation;
 
 /// A text of the wire that may be absent.

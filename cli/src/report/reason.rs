@@ -181,6 +181,13 @@ pub(crate) enum ImpairmentReason {
         /// Error of the system
         error: String,
     },
+    /// The coordinator has not recorded too many of its answers
+    AnswersUnacknowledged {
+        /// Number of these answers
+        answers: u64,
+        /// Their bytes
+        bytes: u64,
+    },
     /// A reason that this version does not know
     Unknown,
 }
@@ -190,6 +197,9 @@ impl From<&v1::ImpairmentReason> for ImpairmentReason {
         use v1::impairment_reason::Kind;
         match reason.kind.clone() {
             Some(Kind::AnswersUnwritable(error)) => Self::AnswersUnwritable { error },
+            Some(Kind::AnswersUnacknowledged(v1::AnswerBacklog { answers, bytes })) => {
+                Self::AnswersUnacknowledged { answers, bytes }
+            }
             None => Self::Unknown,
         }
     }

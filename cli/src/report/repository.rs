@@ -39,8 +39,9 @@ pub(crate) struct RepositoryState {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum DatabaseState {
+    /// All records are there
     Whole,
-    /// Records are missing that it had acknowledged
+    /// Records are missing that it had stored
     Incomplete,
     /// It cannot be opened or read
     Unreadable,
@@ -51,8 +52,11 @@ pub(crate) enum DatabaseState {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WitnessState {
+    /// It can be read
     Whole,
+    /// Parts of it cannot be read
     Damaged,
+    /// The file is not there
     Missing,
 }
 

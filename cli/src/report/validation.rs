@@ -15,13 +15,13 @@ pub(crate) struct Validation {
     /// Whether there are no problems
     pub valid: bool,
     /// All problems
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Finding>,
 }
 
 /// A problem of a definition.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Problem {
+pub(crate) struct Finding {
     /// Name of the file
     pub file: String,
     /// First character
@@ -61,13 +61,13 @@ impl Validation {
         let lines: Vec<LineIndex> = sources.iter().map(|source| LineIndex::new(&source.text)).collect();
         let problem = |found: &Diagnostic| {
             let source = found.span.source;
-            Problem::new(found, &sources[source], &lines[source])
+            Finding::new(found, &sources[source], &lines[source])
         };
         Self { valid: diagnostics.is_empty(), problems: diagnostics.iter().map(problem).collect() }
     }
 }
 
-impl Problem {
+impl Finding {
     fn new(found: &Diagnostic, source: &Source, lines: &LineIndex) -> Self {
         let bytes = &found.span.bytes;
         let position = |offset| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::estimate::Estimate;
 use super::variable::Variable;
 use crate::script::Code;
 
@@ -29,6 +30,8 @@ pub struct ActivityType {
     pub launch: Launch,
     /// True if the grid may reuse earlier results for the same parameters.
     pub cache: bool,
+    /// What planners may assume of its activities.
+    pub estimate: Option<Box<Estimate>>,
 }
 
 /// The files of an activity that runs in a working directory.

@@ -1,21 +1,23 @@
 //! The checked form of documents: types made of nodes, every name resolved, every script ready to run.
 //!
-//! A process type is a list of nodes in document order. Node 0 is its `BODY`; the nodes of a subtree are neighbours
+//! A process type is a list of nodes in document order. DefinitionNode 0 is its `BODY`; the nodes of a subtree are neighbours
 //! (`id..node.end`). Code refers to variables by *slot*, the position of a variable in its scope, not by name.
 //!
 //! | module | content |
 //! |---|---|
 //! | `program` | [`Program`], [`ProcessType`] and lookups in them |
-//! | `node` | [`Node`] and [`Kind`], the behaviour of elements and controllers |
+//! | `definition_node` | [`DefinitionNode`] and [`Kind`], the behaviour of elements and controllers |
 //! | `script` | [`Script`], its inputs and targets, [`Bindings`] |
 //! | `variable` | [`Variable`] and [`Direction`] |
 //! | `policy` | [`Policy`], [`OnFailure`], [`Delegate`] |
 //! | `activity` | [`ActivityType`] and everything that a worker needs to run it |
-//! | `node_id` | [`NodeId`] |
+//! | `estimate` | [`Estimate`]: what planners may assume of an activity |
+//! | `definition_node_id` | [`DefinitionNodeId`] |
 
 mod activity;
-mod node;
-mod node_id;
+mod definition_node;
+mod definition_node_id;
+mod estimate;
 mod policy;
 mod program;
 mod script;
@@ -25,8 +27,12 @@ pub use activity::{
     ActivityCode, ActivityFiles, ActivityType, Capture, Environment, ExitStatuses, FileText, InputFile, Launch,
     OutputFile, Requires,
 };
-pub use node::{Axis, AxisValues, Bound, Kind, LoopSource, Node, Parallel};
-pub use node_id::NodeId;
+pub use definition_node::{Axis, AxisValues, Bound, DefinitionNode, Kind, LoopSource, Parallel};
+pub use definition_node_id::DefinitionNodeId;
+pub use estimate::{
+    Amount, AssumedFile, Assumptions, Estimate, EstimateCode, EstimateInput, FileAccess, FileEstimate, FileName,
+    SizeEstimate,
+};
 pub use policy::{Delegate, OnFailure, Policy};
 pub use program::{ProcessType, Program};
 pub use script::{Bindings, LoopSummary, Script, ScriptInput, ScriptTarget};

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::activity::ActivityType;
-use super::node::{Kind, Node};
-use super::node_id::NodeId;
+use super::definition_node::{DefinitionNode, Kind};
+use super::definition_node_id::DefinitionNodeId;
+use super::estimate::Estimate;
 use super::script::ScriptInput;
 use super::variable::Variable;
 use crate::diagnostic::did_you_mean;
@@ -53,17 +54,27 @@ impl Program {
     }
 
     /// Returns a node of a process type.
-    pub fn node(&self, process: usize, node: NodeId) -> &Node {
+    pub fn node(&self, process: usize, node: DefinitionNodeId) -> &DefinitionNode {
         &self.processes[process].nodes[node.index()]
     }
 
     /// Returns the parameters that code around an element can use: those of its type, or those of the controller
     /// itself.
-    pub fn signature<'a>(&'a self, node: &'a Node) -> &'a [Variable] {
+    pub fn signature<'a>(&'a self, node: &'a DefinitionNode) -> &'a [Variable] {
         match &node.kind {
             Kind::Activity { activity } => &self.activities[*activity].parameters,
             Kind::Process { process } => self.processes[*process].parameters(),
             _ => &node.variables,
+        }
+    }
+
+    /// Returns what planners may assume of an activity: its own estimate, completed with that of its type.
+    pub fn estimate(&self, node: &DefinitionNode) -> Estimate {
+        let Kind::Activity { activity } = node.kind else { return Estimate::default() };
+        let of_type = self.activities[activity].estimate.as_deref();
+        match &node.estimate {
+            Some(own) => own.or(of_type),
+            None => of_type.cloned().unwrap_or_default(),
         }
     }
 }
@@ -80,7 +91,7 @@ pub struct ProcessType {
     /// Number of parameters. They are the first variables of `BODY`; the variables after them belong to `BODY` alone.
     pub parameters: usize,
     /// Nodes in document order; the first is `BODY`.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<DefinitionNode>,
 }
 
 impl ProcessType {
@@ -90,7 +101,7 @@ impl ProcessType {
     }
 
     /// Returns the inputs from outside a subtree that its scripts read, each once.
-    pub fn captures(&self, node: NodeId) -> Vec<ScriptInput> {
+    pub fn captures(&self, node: DefinitionNodeId) -> Vec<ScriptInput> {
         let inside = node.0..self.nodes[node.index()].end.0;
         let outside = |input: &&ScriptInput| match input {
             ScriptInput::Variable { node, .. } | ScriptInput::Element { scope: node, .. } => !inside.contains(&node.0),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::node_id::NodeId;
+use super::definition_node_id::DefinitionNodeId;
 use crate::script::Code;
 use crate::value::Value;
 
@@ -36,16 +36,16 @@ pub enum ScriptInput {
     /// A variable of the script's own scope or of one around it.
     Variable {
         /// Scope of the variable.
-        node: NodeId,
+        node: DefinitionNodeId,
         /// Position in that scope.
         slot: u32,
     },
     /// A parameter of an element in the script's own scope or in one around it.
     Element {
         /// Scope of the element.
-        scope: NodeId,
+        scope: DefinitionNodeId,
         /// Element in that scope.
-        element: NodeId,
+        element: DefinitionNodeId,
         /// Position in the element's signature.
         slot: u32,
     },
@@ -100,14 +100,14 @@ pub enum ScriptTarget {
     /// A variable of the script's own scope, or of the controller whose body the scope is.
     Variable {
         /// Scope of the variable.
-        node: NodeId,
+        node: DefinitionNodeId,
         /// Position in that scope.
         slot: u32,
     },
     /// A parameter of an element of the script's own scope.
     Element {
         /// Element that the parameter belongs to.
-        element: NodeId,
+        element: DefinitionNodeId,
         /// Position in the element's signature.
         slot: u32,
     },

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::document::Document;
+use super::document::ParsedDocument;
 use super::identifiers::check_name;
 use super::literals;
 use super::report::LoadReport;
@@ -15,7 +15,7 @@ use crate::xml;
 
 /// Parses an attribute if it is present. Reports an error of the parser.
 pub(super) fn read<T>(
-    document: &Document,
+    document: &ParsedDocument,
     node: xml::XmlElementId,
     name: &str,
     report: &mut LoadReport,
@@ -51,7 +51,7 @@ pub(super) struct PolicyParts {
 
 impl PolicyParts {
     /// Reads the attributes of an element or type.
-    pub fn read(document: &Document, node: xml::XmlElementId, report: &mut LoadReport) -> Self {
+    pub fn read(document: &ParsedDocument, node: xml::XmlElementId, report: &mut LoadReport) -> Self {
         if document.tree.element(node).attributes.is_empty() {
             return Self::default();
         }
@@ -86,7 +86,7 @@ impl PolicyParts {
 
 /// Reads and checks the attribute `NAME` of a parameter, element, case or axis. Returns it with its bytes.
 pub(super) fn read_name(
-    document: &Document,
+    document: &ParsedDocument,
     node: xml::XmlElementId,
     report: &mut LoadReport,
 ) -> Option<(Arc<str>, Range<usize>)> {
@@ -100,7 +100,7 @@ pub(super) fn read_name(
 }
 
 /// Reads the attribute `TYPE` of a parameter or axis.
-pub(super) fn read_type(document: &Document, node: xml::XmlElementId, report: &mut LoadReport) -> Option<Type> {
+pub(super) fn read_type(document: &ParsedDocument, node: xml::XmlElementId, report: &mut LoadReport) -> Option<Type> {
     let attribute = document.tree.element(node).attribute("TYPE")?;
     let name = xml::trim(&attribute.value.value);
     let ty = Type::from_name(name);

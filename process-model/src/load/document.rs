@@ -13,7 +13,7 @@ use crate::xml;
 const MAX_CODE_PIECES: usize = 200_000;
 
 /// A well-formed document.
-pub(super) struct Document {
+pub(super) struct ParsedDocument {
     /// Position among the sources.
     pub index: usize,
     pub tree: xml::XmlTree,
@@ -22,7 +22,7 @@ pub(super) struct Document {
     code_pieces: Cell<usize>,
 }
 
-impl Document {
+impl ParsedDocument {
     pub fn new(index: usize, text: &str, tree: xml::XmlTree) -> Self {
         Self { index, tree, lines: LineIndex::new(text), code_pieces: Cell::new(0) }
     }

@@ -8,6 +8,8 @@ use crate::xml::trim;
 
 /// Upper bound on the length of the name of a container image.
 const MAX_IMAGE_NAME: usize = 512;
+/// Upper bound on estimated seconds: more than any computation takes, and exact in a double.
+const MAX_SECONDS: f64 = 1e12;
 /// Upper bound on durations; the message says 10 years.
 const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -30,6 +32,17 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if plain && (1.0..=1000.0).contains(&number) => Ok(number),
         _ => Err(format!("expected a number from 1 to 1000, such as 1.5, got {text:?}")),
+    }
+}
+
+/// Parses a number of seconds such as `90` or `0.25`.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    let digits = trim(text);
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, "0"));
+    let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    match digits.parse::<f64>() {
+        Ok(number) if plain(whole) && plain(decimals) && number <= MAX_SECONDS => Ok(number),
+        _ => Err(format!("expected seconds from 0 to {MAX_SECONDS}, such as 90 or 0.25, got {text:?}")),
     }
 }
 
@@ -177,6 +190,15 @@ mod tests {
         }
         for long in ["3651d", "99999999999999999999s", "9999999999999999999d", "3650d1ms"] {
             assert!(millis(long).unwrap_err().contains("10 years"), "{long}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_plain_decimal_numbers() {
+        assert_eq!(seconds(" 90 "), Ok(90.0));
+        assert_eq!(seconds("0.25"), Ok(0.25));
+        for wrong in ["", ".5", "1.", "-1", "+1", "1e3", "inf", "NaN", "1s", "1 2", "9999999999999", "\u{661}"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `signatures` | signatures of all types |
 //! | `process` | builds process types: nodes, scopes, scripts, bindings |
 //! | `activity` | builds activity types: code, launch, files |
+//! | `estimate` | `ESTIMATE` of types and activities |
 //! | `parameters`, `attributes` | parts that types and elements share |
 //! | `literals`, `identifiers`, `template`, `type_check` | texts in attributes |
 //! | `document`, `report`, `problem`, `code_limits` | places, findings, bounds |
@@ -17,6 +18,7 @@ mod activity;
 mod attributes;
 mod code_limits;
 mod document;
+mod estimate;
 mod grammar;
 mod identifiers;
 mod literals;
@@ -31,7 +33,7 @@ mod type_check;
 use crate::definition::{ProcessType, Program};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::xml;
-use document::Document;
+use document::ParsedDocument;
 use grammar::Tag;
 pub use literals::duration;
 pub use process::compile_exit_condition;
@@ -45,7 +47,7 @@ pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {
     let mut documents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         match xml::parse(index, &source.text) {
-            Ok(tree) => documents.push(Document::new(index, &source.text, tree)),
+            Ok(tree) => documents.push(ParsedDocument::new(index, &source.text, tree)),
             Err(found) => {
                 types.incomplete = true;
                 found.into_iter().for_each(|diagnostic| report.push(diagnostic));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attributes::{choice, read, read_name, read_type};
-use super::document::Document;
+use super::document::ParsedDocument;
 use super::grammar::{self, Tag};
 use super::report::LoadReport;
 use super::template::{self, Piece};
@@ -28,7 +28,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     /// Adds the parameters that an element declares.
-    pub fn read(&mut self, document: &Document, node: xml::XmlElementId, tag: Tag, report: &mut LoadReport) {
+    pub fn read(&mut self, document: &ParsedDocument, node: xml::XmlElementId, tag: Tag, report: &mut LoadReport) {
         for (child_tag, child) in grammar::children(document, node, tag) {
             let direction = match child_tag {
                 Tag::InParameter => Direction::In,
@@ -72,7 +72,7 @@ impl Parameters {
         ty: Option<Type>,
         direction: Direction,
         meaning: &str,
-        document: &Document,
+        document: &ParsedDocument,
         report: &mut LoadReport,
     ) {
         if self.reserve(name, meaning, document, report) {
@@ -82,7 +82,7 @@ impl Parameters {
     }
 
     /// Returns false, and reports it, if a declared variable has this name.
-    pub fn reserve(&self, name: &str, meaning: &str, document: &Document, report: &mut LoadReport) -> bool {
+    pub fn reserve(&self, name: &str, meaning: &str, document: &ParsedDocument, report: &mut LoadReport) -> bool {
         let Some(slot) = self.slots.get(name) else { return true };
         let span = document.span(&self.spans[*slot as usize]);
         let message = format!("the name {name:?} is taken: it is {meaning}");

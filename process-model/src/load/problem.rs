@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::document::Document;
+use super::document::ParsedDocument;
 use super::report::LoadReport;
 use crate::diagnostic::Span;
 use crate::script::SyntaxError;
@@ -28,7 +28,7 @@ pub(super) struct CodeTooLarge {
 }
 
 /// Reports a `${` without its `}`.
-pub(super) fn report_unclosed(document: &Document, report: &mut LoadReport, span: &Range<usize>) {
+pub(super) fn report_unclosed(document: &ParsedDocument, report: &mut LoadReport, span: &Range<usize>) {
     report.add("bad-value", document.span(span), "this `${` is never closed", || {
         Some("add the closing }, or write $${ for a literal ${".into())
     });
@@ -36,7 +36,7 @@ pub(super) fn report_unclosed(document: &Document, report: &mut LoadReport, span
 
 /// The place of a script in its document.
 pub(super) struct ProblemPlace<'p> {
-    pub document: &'p Document,
+    pub document: &'p ParsedDocument,
     pub mapped: &'p MappedText,
     /// Offset at which the script begins in the text of its attribute or element.
     pub start: usize,

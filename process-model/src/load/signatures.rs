@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::attributes::PolicyParts;
-use super::document::Document;
+use super::document::ParsedDocument;
 use super::grammar::{self, Tag};
 use super::identifiers::check_type_name;
 use super::parameters::Parameters;
@@ -37,7 +37,7 @@ pub(super) struct Types {
 
 impl Types {
     /// Adds the types of a document.
-    pub fn collect(&mut self, document: &Document, position: usize, report: &mut LoadReport) {
+    pub fn collect(&mut self, document: &ParsedDocument, position: usize, report: &mut LoadReport) {
         for (tag, node) in grammar::children(document, document.tree.root(), Tag::Xavantes) {
             let element = document.tree.element(node);
             let name: Arc<str> = element.attribute("NAME").map_or("", |name| &name.value.value).into();
@@ -70,7 +70,7 @@ impl Types {
     /// Returns the type that an `ACTIVITY` or `PROCESS` names.
     pub fn find(
         &self,
-        document: &Document,
+        document: &ParsedDocument,
         node: xml::XmlElementId,
         tag: Tag,
         report: &mut LoadReport,

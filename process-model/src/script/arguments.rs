@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mlua::{Lua, MultiValue, Table, Value as LuaValue};
 
-use super::convert::{freeze, to_lua};
+use super::lua_values::{freeze, to_lua};
 use crate::value::Value;
 
 /// One argument of a script.

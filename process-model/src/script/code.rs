@@ -51,13 +51,18 @@ impl Code {
         &self.chunk
     }
 
+    /// Returns the line of the document at which the author's text begins.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
     /// True if the chunk is long enough to exceed the limits that [`verify`](Code::verify) checks: each value that code
     /// computes with, and each level of nesting, takes at least a byte or two.
     pub(crate) fn is_large(&self) -> bool {
         self.chunk.len() > 400
     }
 
-    /// Compiles the whole chunk. A text that [`check`](super::check) accepts fails here only if the whole chunk nests
+    /// Compiles the whole chunk. A text that [`check`](super::script_check) accepts fails here only if the whole chunk nests
     /// deeper or uses more registers than Luau allows.
     pub fn verify(&self) -> Result<(), String> {
         compile_check(&self.chunk).map_err(|(_, message)| message)

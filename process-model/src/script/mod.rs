@@ -5,36 +5,36 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `check` | [`check()`]: syntax and free names of a text |
+//! | `script_check` | [`check()`]: syntax and free names of a text |
 //! | `free_names` | walks the syntax tree for names that a text takes from outside |
 //! | `code` | [`Code`]: a text made into a function of its inputs |
 //! | `compiler` | Luau's compiler and the places in its messages |
 //! | `sandbox` | [`Sandbox`]: runs [`Code`] |
-//! | `limits` | [`Limits`] of a run and [`Error`]s |
-//! | `objects` | shared objects and output, as code reaches them |
+//! | `script_limits` | [`ScriptLimits`] of a run and [`Error`]s |
+//! | `lua_objects` | shared objects and output, as code reaches them |
 //! | `arguments` | arguments of scripts as Lua values |
-//! | `convert` | values across the Lua boundary |
+//! | `lua_values` | values across the Lua boundary |
 //! | `int64` | 64-bit integers in Lua |
 //! | `prelude` | the globals that code finds |
 
 mod arguments;
-mod check;
 mod code;
 mod compiler;
-mod convert;
 mod free_names;
 mod int64;
-mod limits;
-mod objects;
+mod lua_objects;
+mod lua_values;
 mod prelude;
 mod sandbox;
+mod script_check;
+mod script_limits;
 
 pub use arguments::Argument;
-pub use check::{Form, MAX_CODE, MAX_NAMES, SyntaxError, check};
 pub use code::{Code, Port};
 pub use free_names::NameUse;
-pub use limits::{Error, ErrorKind, Limits};
-pub use objects::{Effects, RemoteObjects};
+pub use lua_objects::{Effects, RemoteObjects};
 pub use prelude::BUILTINS;
 pub(crate) use prelude::TEXT_OF;
 pub use sandbox::Sandbox;
+pub use script_check::{Form, MAX_CODE, MAX_NAMES, SyntaxError, check};
+pub use script_limits::{Error, ErrorKind, ScriptLimits};

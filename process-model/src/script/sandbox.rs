@@ -11,11 +11,11 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, VmState};
 use super::arguments::{Argument, ArgumentCache};
 use super::code::Code;
 use super::compiler::{AUTHOR_CHUNK, AUTHOR_PREFIX, is_out_of_memory, line_and_message};
-use super::convert::{EMPTY_MAP, from_lua, to_lua};
-use super::limits::{Error, ErrorKind, Limits, Meter, limit_message};
-use super::objects::{Backend, Effects, RemoteObjects, install_shared};
+use super::lua_objects::{Backend, Effects, RemoteObjects, install_shared};
+use super::lua_values::{EMPTY_MAP, from_lua, to_lua};
 use super::prelude;
-use crate::shared::Objects;
+use super::script_limits::{Error, ErrorKind, Meter, ScriptLimits, limit_message};
+use crate::shared_objects::Objects;
 use crate::value::Value;
 
 /// Upper bound on the compiled functions of a sandbox. A coordinator has few types at once, so dropping all functions
@@ -41,7 +41,7 @@ struct Turn {
 
 impl Sandbox {
     /// Makes a fresh sandbox. `jit` compiles scripts to machine code, which pays off for long computations.
-    pub fn new(limits: Limits, jit: bool) -> Result<Self, Error> {
+    pub fn new(limits: ScriptLimits, jit: bool) -> Result<Self, Error> {
         Self::build(limits, jit).map_err(|error| Error {
             kind: ErrorKind::Code,
             message: format!("cannot start the Lua sandbox: {error}"),
@@ -49,7 +49,7 @@ impl Sandbox {
         })
     }
 
-    fn build(limits: Limits, jit: bool) -> mlua::Result<Self> {
+    fn build(limits: ScriptLimits, jit: bool) -> mlua::Result<Self> {
         let libraries = StdLib::COROUTINE
             | StdLib::TABLE
             | StdLib::STRING

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::file::FileRef;
+use super::file_reference::FileRef;
 use super::shared_ref::SharedRef;
 
 /// Upper bound on the nesting of lists and maps, so that walking a value cannot exhaust the stack.

@@ -3,20 +3,20 @@
 //! | module | content |
 //! |---|---|
 //! | `data` | [`Value`] with traversal, equality and order |
-//! | `types` | [`Type`], the declared type of a parameter |
-//! | `file` | [`FileRef`] and [`Content`], references to files and directories |
+//! | `value_type` | [`Type`], the declared type of a parameter |
+//! | `file_reference` | [`FileRef`] and [`Content`], references to files and directories |
 //! | `shared_ref` | [`SharedRef`] and [`SharedKind`], references to shared objects |
-//! | `json` | values as JSON and back |
+//! | `json_value` | values as JSON and back |
 
 mod data;
-mod file;
-mod json;
+mod file_reference;
+mod json_value;
 mod shared_ref;
 #[cfg(test)]
 mod tests;
-mod types;
+mod value_type;
 
 pub use data::{EXACT_INTEGER, MAX_VALUE_DEPTH, Map, Value, is_exact};
-pub use file::{Content, FileRef, MAX_HOLDERS};
+pub use file_reference::{Content, FileRef, MAX_HOLDERS};
 pub use shared_ref::{SharedKind, SharedRef};
-pub use types::Type;
+pub use value_type::Type;

@@ -1,4 +1,4 @@
-//! References to shared objects; the objects themselves are in [`shared`](crate::shared).
+//! References to shared objects; the objects themselves are in [`shared`](crate::shared_objects).
 
 use std::sync::Arc;
 

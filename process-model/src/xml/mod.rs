@@ -8,21 +8,21 @@
 //! | `tree` | elements, attributes and text with their source positions |
 //! | `mapped` | decoded text that maps back to the source |
 //! | `chars` | character classes and white space of XML |
-//! | `limits` | bounds on documents |
+//! | `document_limits` | bounds on documents |
 //!
 //! The reader is written by hand on top of `quick-xml` for two reasons. Diagnostics point into decoded text, such as a
 //! script with `&lt;` in it, so every decoded byte must map back to the source. Documents are untrusted, so every bound
 //! is checked while reading and nothing recurses.
 
 mod chars;
-mod limits;
+mod document_limits;
 mod mapped_text;
 mod parser;
 mod scanner;
 mod tree;
 
 pub use chars::{is_blank, trim};
-pub use limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES};
+pub use document_limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NAME, MAX_NODES};
 pub use mapped_text::MappedText;
 pub use parser::{decode, parse};
 pub use tree::{Attribute, Text, XmlChild, XmlElement, XmlElementId, XmlTree};

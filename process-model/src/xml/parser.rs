@@ -10,7 +10,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::chars::{clip, is_space};
-use super::limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NODES};
+use super::document_limits::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_NODES};
 use super::mapped_text::MappedText;
 use super::scanner::{Fallible, Scanner};
 use super::tree::{Attribute, Text, XmlChild, XmlElement, XmlElementId, XmlTree};

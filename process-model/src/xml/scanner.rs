@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::chars::{clip, is_name_char, is_name_start, is_space, is_xml_char};
-use super::limits::MAX_NAME;
+use super::document_limits::MAX_NAME;
 use super::mapped_text::MappedText;
 use crate::diagnostic::{Diagnostic, Span};
 

@@ -176,11 +176,22 @@ fn code_stays_in_its_wrapper() {
     }
 }
 
-/// Luau reads a NUL as the end of the text, and a form feed as a space. No document can contain them, but a new
-/// condition for a running controller can.
+/// Luau reads a NUL as the end of the text, a form feed as a space, and a carriage return as the end of a comment. Few
+/// documents can contain them, but a new condition for a running controller can.
 #[test]
 fn code_has_no_control_characters() {
-    for code in ["x\0", "x = 1 --\0", "\0", "x = 'a\0'", "x = 1\0 end)() os.exit()", "f\0@", "x :: T\u{C}", "x\u{B}"] {
+    for code in [
+        "x\0",
+        "x = 1 --\0",
+        "\0",
+        "x = 'a\0'",
+        "x = 1\0 end)() os.exit()",
+        "f\0@",
+        "x :: T\u{C}",
+        "x\u{B}",
+        "x --\r;",
+        "--\ry = 1",
+    ] {
         for form in [Form::Statements, Form::Expression] {
             let error = checked(code, form).unwrap_err();
             assert!(code[error.at.clone()].contains(char::is_control), "{code:?} {error:?}");
@@ -190,6 +201,8 @@ fn code_has_no_control_characters() {
     let program = load(&[Source::new("hostile.xml", body("<PAR NAME=\"p\"/>"))]).unwrap();
     let node = program.processes[0].nodes[1].id;
     assert!(compile_exit_condition(&program, 0, node, "true --\0").is_err());
+    assert!(compile_exit_condition(&program, 0, node, "true --\r;").is_err());
+    assert!(checked("x = 1 -- one\r\ny = 2\r\n", Form::Statements).is_ok());
 }
 
 /// A missing token at the end is reported at the last character, which may be longer than a byte.

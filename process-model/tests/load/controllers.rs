@@ -113,11 +113,14 @@ fn bindings_and_scripts_have_resolved_names() {
         <POST_CODE>out = b.q</POST_CODE>"#,
     );
     let pre = nodes(&program)[0].pre_code.as_ref().unwrap();
-    let element = ScriptInput::Element { scope: NodeId(0), element: NodeId(1), slot: 0 };
+    let element = ScriptInput::Element { scope: DefinitionNodeId(0), element: DefinitionNodeId(1), slot: 0 };
     assert_eq!(pre.inputs, [variable(0, 0), element, variable(0, 3)]);
     assert_eq!(
         pre.outputs,
-        [ScriptTarget::Element { element: NodeId(1), slot: 0 }, ScriptTarget::Variable { node: NodeId(0), slot: 3 }]
+        [
+            ScriptTarget::Element { element: DefinitionNodeId(1), slot: 0 },
+            ScriptTarget::Variable { node: DefinitionNodeId(0), slot: 3 }
+        ]
     );
     assert_eq!(run(&pre.code, &[Value::Int(1), Value::Null, Value::Null]), ints(&[2, 5]));
     let fit = named(&program, "fit");
@@ -135,9 +138,12 @@ fn bindings_and_scripts_have_resolved_names() {
         [(1, " as it is ".into()), (0, Value::Int(4))]
     );
     let catch = &nodes(&program)[named(&program, "b").catch.unwrap().index()];
-    assert_eq!(catch.pre_code.as_ref().unwrap().outputs, [ScriptTarget::Variable { node: NodeId(1), slot: 1 }]);
+    assert_eq!(
+        catch.pre_code.as_ref().unwrap().outputs,
+        [ScriptTarget::Variable { node: DefinitionNodeId(1), slot: 1 }]
+    );
     // The only value from outside that the subtree reads is `text`.
-    assert_eq!(program.processes[0].captures(NodeId(1)), [variable(0, 2)]);
+    assert_eq!(program.processes[0].captures(DefinitionNodeId(1)), [variable(0, 2)]);
     assert_eq!(program.processes[0].parameters().len(), 4);
 }
 
@@ -148,7 +154,7 @@ fn a_switch_sets_variables_of_its_own_in_its_cases() {
         <CASE CONDITION="x == n"><PRE_CODE>x = 1</PRE_CODE></CASE><DEFAULT><POST_CODE>x = 2</POST_CODE></DEFAULT>
         <FINALLY><PRE_CODE>x += 1</PRE_CODE></FINALLY></SWITCH>"#,
     );
-    let target = [ScriptTarget::Variable { node: NodeId(1), slot: 0 }];
+    let target = [ScriptTarget::Variable { node: DefinitionNodeId(1), slot: 0 }];
     for (name, post) in [("case1", false), ("default", true), ("finally", false)] {
         let node = named(&program, name);
         let script = if post { &node.post_code } else { &node.pre_code };

@@ -2,6 +2,7 @@
 
 mod activities;
 mod controllers;
+mod estimates;
 mod program;
 mod scale;
 mod support;

@@ -3,8 +3,8 @@
 use xavantes_model::definition::*;
 use xavantes_model::diagnostic::Source as Text;
 use xavantes_model::load::{compile_exit_condition, load};
-use xavantes_model::script::{Limits, Sandbox};
-use xavantes_model::shared::Objects;
+use xavantes_model::script::{Sandbox, ScriptLimits};
+use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
 
 use crate::support::{ints, main, named, nodes, run, variable, variables};
@@ -71,8 +71,8 @@ fn the_example_of_the_language_reference_is_loaded() {
     };
     assert_eq!(parallel.exit.as_ref().unwrap().inputs, [variable(1, 4), variable(1, 2)]);
     let pre = body.pre_code.as_ref().unwrap();
-    let element = |slot| ScriptTarget::Element { element: NodeId(1), slot };
-    let primes = ScriptTarget::Variable { node: NodeId(0), slot: 4 };
+    let element = |slot| ScriptTarget::Element { element: DefinitionNodeId(1), slot };
+    let primes = ScriptTarget::Variable { node: DefinitionNodeId(0), slot: 4 };
     assert_eq!(
         pre.outputs,
         [primes, element(0), element(1), element(2), element(3), element(4), element(5), element(6)]
@@ -81,7 +81,7 @@ fn the_example_of_the_language_reference_is_loaded() {
     assert!(activity.kept && !parfor.kept);
     assert_eq!(parfor.delegate, Delegate::Auto);
     assert_eq!(
-        program.processes[0].captures(NodeId(1)),
+        program.processes[0].captures(DefinitionNodeId(1)),
         [],
         "what the loop reads from outside is given to it by parameters"
     );
@@ -123,8 +123,8 @@ fn nodes_are_in_order_and_subtrees_together() {
         ]
     );
     let body = &nodes(&program)[0];
-    assert_eq!(body.elements, [NodeId(1), NodeId(4), NodeId(10)]);
-    assert_eq!((body.catch, body.finally), (Some(NodeId(11)), Some(NodeId(12))));
+    assert_eq!(body.elements, [DefinitionNodeId(1), DefinitionNodeId(4), DefinitionNodeId(10)]);
+    assert_eq!((body.catch, body.finally), (Some(DefinitionNodeId(11)), Some(DefinitionNodeId(12))));
     assert_eq!(variables(&nodes(&program)[11]), "local error!");
     let Kind::Switch { conditions, parallel: None } = &named(&program, "s").kind else { panic!() };
     assert_eq!(conditions.len(), 3);
@@ -171,11 +171,11 @@ fn types_are_found_in_other_documents_and_lines_in_their_own() {
     assert_eq!(program.sources, ["one".into(), "two".into()]);
     let lines: Vec<_> = program.processes.iter().map(|it| (&*it.name, it.source, it.line)).collect();
     assert_eq!(lines, [("A", 0, 2), ("B", 1, 2)]);
-    assert!(matches!(program.node(1, NodeId(1)).kind, Kind::Process { process: 0 }));
-    let block = program.node(0, NodeId(2));
+    assert!(matches!(program.node(1, DefinitionNodeId(1)).kind, Kind::Process { process: 0 }));
+    let block = program.node(0, DefinitionNodeId(2));
     assert_eq!(block.line, 4);
     let code = &block.pre_code.as_ref().unwrap().code;
-    let mut sandbox = Sandbox::new(Limits::CONTROL, false).unwrap();
+    let mut sandbox = Sandbox::new(ScriptLimits::CONTROL, false).unwrap();
     assert_eq!(sandbox.run(code, [], &mut Objects::default()).unwrap_err().line, 6);
     assert!(load(&[]).unwrap().processes.is_empty());
     assert!(load(&[Text::new("empty", "<XAVANTES VERSION=\"1\"/>")]).is_ok());
@@ -197,7 +197,7 @@ fn another_exit_condition_for_a_running_controller() {
             variable(parfor.0, 0),
             ScriptInput::LoopSummary(LoopSummary::Completed),
             variable(0, 0),
-            ScriptInput::Element { scope: NodeId(0), element: NodeId(1), slot: 3 },
+            ScriptInput::Element { scope: DefinitionNodeId(0), element: DefinitionNodeId(1), slot: 3 },
         ]
     );
     let arguments = [Value::from(ints(&[1, 2])), Value::Int(1), Value::Int(1), Value::Int(2), "m".into()];
@@ -211,8 +211,8 @@ fn another_exit_condition_for_a_running_controller() {
         (par, "", "missing"),
         (par, "1 +", "xpected"),
         (par, "n = 1", "xpected"),
-        (NodeId::BODY, "true", "parallel"),
-        (NodeId(99), "true", "parallel"),
+        (DefinitionNodeId::BODY, "true", "parallel"),
+        (DefinitionNodeId(99), "true", "parallel"),
     ] {
         let error = compile_exit_condition(&program, 0, node, text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");

@@ -1,10 +1,10 @@
 //! Loads documents and shows parts of the definition.
 
-use xavantes_model::definition::{Node, NodeId, Program, ScriptInput};
+use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Program, ScriptInput};
 use xavantes_model::diagnostic::Source as Text;
 use xavantes_model::load::load;
-use xavantes_model::script::{Argument, Code, Limits, Sandbox};
-use xavantes_model::shared::Objects;
+use xavantes_model::script::{Argument, Code, Sandbox, ScriptLimits};
+use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
 
 /// An activity type that the documents use.
@@ -35,16 +35,16 @@ pub fn main(body: &str) -> Program {
     ))
 }
 
-pub fn nodes(program: &Program) -> &[Node] {
+pub fn nodes(program: &Program) -> &[DefinitionNode] {
     &program.processes[0].nodes
 }
 
-pub fn named<'p>(program: &'p Program, name: &str) -> &'p Node {
+pub fn named<'p>(program: &'p Program, name: &str) -> &'p DefinitionNode {
     nodes(program).iter().find(|node| &*node.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
 /// Lists the variables of a node, with a `!` behind implicit ones.
-pub fn variables(node: &Node) -> String {
+pub fn variables(node: &DefinitionNode) -> String {
     let shown = node.variables.iter().map(|variable| {
         let direction = format!("{:?}", variable.direction).to_lowercase();
         format!("{direction} {}{}", variable.name, if variable.implicit { "!" } else { "" })
@@ -53,11 +53,11 @@ pub fn variables(node: &Node) -> String {
 }
 
 pub fn variable(node: u32, slot: u32) -> ScriptInput {
-    ScriptInput::Variable { node: NodeId(node), slot }
+    ScriptInput::Variable { node: DefinitionNodeId(node), slot }
 }
 
 pub fn run(code: &Code, arguments: &[Value]) -> Vec<Value> {
-    let mut sandbox = Sandbox::new(Limits::CONTROL, false).unwrap();
+    let mut sandbox = Sandbox::new(ScriptLimits::CONTROL, false).unwrap();
     let arguments = arguments.iter().map(Argument::Value);
     sandbox.run(code, arguments, &mut Objects::default()).unwrap_or_else(|error| panic!("{error:?}")).0
 }

@@ -88,6 +88,12 @@ fn elements_and_controllers_are_checked() {
             ("after-cycle", "a → b → a", ""),
         ),
         (
+            r#"<PAR NAME="p"><¦BLOCK NAME="a" x="${b.y}"><IN_PARAMETER TYPE="int" NAME="x"/><OUT_PARAMETER TYPE="int" NAME="y"/>
+               <POST_CODE>y = x</POST_CODE></BLOCK><BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="y"/>
+               <POST_CODE>y = a.y</POST_CODE></BLOCK></PAR>"#,
+            ("after-cycle", "a → b → a", "reads a result"),
+        ),
+        (
             r#"<FOR NAME="f" TO="1"><IN_PARAMETER NAME="¦completed" TYPE="int" DEFAULT="1"/><ITERATE/></FOR>"#,
             ("duplicate-name", "every FOR", ""),
         ),

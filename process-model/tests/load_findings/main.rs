@@ -1,6 +1,7 @@
 //! Documents with errors, and the findings about them. A `¦` marks the place of the expected finding.
 
 mod elements;
+mod estimates;
 mod names;
 mod report;
 mod support;

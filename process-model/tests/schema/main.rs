@@ -82,6 +82,8 @@ fn the_schema_refuses_obvious_errors() {
         ("EACH=\"${many}\"", "EACH=\"many\""),
         ("ON_FAILURE=\"hold\"", "ON_FAILURE=\"stop\""),
         ("TIMEOUT=\"1h30m\"", "TIMEOUT=\"90\""),
+        ("SECONDS=\"90\"", "SECONDS=\"90s\""),
+        ("USE=\"read\"", "USE=\"input\""),
     ] {
         assert!(whole.contains(from), "{from}");
         wrong.push(Mutant { what: format!("{from} → {to}"), document: whole.replacen(from, to, 1) });

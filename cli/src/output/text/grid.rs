@@ -1,9 +1,9 @@
 //! The grid, and commands that change something: those print nothing.
 
-use super::table::table;
+use super::text_table::table;
 use crate::output::printer::Report;
-use crate::report::action::{Drained, Forgotten, Migrated, SourceChange, Steered};
 use crate::report::grid::{ACTIVITY_MANAGER, GroupList, Health, NodeList, SourceList, TypeList};
+use crate::report::silent_action::{Drained, Forgotten, Migrated, SourceChange, Steered};
 
 /// Characters of a digest that a table shows.
 const SHOWN_DIGEST_CHARS: usize = 12;

@@ -7,15 +7,21 @@
 //! | `reuse` | decisions about reuse |
 //! | `grid` | nodes, groups, types, sources, and commands that change something |
 //! | `repository` | the repository of a node |
+//! | `plan`, `simulation`, `prediction` | plans, simulated runs of them, predictions |
+//! | `import` | imported workflows and pictures |
 //! | `validation` | problems with the source line and a marker |
-//! | `table` | tables |
+//! | `text_table` | tables |
 //! | `units` | times and sizes |
 
 mod element;
 mod grid;
+mod import;
+mod plan;
+mod prediction;
 mod process;
 mod repository;
 mod reuse;
-mod table;
+mod simulation;
+mod text_table;
 pub(crate) mod units;
 mod validation;

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::table::table;
+use super::text_table::table;
 use crate::output::printer::Report;
 use crate::report::process::{ElementOutput, EndedReport, OutcomeReport, ProcessList, Submitted};
 

@@ -13,6 +13,42 @@ pub(crate) fn duration(length: Duration) -> String {
     }
 }
 
+/// A length of time with four digits or so: seconds below two minutes, then two units.
+pub(crate) fn precise(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "for ever".into();
+    }
+    match seconds {
+        0.0 => "0 s".into(),
+        0.0..0.01 => format!("{:.3} ms", seconds * 1e3),
+        0.01..1.0 => format!("{seconds:.3} s"),
+        1.0..120.0 => format!("{seconds:.2} s"),
+        120.0..7200.0 => format!("{:.0} min {:02.0} s", (seconds.round() / 60.0).floor(), seconds.round() % 60.0),
+        7200.0..172_800.0 => {
+            let minutes = (seconds / 60.0).round();
+            format!("{:.0} h {:02.0} min", (minutes / 60.0).floor(), minutes % 60.0)
+        }
+        _ => {
+            let hours = (seconds / 3600.0).round();
+            format!("{:.0} d {:02.0} h", (hours / 24.0).floor(), hours % 24.0)
+        }
+    }
+}
+
+/// An amount of money: four digits after the point if it is small.
+pub(crate) fn money(amount: f64) -> String {
+    match amount.abs() {
+        0.0 => "0".into(),
+        0.0..1.0 => format!("{amount:.4}"),
+        _ => format!("{amount:.2}"),
+    }
+}
+
+/// A part of a whole.
+pub(crate) fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
 /// A point in time, given in milliseconds since 1970.
 pub(crate) fn timestamp(ms: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
@@ -30,6 +66,23 @@ pub(crate) fn mib(bytes: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn precise_times_have_about_four_digits() {
+        for (seconds, shown) in [
+            (0.0, "0 s"),
+            (0.0012, "1.200 ms"),
+            (0.5, "0.500 s"),
+            (80.0, "80.00 s"),
+            (3812.4, "63 min 32 s"),
+            (7199.9, "120 min 00 s"),
+            (14_115.0, "3 h 55 min"),
+            (200_000.0, "2 d 08 h"),
+        ] {
+            assert_eq!(precise(seconds), shown);
+        }
+        assert_eq!([0.0, 0.01234, 12.345].map(money), ["0", "0.0123", "12.35"]);
+    }
 
     #[test]
     fn durations_have_two_units_at_most() {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::load::problem::{CodeTooLarge, LoadProblem, ProblemPlace, report_unclosed};
 use crate::load::report::{LoadReport, MAX_CANDIDATES};
 use crate::load::signatures::TypeInfo;
@@ -15,7 +15,7 @@ use crate::value::SharedKind;
 use crate::xml::MappedText;
 
 /// Name of the number of the attempt, in all code of activities.
-const ATTEMPT: &str = "attempt";
+pub(super) const ATTEMPT: &str = "attempt";
 
 /// Returns the inputs of all code of an activity type.
 pub(super) fn inputs(info: &TypeInfo) -> Vec<Port> {
@@ -26,7 +26,7 @@ pub(super) fn inputs(info: &TypeInfo) -> Vec<Port> {
 /// Makes one expression of a text with `${…}` in it. Returns `None` if something is wrong with it, which is then
 /// reported.
 pub(super) fn expression(
-    document: &Document,
+    document: &ParsedDocument,
     info: &TypeInfo,
     mapped: &MappedText,
     report: &mut LoadReport,
@@ -49,7 +49,7 @@ pub(super) fn expression(
 
 /// Compiles expressions over all parameters. `clean` says that every expression was checked without a finding.
 pub(super) fn compile_all(
-    document: &Document,
+    document: &ParsedDocument,
     info: &TypeInfo,
     expressions: &[String],
     line: u32,
@@ -68,7 +68,7 @@ pub(super) fn compile_all(
 
 /// Reports that the code of an activity type is too large.
 pub(super) fn report_too_large(
-    document: &Document,
+    document: &ParsedDocument,
     info: &TypeInfo,
     outcome: Result<(), CodeTooLarge>,
     report: &mut LoadReport,
@@ -81,7 +81,7 @@ pub(super) fn report_too_large(
 
 /// Checks a piece of code against the parameters of the type. Returns true if nothing is wrong with it.
 pub(super) fn check(
-    document: &Document,
+    document: &ParsedDocument,
     info: &TypeInfo,
     mapped: &MappedText,
     range: Range<usize>,

@@ -6,19 +6,19 @@ use super::expressions::{check, inputs, report_too_large};
 use crate::definition::{ActivityFiles, FileText, InputFile, OutputFile};
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::problem::report_unclosed;
 use crate::load::report::{LoadReport, MAX_CANDIDATES};
 use crate::load::signatures::TypeInfo;
 use crate::load::template::{self, Piece, join};
-use crate::path::{check_path, check_pattern, parse_source_uri};
 use crate::script::{Code, Form};
 use crate::value::Type;
+use crate::working_path::{check_path, check_pattern, parse_source_uri};
 use crate::xml;
 
 /// Reads `INPUT` and `OUTPUT` of an activity type.
-pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> ActivityFiles {
+pub(super) fn read(document: &ParsedDocument, info: &TypeInfo, report: &mut LoadReport) -> ActivityFiles {
     let mut reader = Reader { document, info, report, expressions: Vec::new(), line: info.line, clean: true };
     let (mut inputs, mut outputs): (Vec<InputFile>, Vec<OutputFile>) = Default::default();
     for (tag, node) in grammar::children(document, info.node, Tag::ActivityType) {
@@ -48,7 +48,7 @@ pub(super) fn read(document: &Document, info: &TypeInfo, report: &mut LoadReport
 
 /// Reads the files of one activity type.
 struct Reader<'a> {
-    document: &'a Document,
+    document: &'a ParsedDocument,
     info: &'a TypeInfo,
     report: &'a mut LoadReport,
     /// Expressions of the computed texts, in order.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::expressions::{compile_all, expression};
 use crate::definition::{Capture, Environment, Launch};
 use crate::load::attributes::{choice, read};
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, PROGRAM_ATTRIBUTES, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
@@ -13,7 +13,12 @@ use crate::load::signatures::TypeInfo;
 use crate::xml;
 
 /// Reports settings of programs on Lua code, which has no exit status, no environment and no image.
-pub(super) fn refuse_program(document: &Document, info: &TypeInfo, code: xml::XmlElementId, report: &mut LoadReport) {
+pub(super) fn refuse_program(
+    document: &ParsedDocument,
+    info: &TypeInfo,
+    code: xml::XmlElementId,
+    report: &mut LoadReport,
+) {
     let help = || Some("remove it, or run a program: LANGUAGE=\"command\", \"bash\", \"python\", …".to_owned());
     let results = results(document, info).map(|(_, node)| (node, "FROM"));
     for (node, name) in PROGRAM_ATTRIBUTES.iter().map(|name| (code, *name)).chain(results) {
@@ -29,7 +34,7 @@ pub(super) fn refuse_program(document: &Document, info: &TypeInfo, code: xml::Xm
 }
 
 /// Iterates over the parameters that the activity gives a value, with their positions.
-fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::XmlElementId)> {
+fn results(document: &ParsedDocument, info: &TypeInfo) -> impl Iterator<Item = (usize, xml::XmlElementId)> {
     let outs = [Tag::OutParameter, Tag::InOutParameter];
     let nodes = grammar::children(document, info.node, Tag::ActivityType).filter(move |(tag, _)| outs.contains(tag));
     nodes.filter_map(|(_, node)| {
@@ -40,7 +45,7 @@ fn results(document: &Document, info: &TypeInfo) -> impl Iterator<Item = (usize,
 
 /// Reads the settings of an external program.
 pub(super) fn read_launch(
-    document: &Document,
+    document: &ParsedDocument,
     info: &TypeInfo,
     code: xml::XmlElementId,
     report: &mut LoadReport,
@@ -64,7 +69,7 @@ pub(super) fn read_launch(
     Launch { image, environment, success, retry, captures }
 }
 
-fn read_environment(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> Environment {
+fn read_environment(document: &ParsedDocument, info: &TypeInfo, report: &mut LoadReport) -> Environment {
     let (mut names, mut expressions): (Vec<Arc<str>>, Vec<String>) = Default::default();
     let (mut line, mut clean) = (info.line, true);
     for (_, node) in grammar::children(document, info.node, Tag::ActivityType).filter(|(tag, _)| *tag == Tag::Env) {

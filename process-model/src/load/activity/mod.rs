@@ -1,6 +1,7 @@
 //! Activity types: the code that a worker runs and the resources that it needs.
 
-mod code;
+mod activity_code;
+mod estimate;
 mod expressions;
 mod files;
 mod launch;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use crate::definition::{ActivityCode, ActivityType, Launch, Requires, Variable};
 use crate::load::attributes::{choice, read};
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
@@ -19,11 +20,11 @@ use crate::value::Type;
 use crate::xml;
 
 /// Builds an activity type. Returns `None` if it has no usable code, which is then reported.
-pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> Option<ActivityType> {
+pub(super) fn build(document: &ParsedDocument, info: &TypeInfo, report: &mut LoadReport) -> Option<ActivityType> {
     let requires = grammar::child(document, info.node, Tag::Requires);
     let requires = requires.map_or_else(Requires::default, |node| read_requires(document, node, report));
     let node = grammar::child(document, info.node, Tag::Code)?;
-    let code = code::read_code(document, info, node, report);
+    let code = activity_code::read_code(document, info, node, report);
     let launch = match code {
         Some(ActivityCode::Lua { .. }) => {
             launch::refuse_program(document, info, node, report);
@@ -40,13 +41,14 @@ pub(super) fn build(document: &Document, info: &TypeInfo, report: &mut LoadRepor
         report.add("misplaced-element", document.span(&element.name_span), message, || None);
     }
     let cache = read_cache(document, info, report);
+    let estimate = estimate::read(document, info, report);
     let (name, source, line, code) = (info.name.clone(), document.index, info.line, code?);
     let parameters = info.parameters.variables.clone();
-    Some(ActivityType { name, source, line, parameters, requires, files, code, launch, cache })
+    Some(ActivityType { name, source, line, parameters, requires, files, code, launch, cache, estimate })
 }
 
 /// Reads `CACHE`. Results can be reused only if the activity has no other effects, as far as the definition tells.
-fn read_cache(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> bool {
+fn read_cache(document: &ParsedDocument, info: &TypeInfo, report: &mut LoadReport) -> bool {
     let choices = [("true", true), ("false", false)];
     let cache = read(document, info.node, "CACHE", report, |text| choice(text, &choices)).unwrap_or(false);
     let Some(attribute) = document.tree.element(info.node).attribute("CACHE").filter(|_| cache) else { return false };
@@ -68,7 +70,7 @@ fn read_cache(document: &Document, info: &TypeInfo, report: &mut LoadReport) -> 
     cache
 }
 
-fn read_requires(document: &Document, node: xml::XmlElementId, report: &mut LoadReport) -> Requires {
+fn read_requires(document: &ParsedDocument, node: xml::XmlElementId, report: &mut LoadReport) -> Requires {
     let default = Requires::default();
     let mut count = |name, least| {
         let number = read(document, node, name, report, |text| literals::int(text, least, u32::MAX.into()));

@@ -1,6 +1,6 @@
 //! The tables: which attributes and children each element of the language has.
 
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::xml;
 
 /// The elements of the language.
@@ -19,6 +19,9 @@ pub(in crate::load) enum Tag {
     Requires,
     Input,
     Output,
+    Estimate,
+    Size,
+    File,
     Body,
     Activity,
     Process,
@@ -74,6 +77,7 @@ const ELEMENTS: &[Tag] = &[
 const CODE: &[Tag] = &[Tag::PreCode, Tag::PostCode];
 const HANDLERS: &[Tag] = &[Tag::Catch, Tag::Finally];
 const DESCRIPTION: &[Tag] = &[Tag::Description];
+const ESTIMATE: &[Tag] = &[Tag::Estimate];
 const CASES: &[Tag] = &[Tag::Case, Tag::Default];
 const LOOP: &[Tag] = &[Tag::ParamGrid, Tag::Iterate];
 const EXIT: &[Tag] = &[Tag::ExitCondition];
@@ -113,7 +117,7 @@ const fn element(
     Rule { tag, name, required: &["NAME"], attributes, children, ..NONE }
 }
 
-pub(super) const RULES: [Rule; 35] = [
+pub(super) const RULES: [Rule; 38] = [
     Rule {
         tag: Tag::Xavantes,
         name: "XAVANTES",
@@ -134,7 +138,7 @@ pub(super) const RULES: [Rule; 35] = [
         name: "ACTIVITY_TYPE",
         required: &["NAME"],
         attributes: &[POLICY, &["CACHE"]],
-        children: &[DESCRIPTION, PARAMETERS, &[Tag::Env, Tag::Requires, Tag::Input, Tag::Output, Tag::Code]],
+        children: &[DESCRIPTION, PARAMETERS, ESTIMATE, &[Tag::Env, Tag::Requires, Tag::Input, Tag::Output, Tag::Code]],
         needed: &[Tag::Code],
         ..NONE
     },
@@ -153,8 +157,20 @@ pub(super) const RULES: [Rule; 35] = [
     Rule { tag: Tag::Requires, name: "REQUIRES", attributes: &[NEEDS], ..NONE },
     Rule { tag: Tag::Input, name: "INPUT", required: &["PARAMETER", "PATH"], ..NONE },
     Rule { tag: Tag::Output, name: "OUTPUT", required: &["PARAMETER", "PATTERN"], attributes: &[&["TO"]], ..NONE },
+    Rule {
+        tag: Tag::Estimate,
+        name: "ESTIMATE",
+        attributes: &[&["SECONDS", "GPU_SECONDS"]],
+        children: &[&[Tag::Size, Tag::File]],
+        ..NONE
+    },
+    Rule { tag: Tag::Size, name: "SIZE", required: &["PARAMETER", "BYTES"], ..NONE },
+    Rule { tag: Tag::File, name: "FILE", required: &["NAME", "USE"], attributes: &[&["BYTES"]], ..NONE },
     Rule { tag: Tag::Body, name: "BODY", children: &[PARAMETERS, CODE, ELEMENTS, HANDLERS], ..NONE },
-    Rule { required: &["NAME", "TYPE"], ..element(Tag::Activity, "ACTIVITY", &[POLICY, ELEMENT], &[DESCRIPTION]) },
+    Rule {
+        required: &["NAME", "TYPE"],
+        ..element(Tag::Activity, "ACTIVITY", &[POLICY, ELEMENT], &[DESCRIPTION, ESTIMATE])
+    },
     Rule {
         required: &["NAME", "TYPE"],
         ..element(Tag::Process, "PROCESS", &[POLICY, ELEMENT, DELEGATE], &[DESCRIPTION])
@@ -287,6 +303,8 @@ impl Tag {
                     | Tag::Env
                     | Tag::Input
                     | Tag::Output
+                    | Tag::Size
+                    | Tag::File
                     | Tag::Case
                     | Tag::Axis
             ))
@@ -303,7 +321,7 @@ impl Tag {
 
 /// Iterates over the children of an element that its rule allows.
 pub(in crate::load) fn children<'d>(
-    document: &'d Document,
+    document: &'d ParsedDocument,
     node: xml::XmlElementId,
     tag: Tag,
 ) -> impl Iterator<Item = (Tag, xml::XmlElementId)> + 'd {
@@ -314,7 +332,11 @@ pub(in crate::load) fn children<'d>(
 }
 
 /// Returns the first child with that tag.
-pub(in crate::load) fn child(document: &Document, node: xml::XmlElementId, tag: Tag) -> Option<xml::XmlElementId> {
+pub(in crate::load) fn child(
+    document: &ParsedDocument,
+    node: xml::XmlElementId,
+    tag: Tag,
+) -> Option<xml::XmlElementId> {
     document.tree.children(node).find(|(_, element)| element.name == tag.name()).map(|(child, _)| child)
 }
 

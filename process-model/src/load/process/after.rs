@@ -1,11 +1,13 @@
-//! `AFTER` in a `PAR`: which element waits for which, without cycles.
+//! The order of the elements of a `PAR`: an element waits for those that its `AFTER` names and for those whose results it
+//! reads, without cycles.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::diagnostic::did_you_mean;
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::load::report::{LoadReport, MAX_CANDIDATES};
-use crate::xml;
+use crate::xml::{self, Attribute};
 
 /// For each element, by position: the number of elements it waits for, and the elements that wait for it.
 #[derive(Debug, Default)]
@@ -17,20 +19,32 @@ pub(super) struct Links {
 /// Upper bound on the names that the message about a cycle shows.
 const MAX_SHOWN: usize = 10;
 
-/// Reads the links between the elements of a `PAR`, given with their names in order.
-pub(super) fn links(document: &Document, elements: &[(&str, xml::XmlElementId)], report: &mut LoadReport) -> Links {
+/// An element of a `PAR` reads a result of another one. Both by position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Read {
+    pub reader: u32,
+    pub read: u32,
+}
+
+/// Makes the links between the elements of a `PAR`, given with their names in order.
+pub(super) fn links(
+    document: &ParsedDocument,
+    elements: &[(&str, xml::XmlElementId)],
+    reads: &[Read],
+    report: &mut LoadReport,
+) -> Links {
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (position, (name, _)) in elements.iter().enumerate() {
         positions.entry(name).or_insert(position);
     }
     let mut before: Vec<Vec<u32>> = vec![Vec::new(); elements.len()];
+    for Read { reader, read } in reads {
+        before[*reader as usize].push(*read);
+    }
     let mut dependents: Vec<Vec<u32>> = vec![Vec::new(); elements.len()];
     for (position, (name, node)) in elements.iter().enumerate() {
-        let Some(attribute) = document.tree.element(*node).attribute("AFTER") else { continue };
-        let text = &attribute.value.value;
-        for word in text.split_ascii_whitespace() {
-            let start = word.as_ptr().addr() - text.as_ptr().addr();
-            let span = attribute.value.source_range(start..start + word.len());
+        let attribute = document.tree.element(*node).attribute("AFTER");
+        for (word, span) in attribute.into_iter().flat_map(words) {
             match positions.get(word) {
                 Some(found) if *found == position => {
                     let message = format!("{name:?} cannot wait for itself");
@@ -54,8 +68,17 @@ pub(super) fn links(document: &Document, elements: &[(&str, xml::XmlElementId)],
     Links { waits_for: before.iter().map(|before| before.len() as u32).collect(), dependents }
 }
 
+/// The words of an attribute, each with its place in the document.
+fn words(attribute: &Attribute) -> impl Iterator<Item = (&str, Range<usize>)> {
+    let text = &attribute.value.value;
+    text.split_ascii_whitespace().map(move |word| {
+        let start = word.as_ptr().addr() - text.as_ptr().addr();
+        (word, attribute.value.source_range(start..start + word.len()))
+    })
+}
+
 fn report_cycles(
-    document: &Document,
+    document: &ParsedDocument,
     elements: &[(&str, xml::XmlElementId)],
     before: &[Vec<u32>],
     dependents: &[Vec<u32>],
@@ -99,11 +122,11 @@ fn report_cycles(
             names.push("…");
         }
         names.push(elements[cycle[0]].0);
-        if let Some(attribute) = document.tree.element(elements[cycle[0]].1).attribute("AFTER") {
-            let message = format!("these elements wait for each other: {}", names.join(" → "));
-            report.add("after-cycle", document.span(&attribute.value_span), message, || {
-                Some("remove one of these names from the AFTER of another".into())
-            });
-        }
+        let first = document.tree.element(elements[cycle[0]].1);
+        let span = first.attribute("AFTER").map_or(&first.name_span, |attribute| &attribute.value_span);
+        let message = format!("these elements wait for each other: {}", names.join(" → "));
+        report.add("after-cycle", document.span(span), message, || {
+            Some("each names the next in its AFTER or reads a result of it; remove one of these links".into())
+        });
     }
 }

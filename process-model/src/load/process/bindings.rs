@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::linker::Linker;
 use super::resolver::{Resolver, parameter_help};
 use super::scope::{Names, TypeInProgress};
-use crate::definition::{Bindings, NodeId, Script, Variable};
+use crate::definition::{Bindings, DefinitionNodeId, Script, Variable};
 use crate::load::grammar::is_binding;
 use crate::load::problem::ProblemPlace;
 use crate::load::template::{Piece, join};
@@ -23,7 +23,7 @@ enum Binding {
 
 impl Linker<'_> {
     /// Binds the attributes of an element, in the scope around it.
-    pub fn bind(&mut self, id: NodeId) {
+    pub fn bind(&mut self, id: DefinitionNodeId) {
         let document = self.document;
         let element = document.tree.element(self.drafts[id.index()].xml);
         let mut bound: HashSet<u32> = HashSet::new();
@@ -51,7 +51,7 @@ impl Linker<'_> {
     }
 
     /// Returns the parameter that an attribute sets.
-    fn target(&mut self, id: NodeId, attribute: &Attribute) -> Option<(u32, Variable)> {
+    fn target(&mut self, id: DefinitionNodeId, attribute: &Attribute) -> Option<(u32, Variable)> {
         let names = self.names();
         // The parameters of an unknown type are unknown too.
         let signature = names.signature(id)?;
@@ -101,15 +101,27 @@ impl Linker<'_> {
     }
 
     /// Compiles the computed bindings of an element into one script.
-    fn binding_script(&mut self, id: NodeId, computed: &[(&Attribute, u32, Vec<Piece>)]) -> Option<Script> {
-        let (first, ..) = computed.first()?;
+    fn binding_script(&mut self, id: DefinitionNodeId, computed: &[(&Attribute, u32, Vec<Piece>)]) -> Option<Script> {
         let scope = self.nodes[id.index()].parent?;
+        let texts: Vec<_> = computed.iter().map(|(attribute, _, pieces)| (*attribute, pieces.as_slice())).collect();
+        let (script, read) = self.joined_script(&texts, scope);
+        self.keep_results(read);
+        script
+    }
+
+    /// Compiles attributes with expressions in them into one script. Also returns the elements whose parameters it reads.
+    pub fn joined_script(
+        &mut self,
+        attributes: &[(&Attribute, &[Piece])],
+        scope: DefinitionNodeId,
+    ) -> (Option<Script>, Vec<DefinitionNodeId>) {
+        let Some((first, _)) = attributes.first() else { return (None, Vec::new()) };
         let line = self.document.lines.line(first.value_span.start);
         let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
         let mut resolver = Resolver::new(&names, scope, Form::Expression, &[]);
         let mut texts = Vec::new();
         let mut clean = true;
-        for (attribute, _, pieces) in computed {
+        for (attribute, pieces) in attributes {
             let text = attribute.value.value.as_str();
             for range in pieces.iter().filter_map(|piece| match piece {
                 Piece::Code(range) => Some(range.clone()),
@@ -128,14 +140,14 @@ impl Linker<'_> {
             texts.push(join(text, pieces));
         }
         let read = std::mem::take(&mut resolver.read);
-        let script = clean.then(|| resolver.expressions(&texts, line));
-        self.keep_results(read);
+        let script = clean.then(|| resolver.expressions(&texts, line)).transpose();
         let place = ProblemPlace { document: self.document, mapped: &first.value, start: 0 };
-        script?.map_err(|too_large| place.report_too_large(self.report, &first.value.value, too_large)).ok()
+        let script = script.map_err(|too_large| place.report_too_large(self.report, &first.value.value, too_large));
+        (script.ok().flatten(), read)
     }
 
     /// Reports parameters that need a value and get none.
-    fn check_missing(&mut self, id: NodeId, bound: &HashSet<u32>) {
+    fn check_missing(&mut self, id: DefinitionNodeId, bound: &HashSet<u32>) {
         let Some(parent) = self.nodes[id.index()].parent else { return };
         if self.unclear.contains(&parent) {
             return;

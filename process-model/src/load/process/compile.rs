@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::linker::Linker;
 use super::resolver::Resolver;
 use super::scope::{TypeInProgress, type_of};
-use crate::definition::{LoopSummary, NodeId, Script};
+use crate::definition::{DefinitionNodeId, LoopSummary, Script};
 use crate::load::grammar::{self, Tag};
 use crate::load::identifiers::single_name;
 use crate::load::problem::{ProblemPlace, report_unclosed};
@@ -88,7 +88,7 @@ impl<'a> Linker<'a> {
         &mut self,
         xml: xml::XmlElementId,
         tag: Tag,
-        scope: NodeId,
+        scope: DefinitionNodeId,
         summaries: &[LoopSummary],
     ) -> Option<Script> {
         let document = self.document;
@@ -142,7 +142,7 @@ impl<'a> Linker<'a> {
         &mut self,
         at: &MappedText,
         range: Range<usize>,
-        scope: NodeId,
+        scope: DefinitionNodeId,
         summaries: &[LoopSummary],
     ) -> Option<Script> {
         let line = self.line(at, range.start);
@@ -169,7 +169,7 @@ impl<'a> Linker<'a> {
     pub fn statements(
         &mut self,
         node: xml::XmlElementId,
-        scope: NodeId,
+        scope: DefinitionNodeId,
         summaries: &[LoopSummary],
     ) -> Option<(Option<Script>, bool)> {
         let Some(at) = self.document.tree.text(node).filter(|text| !is_blank(&text.value)) else {

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::after;
 use super::compile::AttributeValue;
 use super::linker::Linker;
 use super::nodes::{NodeDraft, Skeleton};
 use super::scope::{CodePosition, ScopeTable, readable_summaries};
-use crate::definition::{Axis, AxisValues, Bound, Kind, LoopSource, Node, NodeId, Parallel, ScriptTarget};
-use crate::load::document::Document;
+use crate::definition::{
+    Axis, AxisValues, Bound, DefinitionNode, DefinitionNodeId, Kind, LoopSource, Parallel, ScriptTarget,
+};
+use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
@@ -18,7 +19,12 @@ use crate::value::Type;
 use crate::xml::{self, Attribute, is_blank, trim};
 
 /// Adds the code to the nodes of a type, in document order.
-pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, report: &mut LoadReport) -> Vec<Node> {
+pub(super) fn link(
+    document: &ParsedDocument,
+    types: &Types,
+    skeleton: Skeleton,
+    report: &mut LoadReport,
+) -> Vec<DefinitionNode> {
     let Skeleton { nodes, drafts } = skeleton;
     let (table, assigned, unclear) = (ScopeTable::default(), HashSet::new(), HashSet::new());
     let mut linker = Linker { document, types, report, nodes, drafts, table, assigned, unclear };
@@ -26,18 +32,22 @@ pub(super) fn link(document: &Document, types: &Types, skeleton: Skeleton, repor
         if linker.report.is_full() {
             break;
         }
-        linker.node(NodeId(index as u32));
+        linker.node(DefinitionNodeId(index as u32));
     }
+    linker.order_pars();
     linker.nodes
 }
 
 impl<'a> Linker<'a> {
-    fn node(&mut self, id: NodeId) {
+    fn node(&mut self, id: DefinitionNodeId) {
         let NodeDraft { tag, xml, .. } = self.drafts[id.index()];
         self.table.leave(self.nodes[id.index()].parent);
         if tag.is_element() {
             // Bindings run in the scope around the element.
             self.bind(id);
+        }
+        if tag == Tag::Activity {
+            self.estimate(id);
         }
         if matches!(tag, Tag::Activity | Tag::Process) {
             return;
@@ -60,7 +70,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn pre_code(&mut self, id: NodeId, xml: xml::XmlElementId) {
+    fn pre_code(&mut self, id: DefinitionNodeId, xml: xml::XmlElementId) {
         let Some(child) = grammar::child(self.document, xml, Tag::PreCode) else { return };
         match self.statements(child, id, &[]) {
             Some((script, certain)) => {
@@ -78,7 +88,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn switch(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
+    fn switch(&mut self, id: DefinitionNodeId, tag: Tag, xml: xml::XmlElementId) {
         let mut conditions = Vec::new();
         for element in self.nodes[id.index()].elements.clone() {
             let NodeDraft { tag, xml, .. } = self.drafts[element.index()];
@@ -90,7 +100,7 @@ impl<'a> Linker<'a> {
         self.nodes[id.index()].kind = Kind::Switch { conditions, parallel: parallel.map(Box::new) };
     }
 
-    fn for_loop(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
+    fn for_loop(&mut self, id: DefinitionNodeId, tag: Tag, xml: xml::XmlElementId) {
         let source = self.source(id, tag, xml);
         let parallel = (tag == Tag::ParFor).then(|| self.parallel(id, tag, xml));
         if let Some(source) = source {
@@ -98,7 +108,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn while_loop(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) {
+    fn while_loop(&mut self, id: DefinitionNodeId, tag: Tag, xml: xml::XmlElementId) {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         let summaries = readable_summaries(tag, collects, CodePosition::LoopCondition);
         let condition = self.condition(xml, tag, id, &summaries);
@@ -109,19 +119,13 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn par(&mut self, id: NodeId, xml: xml::XmlElementId) {
-        let parallel = self.parallel(id, Tag::Par, xml);
-        let elements: Vec<(&str, xml::XmlElementId)> = self.nodes[id.index()]
-            .elements
-            .iter()
-            .map(|element| (&*self.nodes[element.index()].name, self.drafts[element.index()].xml))
-            .collect();
-        let after::Links { waits_for, dependents } = after::links(self.document, &elements, self.report);
-        self.nodes[id.index()].kind = Kind::Par { parallel: Box::new(parallel), waits_for, dependents };
+    fn par(&mut self, id: DefinitionNodeId, xml: xml::XmlElementId) {
+        let parallel = Box::new(self.parallel(id, Tag::Par, xml));
+        self.nodes[id.index()].kind = Kind::Par { parallel, waits_for: Vec::new(), dependents: Vec::new() };
     }
 
     /// Adds `COLLECT`, which stands on the loop but runs in the scope of its `ITERATE`.
-    fn collect(&mut self, id: NodeId) {
+    fn collect(&mut self, id: DefinitionNodeId) {
         let Some(parent) = self.nodes[id.index()].parent else { return };
         let document = self.document;
         let Some(attribute) = document.tree.element(self.drafts[parent.index()].xml).attribute("COLLECT") else {
@@ -133,7 +137,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    fn parallel(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) -> Parallel {
+    fn parallel(&mut self, id: DefinitionNodeId, tag: Tag, xml: xml::XmlElementId) -> Parallel {
         let collects = self.document.tree.element(xml).attribute("COLLECT").is_some();
         let summaries = readable_summaries(tag, collects, CodePosition::ExitCondition);
         let exit = match self.expression_text(xml, tag, Tag::ExitCondition) {
@@ -148,7 +152,7 @@ impl<'a> Linker<'a> {
         Parallel { exit, join, max }
     }
 
-    fn source(&mut self, id: NodeId, tag: Tag, xml: xml::XmlElementId) -> Option<LoopSource> {
+    fn source(&mut self, id: DefinitionNodeId, tag: Tag, xml: xml::XmlElementId) -> Option<LoopSource> {
         let document = self.document;
         let element = document.tree.element(xml);
         let grid = grammar::child(document, xml, Tag::ParamGrid);
@@ -202,7 +206,7 @@ impl<'a> Linker<'a> {
     }
 
     /// True if something other than `TO` bounds the loop.
-    fn is_bounded(&self, id: NodeId) -> bool {
+    fn is_bounded(&self, id: DefinitionNodeId) -> bool {
         let node = &self.nodes[id.index()];
         let slots = &self.drafts[id.index()].parameters.slots;
         let ends: Vec<u32> = ["counterEnd", "items"].iter().filter_map(|name| slots.get(*name).copied()).collect();
@@ -219,7 +223,7 @@ impl<'a> Linker<'a> {
             )
     }
 
-    fn axes(&mut self, id: NodeId) -> Option<Vec<Axis>> {
+    fn axes(&mut self, id: DefinitionNodeId) -> Option<Vec<Axis>> {
         let document = self.document;
         let drafts: Vec<(Arc<str>, Type, xml::XmlElementId)> =
             self.drafts[id.index()].axes.iter().map(|axis| (axis.name.clone(), axis.ty, axis.xml)).collect();
@@ -257,7 +261,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Reads an attribute that is a whole number or `${…}`.
-    fn bound(&mut self, id: NodeId, xml: xml::XmlElementId, name: &str, least: i64) -> Option<Bound> {
+    fn bound(&mut self, id: DefinitionNodeId, xml: xml::XmlElementId, name: &str, least: i64) -> Option<Bound> {
         let document = self.document;
         let attribute = document.tree.element(xml).attribute(name)?;
         match self.value(attribute)? {

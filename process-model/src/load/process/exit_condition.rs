@@ -2,12 +2,17 @@
 
 use super::resolver::Resolver;
 use super::scope::{CodePosition, FinishedType, readable_summaries};
-use crate::definition::{NodeId, Program, Script};
+use crate::definition::{DefinitionNodeId, Program, Script};
 use crate::load::grammar::Tag;
 use crate::script::{self, Form};
 
 /// Compiles another `EXIT_CONDITION` for a parallel controller. It sees the same names as one in the document.
-pub fn compile_exit_condition(program: &Program, process: usize, node: NodeId, text: &str) -> Result<Script, String> {
+pub fn compile_exit_condition(
+    program: &Program,
+    process: usize,
+    node: DefinitionNodeId,
+    text: &str,
+) -> Result<Script, String> {
     let nodes = program.processes.get(process).map_or(&[][..], |process| &process.nodes);
     let Some(controller) = nodes.get(node.index()).filter(|node| node.kind.parallel().is_some()) else {
         return Err("only parallel controllers have an exit condition".into());

@@ -4,23 +4,23 @@ use std::collections::HashSet;
 
 use super::nodes::NodeDraft;
 use super::scope::{ScopeTable, TypeInProgress};
-use crate::definition::{Node, NodeId};
-use crate::load::document::Document;
+use crate::definition::{DefinitionNode, DefinitionNodeId};
+use crate::load::document::ParsedDocument;
 use crate::load::report::LoadReport;
 use crate::load::signatures::Types;
 
 /// Visits the nodes in document order. The modules `controllers`, `bindings` and `compile` add its methods.
 pub(super) struct Linker<'a> {
-    pub document: &'a Document,
+    pub document: &'a ParsedDocument,
     pub types: &'a Types,
     pub report: &'a mut LoadReport,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<DefinitionNode>,
     pub drafts: Vec<NodeDraft>,
     pub table: ScopeTable,
     /// Parameters of elements that the code around them assigns.
-    pub assigned: HashSet<(NodeId, u32)>,
+    pub assigned: HashSet<(DefinitionNodeId, u32)>,
     /// Scopes whose code has errors, so that its assignments are not known.
-    pub unclear: HashSet<NodeId>,
+    pub unclear: HashSet<DefinitionNodeId>,
 }
 
 impl Linker<'_> {
@@ -30,7 +30,7 @@ impl Linker<'_> {
     }
 
     /// Marks elements whose results some code reads.
-    pub fn keep_results(&mut self, read: Vec<NodeId>) {
+    pub fn keep_results(&mut self, read: Vec<DefinitionNodeId>) {
         read.into_iter().for_each(|element| self.nodes[element.index()].kept = true);
     }
 }

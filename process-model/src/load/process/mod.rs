@@ -6,37 +6,41 @@
 //! | `linker` | state while code is added to the nodes |
 //! | `controllers` | code of each kind of controller |
 //! | `bindings` | parameters that attributes set |
+//! | `estimate` | estimates of activities |
 //! | `compile` | one script: from its text to resolved code |
 //! | `resolver` | the meaning of each name of a script |
 //! | `scope` | the names in reach of a script |
 //! | `after` | order of the elements of a `PAR` |
+//! | `data_flow` | which elements of a `PAR` read results of which others |
 //! | `exit_condition` | a new exit condition for a running process |
 
 mod after;
 mod bindings;
 mod compile;
 mod controllers;
+mod data_flow;
+mod estimate;
 mod exit_condition;
 mod linker;
 mod nodes;
 mod resolver;
 mod scope;
 
-use super::document::Document;
+use super::document::ParsedDocument;
 use super::report::LoadReport;
 use super::signatures::{TypeInfo, Types};
-use crate::definition::Node;
+use crate::definition::DefinitionNode;
 use crate::xml;
 pub use exit_condition::compile_exit_condition;
 
 /// Builds the nodes of the process type whose `BODY` is given.
 pub(super) fn build(
-    document: &Document,
+    document: &ParsedDocument,
     types: &Types,
     info: &TypeInfo,
     body: xml::XmlElementId,
     report: &mut LoadReport,
-) -> Vec<Node> {
+) -> Vec<DefinitionNode> {
     let skeleton = nodes::build(document, types, info, body, report);
     controllers::link(document, types, skeleton, report)
 }

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::definition::{Delegate, Direction, Kind, Node, NodeId};
+use crate::definition::{DefinitionNode, DefinitionNodeId, Delegate, Direction, Kind};
 use crate::load::attributes::{PolicyParts, choice, read};
 use crate::load::attributes::{read_name, read_type};
-use crate::load::document::Document;
+use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::parameters::Parameters;
 use crate::load::report::LoadReport;
@@ -51,13 +51,13 @@ pub(super) struct AxisDraft {
 
 /// Nodes without code.
 pub(super) struct Skeleton {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<DefinitionNode>,
     pub drafts: Vec<NodeDraft>,
 }
 
 /// An element whose children are not all built yet.
-struct Frame {
-    id: NodeId,
+struct OpenElement {
+    id: DefinitionNodeId,
     tag: Tag,
     pending: std::vec::IntoIter<(Tag, xml::XmlElementId)>,
     position: u32,
@@ -67,11 +67,11 @@ struct Frame {
 }
 
 struct Builder<'a> {
-    document: &'a Document,
+    document: &'a ParsedDocument,
     types: &'a Types,
     info: &'a TypeInfo,
     report: &'a mut LoadReport,
-    nodes: Vec<Node>,
+    nodes: Vec<DefinitionNode>,
     drafts: Vec<NodeDraft>,
     /// Value of `DELEGATE` for each node.
     delegates: Vec<Option<Delegate>>,
@@ -79,7 +79,7 @@ struct Builder<'a> {
 
 /// Builds the nodes of the process type whose `BODY` is given.
 pub(super) fn build(
-    document: &Document,
+    document: &ParsedDocument,
     types: &Types,
     info: &TypeInfo,
     body: xml::XmlElementId,
@@ -95,7 +95,7 @@ pub(super) fn build(
                 open.push(child);
             }
             None => {
-                let end = NodeId(builder.nodes.len() as u32);
+                let end = DefinitionNodeId(builder.nodes.len() as u32);
                 builder.nodes[frame.id.index()].end = end;
                 open.pop();
             }
@@ -106,7 +106,7 @@ pub(super) fn build(
 }
 
 impl Builder<'_> {
-    fn child(&mut self, frame: &mut Frame, tag: Tag, node: xml::XmlElementId) -> Frame {
+    fn child(&mut self, frame: &mut OpenElement, tag: Tag, node: xml::XmlElementId) -> OpenElement {
         let name = self.name(frame, tag, node);
         let position = frame.position;
         frame.position += 1;
@@ -121,7 +121,7 @@ impl Builder<'_> {
     }
 
     /// Returns the name of a child in paths. An invalid name becomes empty, so that no further finding is about it.
-    fn name(&mut self, frame: &mut Frame, tag: Tag, node: xml::XmlElementId) -> Arc<str> {
+    fn name(&mut self, frame: &mut OpenElement, tag: Tag, node: xml::XmlElementId) -> Arc<str> {
         match tag {
             Tag::Iterate => return "iterate".into(),
             Tag::Default => return "default".into(),
@@ -159,12 +159,12 @@ impl Builder<'_> {
         &mut self,
         tag: Tag,
         xml: xml::XmlElementId,
-        parent: Option<NodeId>,
+        parent: Option<DefinitionNodeId>,
         position: u32,
         name: Arc<str>,
-    ) -> Frame {
+    ) -> OpenElement {
         // `MAX_NODES` of the XML reader fits in 32 bits.
-        let id = NodeId(self.nodes.len() as u32);
+        let id = DefinitionNodeId(self.nodes.len() as u32);
         let (mut kind, mut signature) = (Kind::Sequence, CallSignature::Own);
         let mut policy = PolicyParts::default();
         if matches!(tag, Tag::Activity | Tag::Process) {
@@ -188,14 +188,14 @@ impl Builder<'_> {
         let axes = if matches!(tag, Tag::For | Tag::ParFor) { self.axes(xml) } else { Vec::new() };
         let mut draft = NodeDraft { xml, tag, signature, parameters: Parameters::default(), axes };
         let (locals, summary) = self.variables(&mut draft, parent);
-        let node = Node {
+        let node = DefinitionNode {
             id,
             name,
             tag: tag.name(),
             line: self.document.line(xml),
             parent,
             position,
-            end: NodeId(id.0 + 1),
+            end: DefinitionNodeId(id.0 + 1),
             kind,
             variables: std::mem::take(&mut draft.parameters.variables),
             locals,
@@ -207,6 +207,7 @@ impl Builder<'_> {
             finally: None,
             policy,
             bindings: None,
+            estimate: None,
             delegate: Delegate::Never,
             spreads: false,
             kept: false,
@@ -215,7 +216,7 @@ impl Builder<'_> {
         self.drafts.push(draft);
         self.delegates.push(delegate);
         let pending = self.children(tag, xml).into_iter();
-        Frame { id, tag, pending, position: 0, cases: 0, taken: HashSet::new() }
+        OpenElement { id, tag, pending, position: 0, cases: 0, taken: HashSet::new() }
     }
 
     /// Returns the children that become nodes, in the order of nodes.
@@ -249,7 +250,7 @@ impl Builder<'_> {
     }
 
     /// Fills in the variables of a node. Returns the slots at which the locals and the summary begin.
-    fn variables(&mut self, draft: &mut NodeDraft, parent: Option<NodeId>) -> (u32, u32) {
+    fn variables(&mut self, draft: &mut NodeDraft, parent: Option<DefinitionNodeId>) -> (u32, u32) {
         let (document, tag, xml) = (self.document, draft.tag, draft.xml);
         if tag == Tag::Body {
             draft.parameters = self.info.parameters.clone();
@@ -374,6 +375,6 @@ impl Builder<'_> {
 }
 
 /// True for a loop over numbers, or over the implicit parameter `items`.
-fn counts(document: &Document, xml: xml::XmlElementId) -> bool {
+fn counts(document: &ParsedDocument, xml: xml::XmlElementId) -> bool {
     document.tree.element(xml).attribute("EACH").is_none() && grammar::child(document, xml, Tag::ParamGrid).is_none()
 }

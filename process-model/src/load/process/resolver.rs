@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::scope::{NameMeaning, Names};
-use crate::definition::{Direction, LoopSummary, NodeId, Script, ScriptInput, ScriptTarget, Variable};
+use crate::definition::{DefinitionNodeId, Direction, LoopSummary, Script, ScriptInput, ScriptTarget, Variable};
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::grammar::Tag;
@@ -21,7 +21,7 @@ fn is_builtin(name: &str) -> bool {
 /// Collects the inputs and outputs of scripts that share one set of inputs.
 pub(super) struct Resolver<'a, N> {
     names: &'a N,
-    scope: NodeId,
+    scope: DefinitionNodeId,
     form: Form,
     summaries: &'a [LoopSummary],
     inputs: Vec<ScriptInput>,
@@ -34,14 +34,14 @@ pub(super) struct Resolver<'a, N> {
     /// Names that a problem was already found with.
     complained: HashSet<(String, Option<String>, bool)>,
     /// Elements whose parameters the scripts read.
-    pub read: Vec<NodeId>,
+    pub read: Vec<DefinitionNodeId>,
 }
 
 type Resolution<'a> = Result<(), LoadProblem<'a>>;
 
 impl<'a, N: Names> Resolver<'a, N> {
     /// Makes a resolver for scripts that run in `scope`.
-    pub fn new(names: &'a N, scope: NodeId, form: Form, summaries: &'a [LoopSummary]) -> Self {
+    pub fn new(names: &'a N, scope: DefinitionNodeId, form: Form, summaries: &'a [LoopSummary]) -> Self {
         Self {
             names,
             scope,
@@ -118,7 +118,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         }
     }
 
-    fn variable(&mut self, it: &NameUse, node: NodeId, slot: u32, replaced: bool) -> Resolution<'a> {
+    fn variable(&mut self, it: &NameUse, node: DefinitionNodeId, slot: u32, replaced: bool) -> Resolution<'a> {
         if it.write {
             self.may_assign(it, node, slot)?;
             if it.field.is_some() && !replaced {
@@ -138,11 +138,11 @@ impl<'a, N: Names> Resolver<'a, N> {
         Ok(())
     }
 
-    fn tag(&self, node: NodeId) -> Option<Tag> {
+    fn tag(&self, node: DefinitionNodeId) -> Option<Tag> {
         Tag::from_name(self.names.nodes()[node.index()].tag)
     }
 
-    fn may_assign(&self, it: &NameUse, node: NodeId, slot: u32) -> Resolution<'a> {
+    fn may_assign(&self, it: &NameUse, node: DefinitionNodeId, slot: u32) -> Resolution<'a> {
         let nodes = self.names.nodes();
         let variable = &nodes[node.index()].variables[slot as usize];
         let name = &it.name;
@@ -180,7 +180,7 @@ impl<'a, N: Names> Resolver<'a, N> {
         problem("bad-assignment", it, message, move || Some(help.into()))
     }
 
-    fn element(&mut self, it: &NameUse, scope: NodeId, element: NodeId) -> Resolution<'a> {
+    fn element(&mut self, it: &NameUse, scope: DefinitionNodeId, element: DefinitionNodeId) -> Resolution<'a> {
         let name = it.name.as_str();
         let signature = self.names.signature(element);
         let Some((field, at)) = &it.field else {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::nodes::{CallSignature, NodeDraft};
-use crate::definition::{Direction, Kind, LoopSummary, Node, NodeId, Program, Variable};
+use crate::definition::{DefinitionNode, DefinitionNodeId, Direction, Kind, LoopSummary, Program, Variable};
 use crate::load::grammar::Tag;
 use crate::load::parameters::Parameters;
 use crate::load::report::MAX_CANDIDATES;
@@ -16,9 +16,9 @@ use crate::value::Type;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameMeaning {
     /// A variable of a scope.
-    Variable { node: NodeId, slot: u32 },
+    Variable { node: DefinitionNodeId, slot: u32 },
     /// An element of a scope.
-    Element { scope: NodeId, element: NodeId },
+    Element { scope: DefinitionNodeId, element: DefinitionNodeId },
 }
 
 /// The names in reach of a scope.
@@ -26,11 +26,11 @@ pub(super) trait Names {
     /// Returns the innermost meaning of a name.
     fn find(&self, name: &str) -> Option<NameMeaning>;
     /// Returns the nodes of the process type.
-    fn nodes(&self) -> &[Node];
+    fn nodes(&self) -> &[DefinitionNode];
     /// Returns the parameters of an element that code around it can use; `None` if its type does not exist.
-    fn signature(&self, element: NodeId) -> Option<&[Variable]>;
+    fn signature(&self, element: DefinitionNodeId) -> Option<&[Variable]>;
     /// Returns the position of a parameter of an element.
-    fn slot(&self, element: NodeId, name: &str) -> Option<u32>;
+    fn slot(&self, element: DefinitionNodeId, name: &str) -> Option<u32>;
     /// Returns at most [`MAX_CANDIDATES`] names, innermost first, to compare with a misspelt one.
     fn candidates(&self) -> Vec<&str>;
 }
@@ -40,12 +40,12 @@ pub(super) trait Names {
 #[derive(Default)]
 pub(super) struct ScopeTable {
     meanings: HashMap<Arc<str>, Vec<NameMeaning>>,
-    scopes: Vec<(NodeId, Vec<Arc<str>>)>,
+    scopes: Vec<(DefinitionNodeId, Vec<Arc<str>>)>,
 }
 
 impl ScopeTable {
     /// Leaves all scopes up to `parent`, the scope of the next node.
-    pub fn leave(&mut self, parent: Option<NodeId>) {
+    pub fn leave(&mut self, parent: Option<DefinitionNodeId>) {
         while let Some((scope, _)) = self.scopes.last()
             && Some(*scope) != parent
         {
@@ -56,7 +56,7 @@ impl ScopeTable {
     }
 
     /// Enters a scope.
-    pub fn enter(&mut self, nodes: &[Node], drafts: &[NodeDraft], id: NodeId) {
+    pub fn enter(&mut self, nodes: &[DefinitionNode], drafts: &[NodeDraft], id: DefinitionNodeId) {
         let node = &nodes[id.index()];
         let mut names = Vec::new();
         let mut add = |name: &Arc<str>, found| {
@@ -81,14 +81,14 @@ fn is_visible(variable: &Variable) -> bool {
 
 /// Names of a type that is being built.
 pub(super) struct TypeInProgress<'a> {
-    pub nodes: &'a [Node],
+    pub nodes: &'a [DefinitionNode],
     pub drafts: &'a [NodeDraft],
     pub types: &'a Types,
     pub table: &'a ScopeTable,
 }
 
 impl TypeInProgress<'_> {
-    fn parameters(&self, element: NodeId) -> Option<&Parameters> {
+    fn parameters(&self, element: DefinitionNodeId) -> Option<&Parameters> {
         let draft = &self.drafts[element.index()];
         match draft.signature {
             CallSignature::Own => Some(&draft.parameters),
@@ -99,7 +99,7 @@ impl TypeInProgress<'_> {
     }
 
     /// Returns the slots of the parameters of an element that need a value.
-    pub fn needed(&self, element: NodeId) -> &[u32] {
+    pub fn needed(&self, element: DefinitionNodeId) -> &[u32] {
         self.parameters(element).map_or(&[], |parameters| &parameters.needed)
     }
 }
@@ -109,11 +109,11 @@ impl Names for TypeInProgress<'_> {
         self.table.meanings.get(name).and_then(|meanings| meanings.last()).copied()
     }
 
-    fn nodes(&self) -> &[Node] {
+    fn nodes(&self) -> &[DefinitionNode] {
         self.nodes
     }
 
-    fn signature(&self, element: NodeId) -> Option<&[Variable]> {
+    fn signature(&self, element: DefinitionNodeId) -> Option<&[Variable]> {
         match self.drafts[element.index()].signature {
             CallSignature::Own => Some(&self.nodes[element.index()].variables),
             CallSignature::Activity(activity) => Some(&self.types.activities[activity].parameters.variables),
@@ -122,7 +122,7 @@ impl Names for TypeInProgress<'_> {
         }
     }
 
-    fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
+    fn slot(&self, element: DefinitionNodeId, name: &str) -> Option<u32> {
         self.parameters(element)?.slots.get(name).copied()
     }
 
@@ -136,17 +136,17 @@ impl Names for TypeInProgress<'_> {
 pub(super) struct FinishedType<'a> {
     pub program: &'a Program,
     pub process: usize,
-    pub scope: NodeId,
+    pub scope: DefinitionNodeId,
 }
 
 impl FinishedType<'_> {
-    fn scopes(&self) -> impl Iterator<Item = &Node> {
+    fn scopes(&self) -> impl Iterator<Item = &DefinitionNode> {
         std::iter::successors(Some(&self.nodes()[self.scope.index()]), |node| {
             node.parent.map(|parent| &self.nodes()[parent.index()])
         })
     }
 
-    fn elements<'n>(&'n self, scope: &'n Node) -> impl Iterator<Item = &'n Node> {
+    fn elements<'n>(&'n self, scope: &'n DefinitionNode) -> impl Iterator<Item = &'n DefinitionNode> {
         let named = matches!(scope.kind, Kind::Sequence | Kind::Par { .. });
         scope.elements.iter().filter(move |_| named).map(|element| &self.nodes()[element.index()])
     }
@@ -164,15 +164,15 @@ impl Names for FinishedType<'_> {
         })
     }
 
-    fn nodes(&self) -> &[Node] {
+    fn nodes(&self) -> &[DefinitionNode] {
         &self.program.processes[self.process].nodes
     }
 
-    fn signature(&self, element: NodeId) -> Option<&[Variable]> {
+    fn signature(&self, element: DefinitionNodeId) -> Option<&[Variable]> {
         Some(self.program.signature(&self.nodes()[element.index()]))
     }
 
-    fn slot(&self, element: NodeId, name: &str) -> Option<u32> {
+    fn slot(&self, element: DefinitionNodeId, name: &str) -> Option<u32> {
         let position = self.signature(element)?.iter().position(|variable| &*variable.name == name);
         position.map(|position| position as u32)
     }
