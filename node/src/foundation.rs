@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::data_dir::DataDir;
 use crate::error::Error;
+use crate::node_directory::DataDir;
 use crate::node_files::NodeFiles;
 use crate::repositories::Repositories;
 use crate::settings::{Role, Settings};

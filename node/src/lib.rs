@@ -11,16 +11,16 @@
 //! | `services` | the gRPC server of a node |
 //! | `connections` | its connections, and what they may take |
 //! | `membership` | heartbeats to the group manager, and the roster in return |
-//! | `data_dir`, `node_files`, `repositories` | what a node keeps on disk |
+//! | `node_directory`, `node_files`, `repositories` | what a node keeps on disk |
 //! | `error` | why a node does not start |
 
 mod connections;
-mod data_dir;
 mod error;
 mod foundation;
 mod listener;
 mod membership;
 mod node;
+mod node_directory;
 mod node_files;
 mod repositories;
 mod roles;

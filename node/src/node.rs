@@ -9,7 +9,7 @@ use tracing::info;
 use xavantes_process_coordinator::Printed;
 use xavantes_proto::v1;
 
-use crate::connections::descriptors::connection_limit;
+use crate::connections::open_file_limit::connection_limit;
 use crate::error::Error;
 use crate::foundation::Foundation;
 use crate::listener::Listener;

@@ -6,8 +6,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use xavantes_files::{Fetcher, FileStore};
 
-use crate::data_dir::DataDir;
 use crate::error::Error;
+use crate::node_directory::DataDir;
 
 /// The files of a node, and the means to fetch more from others.
 pub(crate) struct NodeFiles {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use xavantes_repository::Store;
 
-use crate::data_dir::DataDir;
 use crate::error::Error;
+use crate::node_directory::DataDir;
 use crate::settings::{Role, Settings};
 
 /// The repositories of those roles of a node that need one.

@@ -12,8 +12,8 @@ use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinatorServer;
 
-use crate::connections::accept::incoming;
-use crate::connections::calls::Guarded;
+use crate::connections::accept_connections::incoming;
+use crate::connections::open_calls::Guarded;
 use crate::error::Error;
 
 /// Bytes that may be in flight to this node in one stream, and in all streams of a connection: enough for files over

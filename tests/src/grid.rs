@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::program::{self, Ended, PATIENCE, Place, Running};
+use crate::program::{self, Ended, PATIENCE, ProgramPlace, Running};
 use crate::{POLL_INTERVAL, until};
 
 /// Number of lines of each log that a failed test prints.
@@ -43,7 +43,7 @@ struct GridNode {
     child: Option<Child>,
     log: PathBuf,
     data: PathBuf,
-    place: Place,
+    place: ProgramPlace,
 }
 
 impl GridNode {
@@ -105,7 +105,7 @@ pub struct Grid {
     files: usize,
     /// Whether the folder stays if the test fails.
     keep: bool,
-    place: Place,
+    place: ProgramPlace,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -129,7 +129,7 @@ impl Grid {
         let name = format!("xavantes-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).expect("tests can write here");
-        Self { nodes: Vec::new(), folder, files: 0, keep: false, place: Place::default(), _turn: turn }
+        Self { nodes: Vec::new(), folder, files: 0, keep: false, place: ProgramPlace::default(), _turn: turn }
     }
 
     /// Keeps the folder if the test fails from now on.

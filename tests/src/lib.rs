@@ -6,12 +6,12 @@
 //! | `program` | the `xavantes` program and its commands |
 //! | `grid` | nodes, with their ports, logs and data |
 //! | `link` | a connection between nodes that can be cut |
-//! | `network` | separate networks for nodes |
+//! | `network_namespace` | separate networks for nodes |
 //! | `xml` | pieces of process definitions |
 
 mod grid;
 mod link;
-mod network;
+mod network_namespace;
 mod program;
 pub mod xml;
 
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 pub use grid::{Grid, free_address};
 pub use link::TestLink;
-pub use network::Networks;
+pub use network_namespace::Networks;
 pub use program::{Ended, Running, program, workspace, xavantes};
 
 /// Interval at which conditions are checked.

@@ -104,10 +104,10 @@ pub struct Running {
 impl Running {
     /// Starts `xavantes`.
     pub fn start(arguments: &[&str]) -> Self {
-        Self::start_in(&Place::default(), arguments)
+        Self::start_in(&ProgramPlace::default(), arguments)
     }
 
-    pub(crate) fn start_in(place: &Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start_in(place: &ProgramPlace, arguments: &[&str]) -> Self {
         let mut command = command(place, arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program exists");
         let stdout = read(child.stdout.take().expect("it is a pipe"));
@@ -194,19 +194,19 @@ pub(crate) fn signal(name: &str, pids: impl IntoIterator<Item = String>) {
 
 /// The control group and network in which programs start.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct ProgramPlace {
     pub cgroup: Option<PathBuf>,
     pub network: Option<String>,
 }
 
-pub(crate) fn command(place: &Place, arguments: &[&str]) -> Command {
+pub(crate) fn command(place: &ProgramPlace, arguments: &[&str]) -> Command {
     let mut command = match place {
-        Place { cgroup: Some(cgroup), .. } => {
+        ProgramPlace { cgroup: Some(cgroup), .. } => {
             let mut shell = Command::new("/bin/sh");
             shell.args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup).arg(program());
             shell
         }
-        Place { network: Some(network), .. } => {
+        ProgramPlace { network: Some(network), .. } => {
             let mut ip = Command::new("ip");
             ip.args(["netns", "exec", network]).arg(program());
             ip

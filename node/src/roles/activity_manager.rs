@@ -7,9 +7,9 @@ use xavantes_activity_manager::ProgramOptions;
 use xavantes_activity_manager::{Options, Service};
 use xavantes_files::Sources;
 
-use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::foundation::{DAY, Foundation, MIB};
+use crate::node_directory::DataDir;
 use crate::settings::{CgroupsSetting, ContainersSetting, Role};
 
 /// The service, if the node has this role.

@@ -2,7 +2,7 @@
 
 use clap::{Arg, Args, Command};
 
-use super::load::SettingOverrides;
+use super::setting_layers::SettingOverrides;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/nodes.md");
 const HEAD: &str = "| setting | flag | variable | default | |\n|---|---|---|---|---|\n";

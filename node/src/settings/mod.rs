@@ -3,20 +3,20 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `declared` | the settings, with type, default and help text |
-//! | `load` | file, then environment, then flags |
-//! | `check` | which values are valid |
-//! | `database` | the URL of a shared repository and its password |
+//! | `all_settings` | the settings, with type, default and help text |
+//! | `setting_layers` | file, then environment, then flags |
+//! | `valid_values` | which values are valid |
+//! | `database_url` | the URL of a shared repository and its password |
 //! | `documentation` | the table in docs/nodes.md |
 
-mod check;
-mod database;
-mod declared;
+mod all_settings;
+mod database_url;
 #[cfg(test)]
 mod documentation;
-mod load;
+mod setting_layers;
+mod valid_values;
 
-pub use check::{InvalidSetting, check_address, is_database_url};
-pub use database::{PasswordFileError, has_password, hide_password};
-pub use declared::{CgroupsSetting, ContainersSetting, Role, Settings};
-pub use load::{LoadError, SettingOverrides};
+pub use all_settings::{CgroupsSetting, ContainersSetting, Role, Settings};
+pub use database_url::{PasswordFileError, has_password, hide_password};
+pub use setting_layers::{LoadError, SettingOverrides};
+pub use valid_values::{InvalidSetting, check_address, is_database_url};

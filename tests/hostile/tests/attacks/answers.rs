@@ -76,6 +76,43 @@ fn lists_come_in_pages() {
     assert_eq!(ids(&["list", "--limit", "100"]), listed);
 }
 
+/// Bytes that a node has read from files since its start.
+fn bytes_read(grid: &Grid, node: &str) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{}/io", grid.pid(node))).expect("the node runs");
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.and_then(|bytes| bytes.parse().ok()).expect("the kernel tells it")
+}
+
+#[test]
+fn a_page_of_the_list_reads_what_it_shows() {
+    let large = r#"<PROCESS_TYPE NAME="Large"><OUT_PARAMETER TYPE="string" NAME="text"/>
+        <BODY><POST_CODE>text = string.rep("x", 4000000)</POST_CODE></BODY></PROCESS_TYPE>"#;
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    let file = grid.write("large.xml", &document(&[large.to_owned()]));
+    let processes: Vec<String> = (0..20).map(|_| grid.submit(&address, &file, &[])).collect();
+    processes.iter().for_each(|process| assert_eq!(grid.end(&address, process)["state"], "completed"));
+    let before = bytes_read(&grid, "a/main");
+    let list = grid.cli(&address, &["list", "--limit", "1"]).ok().json();
+    assert_eq!(list["processes"][0]["process"], processes[19].as_str());
+    let read = bytes_read(&grid, "a/main") - before;
+    // One process tells whether there is a next page.
+    assert!(read < 3 * 4_000_000, "the node read {read} bytes for one process of 4 MB");
+}
+
+#[test]
+fn a_page_that_no_list_gave_is_refused() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    block_on(async {
+        let mut client = ProcessCoordinatorClient::new(connect(&address).await);
+        for page in ["x", "1", "-1/p", "99999999999999999999/p", "1/a\0b"].map(str::to_owned) {
+            let refused = client.list(v1::ListRequest { page: page.clone(), ..Default::default() }).await;
+            assert_eq!(refused.expect_err("no list gave it").code(), tonic::Code::InvalidArgument, "{page}");
+        }
+    });
+}
+
 #[test]
 fn an_error_about_a_long_name_reaches_the_client() {
     let mut grid = Grid::new();

@@ -1,6 +1,6 @@
 //! Failures with messages that fill a message of the protocol, or a screen.
 
-use xavantes_proto::limits::MAX_FAILURE_BYTES;
+use xavantes_proto::message_limits::MAX_FAILURE_BYTES;
 use xavantes_tests::Grid;
 
 /// Fails with a message of 12 MB in an activity, or of 1 MB in the code of the process itself.

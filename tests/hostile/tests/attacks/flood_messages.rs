@@ -4,7 +4,7 @@ use tonic::Code;
 use xavantes_hostile::fake_coordinator::FakeCoordinator;
 use xavantes_hostile::{block_on, client, connect};
 use xavantes_proto::MAX_PART_BYTES;
-use xavantes_proto::held::MAX_HELD_BYTES_PER_PEER;
+use xavantes_proto::message_memory::MAX_HELD_BYTES_PER_PEER;
 use xavantes_tests::{Grid, free_address};
 
 /// The memory of a node beside the messages that it receives, generously.

@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value as Json;
 use xavantes_hostile::fake_worker::{FakeWorker, completed, int};
-use xavantes_proto::limits::{MAX_MEMORY_BYTES, MAX_QUEUE, MAX_SLOTS};
+use xavantes_proto::message_limits::{MAX_MEMORY_BYTES, MAX_QUEUE, MAX_SLOTS};
 use xavantes_proto::v1;
 use xavantes_tests::xml::{document, process_type, shell_type};
 use xavantes_tests::{Grid, stays, until};
@@ -115,6 +117,69 @@ fn a_worker_that_says_it_runs_everything_keeps_no_more_than_its_slots_and_no_tim
     });
     drop(running);
     assert_eq!(sum(&grid, &address, &process), 20);
+}
+
+/// Lets a worker report for ever that it runs all its attempts, until `done`.
+fn lie_until(liar: &FakeWorker, what: &str, mut done: impl FnMut() -> bool) {
+    until(what, 40, || {
+        let running = Some(v1::Running { attempts: ids(liar.jobs()) });
+        liar.send(&v1::WorkReport { running, ..v1::WorkReport::default() });
+        done().then_some(())
+    });
+}
+
+#[test]
+fn users_see_where_an_activity_without_timeout_is_and_take_it_from_a_worker_that_lies() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &["--worker-patience-seconds", "2"]);
+    let liar = FakeWorker::join(&address, "a", "liar", 1, |_, _| {});
+    let file = grid.write("adding.xml", &adding(1, ""));
+    let process = grid.submit(&address, &file, &[]);
+    liar.wait_for_jobs(1, 20);
+    grid.worker("a/honest", &address, &["--slots", "1"]);
+    let path = format!("{process}/all/[1]/one");
+    let began = std::time::Instant::now();
+    lie_until(&liar, "the liar keeps the attempt", || began.elapsed().as_secs() > 5);
+    let shown = grid.cli(&address, &["explain", &path]).ok().json();
+    assert_eq!((&shown["state"], &shown["worker"]), (&Json::from("running"), &Json::from("liar")), "{shown}");
+    grid.cli(&address, &["retry", &path, "--elsewhere"]).ok();
+    lie_until(&liar, "the process ends", || grid.status(&address, &process)["state"] == "completed");
+    assert_eq!(sum(&grid, &address, &process), 1);
+    assert_eq!(liar.jobs().len(), 1, "the next attempt goes elsewhere");
+    assert_eq!(liar.cancels(), ids(liar.jobs()), "the liar hears that nobody wants its answer");
+}
+
+#[test]
+fn an_attempt_that_a_user_gives_up_before_it_starts_never_runs() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    let full = Arc::new(AtomicBool::new(true));
+    let is_full = full.clone();
+    let worker = FakeWorker::join(&address, "a", "full", 8, move |coordinator, order| {
+        for id in ids(order.jobs) {
+            let no_room = v1::Refusal::for_now(v1::refusal_reason::Kind::NoRoom(v1::Nothing {}));
+            let refused = Some(v1::answer::Outcome::Refused(no_room));
+            coordinator.answer(match is_full.load(Ordering::SeqCst) {
+                true => v1::Answer { outcome: refused, id: Some(id), ..v1::Answer::default() },
+                false => completed(id, vec![int(1)]),
+            });
+        }
+    });
+    worker.wait_for_coordinator(20);
+    let file = grid.write("adding.xml", &adding(1, ""));
+    let process = grid.submit(&address, &file, &[]);
+    let path = format!("{process}/all/[1]/one");
+    // The attempt waits most of the time, because its worker refuses it again and again.
+    for attempt in 1..=3 {
+        worker.wait_for_jobs(attempt, 20);
+        grid.cli(&address, &["retry", &path, "--elsewhere"]).ok();
+    }
+    let numbers = || -> Vec<u32> { ids(worker.jobs()).iter().map(|id| id.attempt).collect() };
+    let after_last = || numbers().into_iter().skip_while(|attempt| *attempt < 4).collect::<Vec<_>>();
+    until("the last attempt has been sent some times", 60, || (after_last().len() >= 5).then_some(()));
+    full.store(false, Ordering::SeqCst);
+    assert_eq!(sum(&grid, &address, &process), 1);
+    assert!(after_last().iter().all(|attempt| *attempt == 4), "{:?}", numbers());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use xavantes_hostile::{block_on, client, connect};
 use xavantes_tests::xml::{document, process_type};
 use xavantes_tests::{Grid, until};
 
@@ -88,6 +89,47 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
+}
+
+#[test]
+fn a_coordinator_goes_on_after_a_write_of_its_database_failed() {
+    let mut grid = Grid::new();
+    let Some(disk) = Disk::new(grid.folder().join("disk")) else {
+        eprintln!("SKIPPED: only root can mount a small disk");
+        return;
+    };
+    let data = disk.0.join("data");
+    let address = grid.group("a", &[], &["--data-dir", data.to_str().expect("the path is UTF-8")]);
+    let empty = document(&[process_type("Empty", &[], "")]);
+    let ended: Vec<String> = block_on(async {
+        let channel = connect(&address).await;
+        let mut ended = Vec::new();
+        for _ in 0..300 {
+            ended.push(client::submit(&channel, &empty).await.expect("it is valid"));
+        }
+        ended
+    });
+    ended.iter().rev().take(10).for_each(|process| assert_eq!(grid.end(&address, process)["state"], "completed"));
+    let runs = submit(&mut grid, &address, "<ACTIVITY TYPE=\"Nothing\" NAME=\"n\"/>");
+    // A removal needs no reserve, so the database itself fails when the disk has no room at all.
+    let filler = disk.fill();
+    let refused = ended.iter().map(|process| grid.cli(&address, &["forget", process])).find(|it| it.code != 0);
+    let refused = refused.expect("the database cannot write");
+    assert!(refused.code == 3 && refused.stderr.contains("opened again"), "{refused:?}");
+    in_time(&grid, &address, &["tree", &runs]);
+    std::fs::remove_file(&filler).expect("it is there");
+    until("the database can write again", 60, || {
+        (grid.cli(&address, &["forget", &ended[299]]).code == 0).then_some(())
+    });
+    assert_eq!(grid.status(&address, &runs)["state"], "running");
+    grid.cli(&address, &["cancel", &runs]).ok();
+    let after = submit(&mut grid, &address, "");
+    assert_eq!(grid.end(&address, &after)["state"], "completed");
+    // What was acknowledged is there after a restart.
+    grid.restart("a/main");
+    assert_eq!(grid.end(&address, &runs)["state"], "cancelled");
+    assert_eq!(grid.end(&address, &after)["state"], "completed");
+    assert_eq!(grid.status(&address, &ended[299]), serde_json::Value::Null);
 }
 
 #[test]

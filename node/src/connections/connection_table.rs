@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::connection::Connection;
+use super::peer_connection::Connection;
 
 /// A connection without a call for this long may give way. A new one needs a moment to make its first call.
 const MIN_IDLE: Duration = Duration::from_secs(1);

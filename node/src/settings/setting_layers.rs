@@ -6,8 +6,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use toml::Table;
 
-use super::check::InvalidSetting;
-use super::declared::Settings;
+use super::all_settings::Settings;
+use super::valid_values::InvalidSetting;
 
 /// Settings that flags and environment variables give. They override those of the file.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::declared::Settings;
+use super::all_settings::Settings;
 
 /// The file with the password of the database cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +55,9 @@ fn passwords(url: &str) -> Vec<Range<usize>> {
         Some(colon + 1..range.end)
     });
     let mut ranges: Vec<_> = in_user_info.into_iter().filter(|range| !range.is_empty()).collect();
-    let mut at = query;
-    for parameter in url[query..].split_inclusive(['?', '&']) {
+    // Only the first `?` begins the parameters; another one belongs to a value.
+    let mut at = (query + 1).min(url.len());
+    for parameter in url[at..].split_inclusive('&') {
         let end = at + parameter.trim_end_matches('&').len();
         if let Some(value) = parameter.strip_prefix("password=") {
             ranges.push(at + parameter.len() - value.len()..end);
@@ -88,6 +89,7 @@ mod tests {
             ("postgres://me:se:cr@et@host:5432/db?host=/a", "postgres://me:***@host:5432/db?host=/a"),
             ("postgres://me@host/db?password=secret&host=/a", "postgres://me@host/db?password=***&host=/a"),
             ("postgres://host/db?sslmode=require&password=secret", "postgres://host/db?sslmode=require&password=***"),
+            ("postgres://host/db?password=se?cret&host=/a?b", "postgres://host/db?password=***&host=/a?b"),
             ("postgres://me:one@host?password=two", "postgres://me:***@host?password=***"),
         ] {
             assert_eq!(hide_password(url), hidden);

@@ -2,7 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::declared::{Role, Settings};
+use super::all_settings::{Role, Settings};
+
+/// The longest time that a node waits for anything: a year. Clocks cannot count much longer times.
+const MAX_SECONDS: u64 = 366 * 24 * 3600;
 
 /// A setting with a value that a node cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +87,11 @@ impl Settings {
             ("queue", self.queue.into(), 0..=65_536),
             ("max-connections", self.max_connections.unwrap_or(16).into(), 16..=1_000_000),
             ("gpus", self.gpus.into(), 0..=1024),
+            ("drain-seconds", self.drain_seconds, 0..=MAX_SECONDS),
+            ("grace-seconds", self.grace_seconds, 0..=MAX_SECONDS),
+            ("worker-patience-seconds", self.worker_patience_seconds, 1..=MAX_SECONDS),
+            ("process-mib", self.process_mib, any.clone()),
+            ("processes-mib", self.processes_mib.unwrap_or(1), any.clone()),
             ("retention-days", self.retention_days.into(), any.clone()),
             ("retention-mib", self.retention_mib, any.clone()),
             ("reuse-mib", self.reuse_mib, any.clone()),
@@ -185,6 +193,16 @@ mod tests {
         assert_eq!(Settings { slots: 0, ..settings() }.check(), too_small("slots"));
         let too_many = Settings { slots: 4097, ..settings() }.check();
         assert_eq!(too_many, Err(InvalidSetting::TooLarge { setting: "slots", maximum: 4096 }));
+        assert_eq!(Settings { process_mib: 0, ..settings() }.check(), too_small("process-mib"));
+        let impatient = Settings { worker_patience_seconds: 0, ..settings() };
+        assert_eq!(impatient.check(), too_small("worker-patience-seconds"));
+        for settings in [
+            Settings { grace_seconds: u64::MAX, ..settings() },
+            Settings { drain_seconds: u64::MAX, ..settings() },
+            Settings { worker_patience_seconds: u64::MAX, ..settings() },
+        ] {
+            assert!(matches!(settings.check(), Err(InvalidSetting::TooLarge { maximum: MAX_SECONDS, .. })));
+        }
         for language in ["lua", "", "a b", "/bin/sh"] {
             let interpreters = BTreeMap::from([(language.to_owned(), vec!["x".to_owned()])]);
             let wrong = Settings { interpreters, ..settings() }.check();

@@ -130,8 +130,8 @@ pub struct Settings {
     /// MiB that the results of activities with CACHE="true" may take together; with --in-memory at most 32
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub reuse_mib: u64,
-    /// Seconds that a worker may leave an activity without running it, answering it, or stopping it at its TIMEOUT; then the
-    /// coordinator gives it to another worker
+    /// Seconds that the coordinator waits for a worker that neither runs nor answers an activity, or that does not stop it at
+    /// its TIMEOUT; then the coordinator asks for the activity back, and after the same time gives it to another worker
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = PROCESS_COORDINATOR)]
     pub worker_patience_seconds: u64,

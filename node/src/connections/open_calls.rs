@@ -14,12 +14,12 @@ use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 use tonic::transport::server::TcpConnectInfo;
-use xavantes_proto::held::Held;
+use xavantes_proto::message_memory::Held;
 
-use super::connection::OpenCall;
+use super::arriving_messages::{CallMemory, IntakeBody};
+use super::connection_bytes::PeerConnection;
 use super::errors::shorten_error;
-use super::intake::{CallMemory, IntakeBody};
-use super::stream::PeerConnection;
+use super::peer_connection::OpenCall;
 
 /// A service whose calls are counted.
 #[derive(Debug, Clone)]

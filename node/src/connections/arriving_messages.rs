@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
-use xavantes_proto::held::{ARRIVAL_TIMEOUT, Held};
+use xavantes_proto::message_memory::{ARRIVAL_TIMEOUT, Held};
 
 /// Length of the head of a gRPC message: a flag and the length of the message.
 const HEAD_BYTES: usize = 5;

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tonic::transport::server::Connected;
 
-use super::connection::Connection;
-use super::table::ConnectionEnds;
+use super::connection_table::ConnectionEnds;
+use super::peer_connection::Connection;
 
 /// Upper bound on the time in which a connection must send the beginning of HTTP/2.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

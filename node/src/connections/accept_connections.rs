@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
 
-use super::stream::GuardedStream;
-use super::table::{ConnectionEnds, ConnectionRefusal, ConnectionTable};
+use super::connection_bytes::GuardedStream;
+use super::connection_table::{ConnectionEnds, ConnectionRefusal, ConnectionTable};
 
 /// Pause after an error of `accept`.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
