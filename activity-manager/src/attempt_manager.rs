@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock, Weak, mpsc as blocking};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use xavantes_model::value::Value;
 use xavantes_proto::message_limits::{bound_failure, check_job};
 use xavantes_proto::v1::{impairment_reason, refusal_reason, requirement};
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1, value_from};
+use xavantes_telemetry::{AttemptEnd, metrics};
 
 use crate::answers::answer_log::AnswerLog;
 use crate::answers::answer_record::AnswerRecord;
@@ -72,7 +73,7 @@ pub(crate) struct AttemptManager {
     pub node: String,
     pub staging: Staging,
     pub programs: Arc<ProgramExecutor>,
-    slots: u32,
+    pub slots: u32,
     queue: u32,
     tags: BTreeSet<String>,
     state: Mutex<AttemptManagerState>,
@@ -166,6 +167,8 @@ impl AttemptManager {
     }
 
     fn start(&self, job: Arc<Job>) {
+        let started = *job.started.get_or_init(Instant::now);
+        metrics().attempt_worker_wait.observe((started - job.arrived).as_secs_f64());
         if let Some(timeout) = job.timeout {
             let job = job.clone();
             self.runtime.spawn(async move { job.stop.request_after(timeout).await });
@@ -304,6 +307,8 @@ impl AttemptManager {
             relays: job.relays.into_iter().map(Arc::from).collect(),
             path: job.path.into(),
             stop: StopSignal::default(),
+            arrived: Instant::now(),
+            started: OnceLock::new(),
             timeout: job.timeout_ms.map(Duration::from_millis),
             log: OnceLock::new(),
         };
@@ -389,6 +394,20 @@ impl AttemptManager {
     }
 }
 
+/// Counts the end of an attempt.
+fn measure_end(job: &Job, outcome: &v1::answer::Outcome) {
+    let end = match outcome {
+        v1::answer::Outcome::Completed(_) => AttemptEnd::Completed,
+        v1::answer::Outcome::Failed(_) => AttemptEnd::Failed,
+        v1::answer::Outcome::Cancelled(_) => AttemptEnd::Cancelled,
+        v1::answer::Outcome::Refused(_) => AttemptEnd::Refused,
+    };
+    metrics().attempts_ended.of(end).inc();
+    if let Some(started) = job.started.get() {
+        metrics().attempt_duration.observe(started.elapsed().as_secs_f64());
+    }
+}
+
 /// The result that an activity gets for a call.
 fn call_result(reply: v1::SharedReply) -> CallResult {
     match reply.result {
@@ -401,6 +420,7 @@ fn call_result(reply: v1::SharedReply) -> CallResult {
 impl ActivityHost for AttemptManager {
     fn on_finished(&self, job: &Job, outcome: v1::answer::Outcome, usage: Option<v1::Usage>) {
         job.stop.on_ended();
+        measure_end(job, &outcome);
         let answer = v1::Answer { usage: usage.map(Box::new), ..self.answer(&job.attempt, outcome) };
         let mut state = self.state.lock();
         let actions = state.table.on_finished(&job.attempt, answer);

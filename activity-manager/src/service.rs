@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use xavantes_proto::message_limits::{check_coordinator_hello, check_path};
 use xavantes_proto::v1::activity_manager_server::ActivityManager;
 use xavantes_proto::{Assembler, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, cut_text, first_message, next_whole, pack, v1};
+use xavantes_telemetry::{SlotUse, metrics};
 
 use crate::attempt_manager::AttemptManager;
 use crate::attempts::admission::Load;
@@ -78,6 +79,15 @@ impl Service {
     /// Slots in use and attempts that wait.
     pub fn load(&self) -> Load {
         self.manager.load()
+    }
+
+    /// Updates the metrics that say how the worker is now.
+    pub fn measure(&self) {
+        let Load { slots, queued } = self.load();
+        let metrics = metrics();
+        metrics.worker_slots.of(SlotUse::Busy).set(slots.into());
+        metrics.worker_slots.of(SlotUse::Free).set(self.manager.slots.saturating_sub(slots).into());
+        metrics.worker_queued.set(queued.into());
     }
 
     /// Why this worker takes no work at the moment.

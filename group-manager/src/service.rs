@@ -15,6 +15,7 @@ use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::group_manager_server::GroupManager;
 use xavantes_proto::{call_with_timeout, first_message, page_of, v1};
 use xavantes_repository::{Error, Store};
+use xavantes_telemetry::{NodeCondition, SlotUse, metrics};
 
 use crate::federation::Merged;
 use crate::group_manager::{Manager, clock_ms};
@@ -72,6 +73,28 @@ impl Service {
         }
         let (neighbours, followers) = (Semaphore::new(MAX_NEIGHBOURS), Semaphore::new(MAX_FOLLOWERS));
         Ok(Self { manager, neighbours: Arc::new(neighbours), followers: Arc::new(followers) })
+    }
+
+    /// Updates the metrics that say how the group is now.
+    pub fn measure(&self) {
+        let (state, now) = (self.manager.state(), self.manager.now());
+        let nodes = state.registry.statuses(now);
+        let groups = state.federation.groups(now).len();
+        drop(state);
+        let draining = nodes.iter().filter(|node| node.draining).count();
+        let slots = |node: &v1::NodeStatus| i64::from(node.node.as_ref().map_or(0, |node| node.slots));
+        let is_worker = |node: &&v1::NodeStatus| {
+            let roles = node.node.iter().flat_map(v1::NodeDescription::roles);
+            roles.into_iter().any(|role| role == v1::Role::ActivityManager)
+        };
+        let all: i64 = nodes.iter().filter(is_worker).map(slots).sum();
+        let busy: i64 = nodes.iter().filter(is_worker).map(|node| slots(node).min(node.busy.into())).sum();
+        let metrics = metrics();
+        metrics.group_nodes.of(NodeCondition::Draining).set(draining as i64);
+        metrics.group_nodes.of(NodeCondition::Available).set((nodes.len() - draining) as i64);
+        metrics.group_slots.of(SlotUse::Busy).set(busy);
+        metrics.group_slots.of(SlotUse::Free).set(all - busy);
+        metrics.known_groups.set(groups as i64);
     }
 
     /// The manager, if it leads the group.

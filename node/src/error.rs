@@ -23,8 +23,15 @@ pub enum Error {
         managers: String,
     },
     /// Another program listens on the address.
-    #[error("cannot listen on {0}: the address is in use; is another node running there? choose another with --listen")]
-    AddressInUse(SocketAddr),
+    #[error(
+        "cannot listen on {address}: the address is in use; is another node running there? choose another with {flag}"
+    )]
+    AddressInUse {
+        /// The address.
+        address: SocketAddr,
+        /// The flag that sets it.
+        flag: &'static str,
+    },
     /// The system refuses the address.
     #[error("cannot listen on {address}: {cause}")]
     Listen {

@@ -10,6 +10,7 @@
 //! | `foundation` | what the roles have in common |
 //! | `services` | the gRPC server of a node |
 //! | `connections` | its connections, and what they may take |
+//! | `web` | metrics and health over HTTP |
 //! | `membership` | heartbeats to the group manager, and the roster in return |
 //! | `node_directory`, `node_files`, `repositories` | what a node keeps on disk |
 //! | `error` | why a node does not start |
@@ -27,6 +28,7 @@ mod roles;
 mod services;
 mod settings;
 mod waiting;
+mod web;
 
 pub use error::Error;
 pub use node::Node;

@@ -13,9 +13,19 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
+    /// Binds the address of the node.
     pub(crate) async fn bind(wanted: SocketAddr) -> Result<Self, Error> {
+        Self::bind_for("--listen", wanted).await
+    }
+
+    /// Binds the address for web clients.
+    pub(crate) async fn bind_web(wanted: SocketAddr) -> Result<Self, Error> {
+        Self::bind_for("--web", wanted).await
+    }
+
+    async fn bind_for(flag: &'static str, wanted: SocketAddr) -> Result<Self, Error> {
         let failed = |cause: std::io::Error| match cause.kind() {
-            std::io::ErrorKind::AddrInUse => Error::AddressInUse(wanted),
+            std::io::ErrorKind::AddrInUse => Error::AddressInUse { address: wanted, flag },
             _ => Error::Listen { address: wanted, cause },
         };
         let listener = TcpListener::bind(wanted).await.map_err(failed)?;

@@ -18,6 +18,7 @@ use crate::roles::{activity_manager, group_manager, process_coordinator};
 use crate::services::Services;
 use crate::settings::{Role, Settings};
 use crate::waiting;
+use crate::web::{self, Measured};
 
 /// Time that streams of other nodes get to close when the server stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -67,6 +68,10 @@ impl Node {
         let stop = CancellationToken::new();
         let services = Services { manager, coordinator: coordinator.clone(), worker: worker.clone(), files };
         let connections = connection_limit(foundation.settings.max_connections);
+        if let Some(web) = foundation.settings.web {
+            let files = foundation.files.as_ref().map(|files| files.fetcher.store().clone());
+            web::serve(web, Measured::new(services.clone(), files), stop.clone()).await?;
+        }
         let server = services.serve(listener, connections, stop.clone()).await?;
 
         let (draining, drain_requested) = (CancellationToken::new(), CancellationToken::new());

@@ -29,6 +29,7 @@ const MAX_CALLS_PER_CONNECTION: u32 = 256;
 const MAX_HEADER_BYTES: u32 = 16 << 10;
 
 /// The services that a node offers, each if it has the role.
+#[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) manager: Option<xavantes_group_manager::Service>,
     pub(crate) coordinator: Option<xavantes_process_coordinator::Service>,

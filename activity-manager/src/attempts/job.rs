@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,9 @@ pub(crate) struct Job {
     /// The path of the element.
     pub path: Arc<str>,
     pub stop: StopSignal,
+    /// When the job arrived, and when it started.
+    pub arrived: Instant,
+    pub started: OnceLock<Instant>,
     /// The longest time that the attempt may run.
     pub timeout: Option<Duration>,
     /// The log of a Lua activity, from its first printed line on.

@@ -97,6 +97,9 @@ pub struct Settings {
     /// [default: half of the files that the node may open, at most 10000]
     #[arg(long, value_name = "N")]
     pub max_connections: Option<u32>,
+    /// Address at which the node offers metrics (`/metrics`) and its health (`/healthz`) over HTTP [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub web: Option<SocketAddr>,
     /// Other groups from which a group manager or coordinator accepts work [default: all]
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     pub foreign_groups: Vec<String>,

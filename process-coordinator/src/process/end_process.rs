@@ -6,6 +6,7 @@ use tracing::{info, warn};
 use xavantes_engine::Rejection;
 use xavantes_proto::{AttemptKey, v1};
 use xavantes_repository::{Error, Store};
+use xavantes_telemetry::{ProcessEnd, metrics};
 
 use crate::clock::unix_ms;
 use crate::engine_messages::{references, release_except};
@@ -46,6 +47,7 @@ impl Runner {
     pub(super) async fn end(mut self) {
         let status = self.final_status();
         let history = self.driver.history(status.submitted_ms);
+        count_end(&status);
         match self.parent.clone() {
             Some(parent) => self.end_subtree(&parent, status, &history).await,
             None => self.end_process(status, &history).await,
@@ -169,4 +171,15 @@ pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &Process
             }
         }
     });
+}
+
+/// Counts the end of a process or subtree.
+fn count_end(status: &v1::ProcessStatus) {
+    let end = match status.state() {
+        v1::ProcessState::Completed => ProcessEnd::Completed,
+        v1::ProcessState::Failed => ProcessEnd::Failed,
+        v1::ProcessState::Cancelled => ProcessEnd::Cancelled,
+        v1::ProcessState::Unspecified | v1::ProcessState::Running => return,
+    };
+    metrics().processes_ended.of(end).inc();
 }

@@ -81,6 +81,11 @@ impl ProcessRegistry {
         self.table.read().running.len()
     }
 
+    /// Number of processes that are held here.
+    pub fn held_count(&self) -> usize {
+        self.table.read().held.len()
+    }
+
     /// A process runs here from now on.
     pub fn add(&self, id: Arc<str>, handle: ProcessHandle) {
         let mut table = self.table.write();

@@ -29,6 +29,7 @@ use crate::subtrees::parent_streams::Parent;
 use crate::workers::handle::{Orders, PoolHandle};
 use crate::workers::worker_messages::{Order, Share};
 use xavantes_proto::AttemptKey;
+use xavantes_telemetry::{CacheOutcome, metrics};
 
 /// While many activities are outstanding, events wait for a common record as long as the last write took, within these
 /// limits: no user waits for a single one of them.
@@ -304,6 +305,8 @@ impl Runner {
         let (cache, processes) = (self.cache.clone(), self.processes.clone());
         tokio::spawn(async move {
             let found = cache.search(&key.process, &lookup).await;
+            let outcome = if found.is_ok() { CacheOutcome::Reused } else { CacheOutcome::Missed };
+            metrics().cache_lookups.of(outcome).inc();
             if let Some(process) = processes.find(&key.process) {
                 process.notify(ProcessInput::CacheSearched(key, found)).await;
             }

@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status, Streaming};
 use xavantes_proto::v1;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinator;
 use xavantes_repository::{Error, Store};
+use xavantes_telemetry::{ProcessCondition, metrics};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
@@ -33,6 +34,13 @@ impl Service {
     /// Notes that the coordinator ends in order: none of its processes is to blame.
     pub async fn close(&self) {
         self.coordinator.marks.remove_pending().await;
+    }
+
+    /// Updates the metrics that say how the coordinator is now.
+    pub fn measure(&self) {
+        let processes = &self.coordinator.processes;
+        metrics().processes.of(ProcessCondition::Running).set(processes.len() as i64);
+        metrics().processes.of(ProcessCondition::Held).set(processes.held_count() as i64);
     }
 
     /// Number of processes that run here.

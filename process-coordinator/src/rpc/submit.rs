@@ -9,6 +9,7 @@ use xavantes_engine::Start;
 use xavantes_model::value::Value;
 use xavantes_proto::message_limits::{check_count, check_optional_name};
 use xavantes_proto::{v1, value_from};
+use xavantes_telemetry::metrics;
 
 use crate::clock::unix_ms;
 use crate::coordinator::Coordinator;
@@ -52,7 +53,10 @@ pub(super) async fn submit(
         let options =
             StartOptions { request: &request.request_id, no_reuse: request.no_reuse, ..StartOptions::default() };
         match coordinator.start(id.clone(), loaded.clone(), start, options, None).await {
-            Ok(_) => return Ok(v1::SubmitResponse { process: id.to_string() }),
+            Ok(_) => {
+                metrics().processes_submitted.inc();
+                return Ok(v1::SubmitResponse { process: id.to_string() });
+            }
             Err(StartError::IdTaken) => {
                 if is_of_request(coordinator, &id, &request.request_id).await? {
                     return Ok(v1::SubmitResponse { process: id.to_string() });

@@ -10,6 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use xavantes_proto::v1;
 use xavantes_repository::Entry;
+use xavantes_telemetry::metrics;
 
 use crate::coordinator::Coordinator;
 use crate::process::process_registry::HeldProcess;
@@ -48,7 +49,12 @@ enum SourceEnd {
 pub(super) async fn watch(coordinator: &Arc<Coordinator>, request: v1::WatchRequest) -> Result<StatusStream, Status> {
     let source = open(coordinator, &request).await?;
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(follow(coordinator.clone(), request, source, sender));
+    let coordinator = coordinator.clone();
+    tokio::spawn(async move {
+        metrics().watchers.inc();
+        follow(coordinator, request, source, sender).await;
+        metrics().watchers.dec();
+    });
     Ok(Box::pin(ReceiverStream::new(receiver)))
 }
 

@@ -7,6 +7,7 @@ use xavantes_proto::message_limits::{check_job, check_path};
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_repository::Error;
+use xavantes_telemetry::{DelegationSide, metrics};
 
 use crate::coordinator::Coordinator;
 use crate::process::driver_input::ProcessInput;
@@ -62,7 +63,10 @@ impl Coordinator {
         };
         let origin = parent.attempt.origin(hello.address.clone());
         match self.start(process, loaded, start, options, Some((origin, parent.clone()))).await {
-            Ok(epoch) => self.report_place(parent, hello.address.clone(), epoch, true),
+            Ok(epoch) => {
+                metrics().delegations.of(DelegationSide::Host).inc();
+                self.report_place(parent, hello.address.clone(), epoch, true);
+            }
             Err(StartError::IdTaken) => parent.refuse(RefusalKind::TakenElsewhere(v1::Nothing {})),
             Err(StartError::InvalidParameters(problems)) => {
                 parent.refuse(RefusalKind::InvalidJob(problems));

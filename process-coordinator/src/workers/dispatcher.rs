@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 use xavantes_proto::v1;
+use xavantes_telemetry::{DelegationSide, metrics};
 
 use crate::data::pinning::pin_owner;
 use crate::process::driver_input::ProcessInput;
@@ -16,7 +17,7 @@ use crate::workers::lease_documents::{LeaseWrite, write_leases};
 use crate::workers::pool::Pool;
 use crate::workers::pool::pool_input::PoolInput;
 use crate::workers::worker_link::{self as link, Context, Delivery};
-use crate::workers::worker_messages::{PoolCommand, PoolNotice, Share};
+use crate::workers::worker_messages::{Order, PoolCommand, PoolNotice, Share};
 
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Upper bound on the mails that the dispatcher handles before it places queued attempts.
@@ -157,6 +158,9 @@ impl Dispatcher {
             PoolCommand::Send(name, order) => {
                 // If the connection has just broken, its link reports so.
                 if let Some(orders) = self.links.get(&name).and_then(|link| link.orders.as_ref()) {
+                    if matches!(&order, Order::Job(job) if job.subtree.is_some()) {
+                        metrics().delegations.of(DelegationSide::Parent).inc();
+                    }
                     let _ = orders.send(order);
                 }
             }
@@ -164,6 +168,7 @@ impl Dispatcher {
                 let Some(process) = self.context.processes.find(&key.process) else { return };
                 if let PoolNotice::Lost(reason) = &notice {
                     warn!(attempt = %key, %reason, "attempt lost");
+                    metrics().attempts_lost.inc();
                 }
                 process.notify(ProcessInput::of_notice(key, notice)).await;
             }

@@ -3,10 +3,12 @@
 //! The committer makes all waiting changes in one transaction. More requests gather while the database writes.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{mpsc, oneshot};
+use xavantes_telemetry::metrics;
 
 use super::database_connection::{Retries, STATEMENT_TIMEOUT, connect, with_timeout};
 use super::lease::Session;
@@ -138,8 +140,11 @@ impl PostgresCommitter {
     async fn commit(&mut self, changes: &[CommitChange]) -> (Vec<Result<u64, Error>>, ObsoleteRecords) {
         let retries = Retries::new();
         loop {
+            let began = Instant::now();
             match with_timeout(STATEMENT_TIMEOUT, self.try_commit(changes)).await {
                 Ok(committed) => {
+                    metrics().journal_sync.observe(began.elapsed().as_secs_f64());
+                    metrics().journal_bytes.inc_by(changes.iter().filter_map(CommitChange::added_bytes).sum());
                     self.ownership.on_undone();
                     self.ownership.owned.extend(committed.owned);
                     for process in &committed.closed {

@@ -3,7 +3,10 @@
 //! The committer takes all waiting requests, applies their changes, syncs them to the disk once, and then answers all of
 //! them. More requests gather while it waits for the disk. So a slower disk makes larger batches.
 
+use std::time::Instant;
+
 use tokio::sync::{mpsc, oneshot};
+use xavantes_telemetry::metrics;
 
 use super::reopening::{NotReopened, reopen};
 use super::shared_database::OpenDatabase;
@@ -93,7 +96,12 @@ impl SledCommitter {
             let full = bytes > MAX_BATCH_BYTES || ended.is_some() || broken.is_some();
             next = if full { None } else { requests.try_recv().ok() };
         }
+        let began = Instant::now();
         let committed = broken.map_or_else(|| self.writer.commit(), Err);
+        if committed.is_ok() {
+            metrics().journal_sync.observe(began.elapsed().as_secs_f64());
+            metrics().journal_bytes.inc_by(bytes);
+        }
         for (answer, result) in changes {
             reply(answer, result.and_then(|()| committed.clone()).map(|()| FIXED_EPOCH));
         }
