@@ -63,7 +63,7 @@ pub(crate) enum CliCommand {
     /// Show a process, or an element of it, with everything in it
     Tree(show::ShowArgs),
     /// Show one element
-    Show(show::ShowArgs),
+    Show(show::ShowElementArgs),
     /// Print the standard output and error of an activity
     Logs(logs::LogsArgs),
     /// Print the results of a process

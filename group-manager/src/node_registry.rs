@@ -164,6 +164,16 @@ impl Registry {
         registry
     }
 
+    /// The group has no nodes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Every node has sent a heartbeat to this manager.
+    pub(crate) fn has_heard_all(&self) -> bool {
+        self.nodes.values().all(|node| node.direct)
+    }
+
     /// All nodes, for other managers and for the repository.
     pub(crate) fn to_wire(&self, now: Duration) -> Vec<v1::KnownNode> {
         let known = self.nodes.values().map(|entry| v1::KnownNode {

@@ -21,7 +21,7 @@ pub(crate) type CommitReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the committer.
 pub(crate) enum StoreRequest {
-    /// The answer is the epoch of a created process, otherwise 0.
+    /// The answer is the epoch of a created or reopened process, otherwise any number.
     CommitChange {
         change: CommitChange,
         answer: CommitReply<u64>,
@@ -57,6 +57,7 @@ pub(crate) enum CommitChange {
     Append { process: String, record: Bytes },
     Compact { process: String, snapshot: Bytes },
     Close { process: String, summary: Bytes },
+    Reopen { process: String, snapshot: Bytes },
     Forget { processes: Vec<String> },
     Put { kind: String, key: String, document: Bytes },
     Remove { kind: String, key: String },
@@ -69,6 +70,7 @@ impl CommitChange {
             Self::Create { head: payload, .. }
             | Self::Append { record: payload, .. }
             | Self::Compact { snapshot: payload, .. }
+            | Self::Reopen { snapshot: payload, .. }
             | Self::Close { summary: payload, .. }
             | Self::Put { document: payload, .. } => Some(payload.len() as u64 + OVERHEAD_BYTES),
             Self::Forget { .. } | Self::Remove { .. } => None,
@@ -103,6 +105,11 @@ impl CommitterHandle {
 
     pub(crate) async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
         self.change(CommitChange::Close { process: process.into(), summary }).await
+    }
+
+    pub(crate) async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
+        let change = CommitChange::Reopen { process: process.into(), snapshot };
+        self.request(|answer| StoreRequest::CommitChange { change, answer }).await
     }
 
     pub(crate) async fn forget(&self, processes: Vec<String>) -> Result<(), Error> {

@@ -120,6 +120,16 @@ impl Repository for MemoryStore {
         })
     }
 
+    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
+        self.with(|contents| {
+            let found = contents.processes.get_mut(process).filter(|found| found.summary.is_some());
+            let found = found.ok_or_else(|| Error::Unknown(process.into()))?;
+            found.summary = None;
+            found.journal.snapshot = Some(snapshot);
+            Ok(FIXED_EPOCH)
+        })
+    }
+
     async fn claim(&self) -> Result<Claimed, Error> {
         self.with(|_| Ok(Claimed::default()))
     }

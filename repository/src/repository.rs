@@ -2,7 +2,7 @@
 //!
 //! [`create`](Repository::create) starts a process with a head, which never changes. Records are appended to the journal
 //! of the process. A snapshot replaces all records before it. A summary closes the process and replaces everything but
-//! the head. A document is a small value under a kind and a key. The repository treats all of them as bytes.
+//! the head. A closed process can be reopened with a snapshot. A document is a small value under a kind and a key. The repository treats all of them as bytes.
 //!
 //! A change for which the store returned `Ok` is durable: it survives `kill -9` and the loss of power. The store carries
 //! out the calls for one process in the order in which the caller first polled them, even if the caller does not await
@@ -43,6 +43,10 @@ pub trait Repository: Send + Sync + 'static {
 
     /// Ends a process, also a damaged one. The head, if it can be read, and the summary stay; the journal goes.
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error>;
+
+    /// Makes an ended process a running one that this node owns, with this snapshot as its journal. Returns its epoch.
+    /// [`Error::Unknown`] if there is no such process, or it has not ended.
+    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error>;
 
     /// Makes this node the owner of the running processes that it owned before it restarted, and of those whose owner
     /// let its lease expire. Includes processes that cannot be read; their data stays as it is.

@@ -19,6 +19,8 @@ pub enum CallRequest {
         action: Steering,
     },
     Moved(AttemptKey, SubtreePlace),
+    /// Retry an ended process.
+    Reopen(Arc<str>),
     /// Cancel a held process.
     CancelHeld(Arc<str>),
 }

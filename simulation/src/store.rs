@@ -26,6 +26,8 @@ pub struct StoredProcess {
     pub snapshot: Option<Bytes>,
     pub records: Vec<Bytes>,
     pub summary: Option<Bytes>,
+    /// The last state of a process that did not complete.
+    pub kept: Option<Bytes>,
     /// Session of the coordinator that runs the process.
     pub owner: u64,
     /// Number of the last change of owners.
@@ -40,7 +42,9 @@ pub enum StoreChange {
     Create(Arc<str>, Bytes),
     Append(Arc<str>, Bytes),
     Compact(Arc<str>, Bytes),
-    Close(Arc<str>, Bytes),
+    /// With the summary, and the last state of a process that may go on.
+    Close(Arc<str>, Bytes, Option<Bytes>),
+    Reopen(Arc<str>, Bytes),
     Forget(Vec<Arc<str>>),
     /// A coordinator, and the name and address of a worker that it borrowed.
     PutLease(Arc<str>, Arc<str>, String),
@@ -89,9 +93,9 @@ impl SimStore {
                 self.last_epoch += 1;
                 let epoch = self.last_epoch;
                 session.epochs.insert(process.clone(), epoch);
-                let (snapshot, records, summary, damaged) = (None, Vec::new(), None, false);
+                let (snapshot, records, summary, kept, damaged) = (None, Vec::new(), None, None, false);
                 let owner = session.number;
-                let stored = StoredProcess { head, snapshot, records, summary, owner, epoch, damaged };
+                let stored = StoredProcess { head, snapshot, records, summary, kept, owner, epoch, damaged };
                 self.processes.insert(process, stored);
             }
             StoreChange::Append(process, record) => self.owned(&process, session, fenced)?.records.push(record),
@@ -100,9 +104,17 @@ impl SimStore {
                 stored.snapshot = Some(snapshot);
                 stored.records.clear();
             }
-            StoreChange::Close(process, summary) => {
+            StoreChange::Reopen(process, snapshot) => {
+                let ended = self.processes.get_mut(&process).filter(|stored| stored.summary.is_some());
+                let stored = ended.ok_or(StoreRefusal::Unknown)?;
+                self.last_epoch += 1;
+                (stored.summary, stored.snapshot) = (None, Some(snapshot));
+                (stored.owner, stored.epoch) = (session.number, self.last_epoch);
+                session.epochs.insert(process, self.last_epoch);
+            }
+            StoreChange::Close(process, summary, kept) => {
                 let stored = self.owned(&process, session, fenced)?;
-                stored.summary = Some(summary);
+                (stored.summary, stored.kept) = (Some(summary), kept);
                 stored.snapshot = None;
                 stored.records.clear();
                 session.epochs.remove(&process);

@@ -7,8 +7,9 @@ use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
 use crate::exit::Exit;
-use crate::grid_connection::{CoordinatorClient, coordinator};
+use crate::grid_connection::{CoordinatorClient, ask, coordinator, refused};
 use crate::output::printer::{Output, Report};
+use crate::report::definition::{Definition, Parameters};
 use crate::report::element::{Element, Shown, Tree};
 
 #[derive(Args)]
@@ -22,8 +23,33 @@ pub(crate) struct ShowArgs {
     pub grid: GridArgs,
 }
 
-pub(crate) async fn show(arguments: &ShowArgs, output: Output) -> Result<Exit, Exit> {
-    print_element(arguments, 0, Shown, output).await
+#[derive(Args)]
+pub(crate) struct ShowElementArgs {
+    #[command(flatten)]
+    pub shown: ShowArgs,
+    /// Print the XML documents with which the process was submitted instead
+    #[arg(long, conflicts_with_all = ["watch", "parameters"])]
+    pub definition: bool,
+    /// Print the parameters with which the process began instead
+    #[arg(long, conflicts_with = "watch")]
+    pub parameters: bool,
+}
+
+pub(crate) async fn show(arguments: &ShowElementArgs, output: Output) -> Result<Exit, Exit> {
+    let ShowElementArgs { shown, definition, parameters } = arguments;
+    if !definition && !parameters {
+        return print_element(shown, 0, Shown, output).await;
+    }
+    let mut client = coordinator(&shown.grid.coordinator).await?;
+    let request = v1::DefinitionRequest { process: shown.path.clone() };
+    let parts = ask(client.definition(request)).await?;
+    let submitted: v1::DefinitionResponse =
+        receive(parts, MAX_RESULTS_BYTES).await.map_err(|status| refused(&status))?;
+    let process = shown.path.clone();
+    Ok(match definition {
+        true => output.report(&Definition::new(process, submitted)),
+        false => output.report(&Parameters::new(process, submitted)),
+    })
 }
 
 pub(crate) async fn tree(arguments: &ShowArgs, output: Output) -> Result<Exit, Exit> {

@@ -1,4 +1,5 @@
-//! `xavantes cancel`, `pause`, `resume`, `retry` and `set`: commands to any element of a process that runs.
+//! `xavantes cancel`, `pause`, `resume`, `retry` and `set`: commands to any element of a process that runs. `retry` also lets
+//! an ended process go on.
 
 use clap::Args;
 use xavantes_proto::v1;
@@ -20,7 +21,8 @@ pub(crate) struct PathArgs {
 
 #[derive(Args)]
 pub(crate) struct RetryArgs {
-    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]; of a process that has ended: its id, or the path of an element
+    /// that failed or was cancelled
     pub path: String,
     /// Give up the present attempt without waiting for its answer; for an attempt whose node is lost
     #[arg(long)]

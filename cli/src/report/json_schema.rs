@@ -7,7 +7,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    element, grid, import, log_lines, plan, prediction, process, repository, silent_action, simulation, validation,
+    definition, element, grid, import, log_lines, plan, prediction, process, repository, silent_action, simulation,
+    validation,
 };
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.schema.json");
@@ -25,6 +26,8 @@ fn schema() -> Json {
         process::ProcessList,
         process::ElementOutput,
         element::Element,
+        definition::Definition,
+        definition::Parameters,
         log_lines::Log,
         grid::NodeList,
         grid::GroupList,

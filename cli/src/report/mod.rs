@@ -4,6 +4,7 @@
 //! | module | reports |
 //! |---|---|
 //! | `process` | processes: that one runs, how it runs, how it ended, what its elements return |
+//! | `definition` | what a process was submitted with |
 //! | `element` | an element of a process and everything in it |
 //! | `reuse` | whether a result came from the cache |
 //! | `reason` | failures, and why something waits or stands still |
@@ -16,6 +17,7 @@
 //! | `validation` | problems of definitions |
 //! | `json_schema` | the JSON Schema of all of them |
 
+pub(crate) mod definition;
 pub(crate) mod element;
 pub(crate) mod grid;
 pub(crate) mod import;

@@ -51,7 +51,7 @@ impl OutcomeReport {
         let failure = status.failure.as_ref().map(FailureReport::from);
         Self {
             state: state_word(&status),
-            results: results(&response.results),
+            results: named_values(&response.results),
             activities: (&status).into(),
             elapsed_seconds: elapsed_seconds(&status).unwrap_or_default(),
             error: failure.as_ref().map(ToString::to_string),
@@ -210,7 +210,7 @@ impl From<&v1::Output> for ElementOutput {
     fn from(output: &v1::Output) -> Self {
         Self {
             path: output.path.clone(),
-            results: results(&output.results),
+            results: named_values(&output.results),
             collected: output.collected.clone().map(json),
             reused: output.reused,
             missed: some_number(output.missed),
@@ -241,7 +241,7 @@ fn elapsed_seconds(status: &v1::ProcessStatus) -> Option<f64> {
 }
 
 /// Parameters in the order of their declaration.
-fn results(parameters: &[v1::Parameter]) -> Vec<(String, Json)> {
+pub(super) fn named_values(parameters: &[v1::Parameter]) -> Vec<(String, Json)> {
     let value = |parameter: &v1::Parameter| json(parameter.value.clone().unwrap_or_default());
     parameters.iter().map(|parameter| (parameter.name.clone(), value(parameter))).collect()
 }
@@ -250,6 +250,6 @@ fn json(value: v1::Value) -> Json {
     value_from(value).map_or(Json::Null, |value| value.to_json())
 }
 
-fn as_object<S: Serializer>(members: &[(String, Json)], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_object<S: Serializer>(members: &[(String, Json)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(members.iter().map(|(name, value)| (name, value)))
 }

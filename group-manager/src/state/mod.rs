@@ -38,6 +38,8 @@ pub struct ManagerState {
     pub(crate) adjacent: BTreeMap<String, Vec<String>>,
     /// Time at which this manager began to lead.
     leading_since: Duration,
+    /// This manager knew nodes of the group when it began to lead.
+    knew_nodes: bool,
     /// Number of the last summary.
     summary_number: u64,
 }
@@ -63,6 +65,7 @@ impl ManagerState {
         let adjacent = adjacent_from_wire(stored.adjacent, &options);
         Self {
             succession: Succession::new(options.position(), options.managers.len(), stored.epoch, now),
+            knew_nodes: !stored.nodes.is_empty(),
             registry: Registry::from_wire(stored.nodes.into_iter().map(aged).collect(), now),
             federation,
             lending: Lending::default(),
@@ -128,6 +131,7 @@ impl ManagerState {
         let leads = self.succession.decide(now);
         if leads == Some(true) {
             self.leading_since = now;
+            self.knew_nodes = !self.registry.is_empty();
             self.registry.extend_leases(now);
         }
         // Nodes send heartbeats only to the leader, so another manager does not notice lost nodes.

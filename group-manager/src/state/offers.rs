@@ -20,7 +20,7 @@ impl ManagerState {
             workers: self.registry.workers(),
             draining: self.registry.draining(),
             drain: self.registry.wants_drain(node),
-            settling: now.saturating_sub(self.leading_since) < SETTLING_TIME,
+            settling: self.is_settling(now),
             free_slots: capacity.free_slots,
             other_coordinators: capacity.other_coordinators,
             foreign_free_slots: groups.iter().map(|group| group.free_slots).fold(0, u32::saturating_add),
@@ -30,6 +30,13 @@ impl ManagerState {
                 .fold(0, u32::saturating_add),
             epoch: self.succession.epoch(),
         }
+    }
+
+    /// A node that the roster lacks may still be there: this manager began to lead a short time ago, and does not know that
+    /// all nodes have sent it a heartbeat. It knows that if it began with the nodes of its predecessor.
+    fn is_settling(&self, now: Duration) -> bool {
+        let has_heard_all = self.knew_nodes && self.registry.has_heard_all();
+        now.saturating_sub(self.leading_since) < SETTLING_TIME && !has_heard_all
     }
 
     /// The summary of this group. Its number follows the clock, so that numbers grow across leaders and restarts.

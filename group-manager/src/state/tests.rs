@@ -129,6 +129,24 @@ fn a_manager_that_restarts_begins_with_the_stored_state() {
 }
 
 #[test]
+fn a_roster_is_complete_when_all_nodes_of_the_former_leader_have_sent_a_heartbeat() {
+    let (first, _) = pair();
+    let mut restarted = ManagerState::new(options(0), first.to_wire(second(2)), second(60), second(0));
+    restarted.succession.on_unreachable(1);
+    restarted.tick(second(0));
+    restarted.on_heartbeat(heartbeat("w", ActivityManager, 1), second(1)).unwrap();
+    assert!(restarted.roster("w", second(1)).settling, "x may be there");
+    restarted.on_heartbeat(heartbeat("x", ActivityManager, 0), second(1)).unwrap();
+    assert!(!restarted.roster("w", second(1)).settling);
+    // A manager that knew no nodes waits for all that may be there.
+    let mut empty = ManagerState::new(options(0), v1::GroupState::default(), second(60), second(0));
+    empty.succession.on_unreachable(1);
+    empty.tick(second(0));
+    empty.on_heartbeat(heartbeat("w", ActivityManager, 1), second(1)).unwrap();
+    assert!(empty.roster("w", second(1)).settling);
+}
+
+#[test]
 fn numbers_of_summaries_grow_across_clock_changes_and_leaders() {
     let (mut first, mut follower) = pair();
     let last = first.local_summary(1000).number;

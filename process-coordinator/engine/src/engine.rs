@@ -149,6 +149,7 @@ impl Engine {
             Input::Answered { element, attempt, answer } => self.on_answered(element, attempt, answer, out),
             Input::Called(call) => self.on_called(*call, out),
             Input::Steered { path, action } => self.on_steered(sandbox, &path, action, out),
+            Input::Reopened { path } => self.on_reopened(&path, out),
             Input::TimePassed => {
                 self.on_time_passed(sandbox, out);
                 Ok(())

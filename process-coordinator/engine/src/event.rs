@@ -228,6 +228,11 @@ pub enum Event {
         /// The call.
         call: Call,
     },
+    /// A user reopened the ended process: it goes on with the elements that failed or were cancelled.
+    Reopened {
+        /// When. The time-outs of the reopened elements begin now.
+        at: Time,
+    },
 }
 
 impl Event {
@@ -252,7 +257,7 @@ impl Event {
     /// The element that the event is about.
     pub fn element(&self) -> Option<ElementId> {
         match self {
-            Event::Started { .. } | Event::Clock { .. } | Event::Steered { .. } => None,
+            Event::Started { .. } | Event::Clock { .. } | Event::Steered { .. } | Event::Reopened { .. } => None,
             Event::Entered { id, .. }
             | Event::Prepared { id, .. }
             | Event::Began { id, .. }

@@ -29,6 +29,12 @@ pub enum Input {
         /// What the user asks for.
         action: Action,
     },
+    /// A user reopens the ended process: it goes on with everything that failed or was cancelled. Not an action, because a
+    /// user who retries an element of a running process does not mean that, if the process ends before the request arrives.
+    Reopened {
+        /// The path of the process, or of an element that failed or was cancelled.
+        path: String,
+    },
     /// Time passed: the clock reached [`Engine::next_deadline`](crate::Engine::next_deadline).
     TimePassed,
     /// Go on with the work that the last step left.

@@ -75,13 +75,18 @@ impl Engine {
     /// Continues from a snapshot.
     pub fn restore(program: Arc<Program>, state: EngineState) -> Self {
         let mut engine = Self::new(program, state);
-        let ids: Vec<ElementId> = engine.state.instances.ids().collect();
-        for id in &ids {
-            engine.update_timer(*id, None);
-            engine.agenda.push(AgendaItem::ChildEnded(*id));
-            engine.stops.push(*id);
-        }
+        engine.examine_all();
         engine
+    }
+
+    /// Lets every live element go on, after they came into the state together.
+    pub(crate) fn examine_all(&mut self) {
+        let ids: Vec<ElementId> = self.state.instances.ids().collect();
+        for id in ids {
+            self.update_timer(id, None);
+            self.agenda.push(AgendaItem::ChildEnded(id));
+            self.stops.push(id);
+        }
     }
 
     /// Continues from a journal: all events from the beginning, or those since the snapshot `state`.

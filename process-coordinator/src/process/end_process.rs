@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tracing::{info, warn};
 use xavantes_engine::Rejection;
-use xavantes_proto::{AttemptKey, v1};
+use xavantes_proto::{AttemptKey, v1, value};
 use xavantes_repository::{Error, Store};
 use xavantes_telemetry::{ProcessEnd, metrics};
 
 use crate::clock::unix_ms;
 use crate::engine_messages::{references, release_except};
 use crate::process::driver_input::ProcessInput;
-use crate::process::ended_summary::Summary;
+use crate::process::ended_summary::{ENDED_STATES, Summary};
 use crate::process::final_status::{final_results, final_status};
 use crate::process::handle::ProcessMail;
 use crate::process::process_history::ProcessHistory;
@@ -74,14 +75,21 @@ impl Runner {
 
     /// Stores the summary, then publishes the end.
     async fn end_process(&mut self, status: v1::ProcessStatus, history: &ProcessHistory) {
-        let Some((outcome, results)) = self.driver.engine().state().ended() else { return };
+        let (reopenable, bytes) = (self.driver.engine().state().is_reopenable(), self.driver.bytes());
+        let kept = reopenable.then(|| self.stepping.work(bytes, || self.driver.snapshot()));
+        let state = self.driver.engine().state();
+        let Some((outcome, results)) = state.ended() else { return };
         let results = final_results(outcome, results);
         let values = || results.iter().filter_map(|result| result.value.as_ref());
-        let release = release_except(&self.id, values());
+        // A process that may go on needs the files among its parameters. It can make all others again.
+        let initial: Vec<v1::Value> = state.initial().iter().filter(|_| reopenable).map(value).collect();
+        let release = release_except(&self.id, values().chain(&initial));
         let files: Vec<v1::Value> = values().filter(|value| !references(value).is_empty()).cloned().collect();
-        let summary = record_codec::encode(&Summary::new(&status, results, history));
+        let kept_bytes = kept.as_ref().map_or(0, |state| state.len() as u64);
+        let summary = Summary::new(&status, results, history).with_kept_bytes(kept_bytes);
+        let summary = record_codec::encode(&summary);
         loop {
-            match self.repository.close(&self.id, summary.clone()).await {
+            match self.store_end(summary.clone(), kept.clone()).await {
                 Ok(()) => break,
                 Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(Vec::new()).await,
                 Err(error) => {
@@ -101,6 +109,18 @@ impl Runner {
         self.processes.remove(&self.id);
         self.status.send_replace(status);
         self.answer_late_mail().await;
+    }
+
+    /// Stores the last state of a process that may go on, then its summary.
+    async fn store_end(&self, summary: Bytes, state: Option<Bytes>) -> Result<(), Error> {
+        match state {
+            Some(state) => self.repository.put(ENDED_STATES, &self.id, state).await?,
+            None if self.driver.engine().state().reopened() > 0 => {
+                self.repository.remove(ENDED_STATES, &self.id).await?;
+            }
+            None => {}
+        }
+        self.repository.close(&self.id, summary).await
     }
 
     fn final_status(&self) -> v1::ProcessStatus {

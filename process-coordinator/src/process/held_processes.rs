@@ -11,7 +11,7 @@ use xavantes_repository::Error;
 
 use crate::clock::unix_ms;
 use crate::coordinator::Coordinator;
-use crate::process::ended_summary::Summary;
+use crate::process::ended_summary::{ENDED_STATES, Summary};
 use crate::process::journal::Head;
 use crate::process::process_history::ProcessHistory;
 use crate::process::process_registry::HeldProcess;
@@ -77,6 +77,8 @@ impl Coordinator {
             ..held.status.clone()
         };
         let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
+        // A state from an earlier end is not the last one.
+        self.repository.remove(ENDED_STATES, id).await?;
         match self.repository.close(id, summary).await {
             Ok(()) | Err(Error::Unknown(_)) => {}
             Err(error) => return Err(error),

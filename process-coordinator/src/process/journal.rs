@@ -88,6 +88,11 @@ pub(crate) fn record(at: u64, events: &mut Vec<Event>, notes: &mut Vec<Note>) ->
     bytes
 }
 
+/// The events of the start of a process.
+pub(crate) fn first_events(head: &Head) -> Result<Vec<Event>, Unreadable> {
+    record_codec::decode("journal", &head.first).map(|record: JournalRecord| record.events)
+}
+
 /// Restores a process from its latest snapshot and the records after it.
 pub fn restore(
     program: &Program,

@@ -11,6 +11,7 @@
 //! | `stepping`, `memory_budget` | what a process may take of its coordinator: time and memory |
 //! | `handle`, `process_registry` | how other tasks reach the task of a process |
 //! | `start_process`, `takeover`, `end_process`, `retention` | how a process starts, changes hands, ends and is removed |
+//! | `reopen_process` | how an ended process that did not complete goes on |
 //! | `owner` | where other coordinators of the same repository are |
 //! | `held_processes`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
@@ -36,6 +37,7 @@ pub(crate) mod process_registry;
 pub(crate) mod process_status;
 pub(crate) mod process_view;
 pub(crate) mod recovery_marks;
+pub(crate) mod reopen_process;
 mod retention;
 pub(crate) mod runner;
 pub(crate) mod shortened_views;

@@ -34,6 +34,8 @@ struct EndedProcess {
 impl Coordinator {
     /// Removes ended processes permanently, and releases the files that nodes pinned for them.
     pub async fn forget(&self, processes: &[String]) -> Result<(), Error> {
+        // In this order, because nobody would find the state of a process that is forgotten.
+        self.forget_ended_states(processes).await?;
         self.repository.forget(processes).await?;
         for process in processes {
             self.pool.release(v1::Release { process: process.clone(), ..v1::Release::default() }, true);
@@ -105,9 +107,10 @@ impl Coordinator {
         let mut entries = Entries::of(&self.repository);
         while let Some(entry) = entries.next().await? {
             let Some(summary) = &entry.summary else { continue };
-            let status = record_codec::decode("summary", summary).and_then(|summary: Summary| summary.status());
-            if let Ok(status) = status {
-                ended.push(EndedProcess { ended_ms: status.ended_ms, size: entry.size, process: entry.process });
+            let Ok(summary) = record_codec::decode::<Summary>("summary", summary) else { continue };
+            if let Ok(status) = summary.status() {
+                let size = entry.size.saturating_add(summary.kept_bytes());
+                ended.push(EndedProcess { ended_ms: status.ended_ms, size, process: entry.process });
             }
         }
         Ok(ended)

@@ -5,6 +5,7 @@
 //! | `service` | the gRPC service, which forwards to the other files |
 //! | `submit`, `steer`, `forget` | starting, steering and removing processes |
 //! | `list`, `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
+//! | `definition` | what a process was submitted with |
 //! | `backup` | the repository of this node |
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
@@ -13,6 +14,7 @@
 //! | `errors` | errors as gRPC statuses |
 
 mod backup;
+mod definition;
 mod delegate;
 mod errors;
 mod explain;

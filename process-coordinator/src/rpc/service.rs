@@ -12,7 +12,9 @@ use xavantes_telemetry::{ProcessCondition, metrics};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
-use crate::rpc::{backup, delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch};
+use crate::rpc::{
+    backup, definition, delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch,
+};
 
 /// The process coordinator; cheap to clone.
 #[derive(Clone)]
@@ -58,6 +60,7 @@ impl ProcessCoordinator for Service {
     type WatchStream = ResponseStream<v1::ProcessStatus>;
     type OutputsStream = ResponseStream<v1::Part>;
     type ResultsStream = ResponseStream<v1::Part>;
+    type DefinitionStream = ResponseStream<v1::Part>;
     type ShowStream = ResponseStream<v1::Part>;
     type FindTypesStream = ResponseStream<v1::Part>;
     type DelegateStream = ResponseStream<v1::WorkReport>;
@@ -88,6 +91,13 @@ impl ProcessCoordinator for Service {
 
     async fn results(&self, request: Request<v1::ResultsRequest>) -> Result<Response<Self::ResultsStream>, Status> {
         results::results(&self.coordinator, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn definition(
+        &self,
+        request: Request<v1::DefinitionRequest>,
+    ) -> Result<Response<Self::DefinitionStream>, Status> {
+        definition::definition(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn outputs(&self, request: Request<v1::OutputsRequest>) -> Result<Response<Self::OutputsStream>, Status> {

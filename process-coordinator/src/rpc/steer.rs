@@ -8,12 +8,14 @@ use xavantes_engine::Action;
 use xavantes_proto::message_limits::{check_length, check_name};
 use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
+use xavantes_repository::{Entry, Error};
 
 use crate::coordinator::Coordinator;
 use crate::process::driver_input::Steering;
 use crate::process::handle::{ProcessEnded, ProcessHandle};
 use crate::process::process_registry::HeldProcess;
-use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status};
+use crate::process::reopen_process::ReopenError;
+use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status, unreadable_status};
 use crate::rpc::find::{FoundProcess, client, delegate_of, find};
 use crate::rpc::forward::{Owner, too_many_forwards};
 
@@ -40,7 +42,12 @@ pub(super) async fn steer(
             return steer_held(coordinator, &id, &held, action, is_whole).await;
         }
         FoundProcess::Running(id, process) => (id, process),
-        FoundProcess::Ended(_) => return Err(ended_status(ProcessEnded)),
+        FoundProcess::Ended(entry) => match action {
+            steer_request::Action::Retry(v1::Retry { elsewhere: false }) => {
+                return reopen(coordinator, &entry, request.path).await;
+            }
+            _ => return Err(ended_status(ProcessEnded)),
+        },
         FoundProcess::Elsewhere(entry) => {
             let owner = Owner::of(coordinator, &entry, request.forwards).await?;
             return owner.ask(|mut client| async move { client.steer(forwarded).await }).await;
@@ -57,6 +64,30 @@ pub(super) async fn steer(
             None => Err(rejection_status(&rejection)),
         },
     }
+}
+
+/// Lets an ended process go on.
+async fn reopen(coordinator: &Arc<Coordinator>, entry: &Entry, path: String) -> Result<v1::SteerResponse, Status> {
+    let id = &entry.process;
+    let error = match coordinator.reopen(entry, path).await {
+        Ok(()) => return Ok(v1::SteerResponse {}),
+        Err(error) => error,
+    };
+    Err(match &error {
+        ReopenError::NotKept if coordinator.status_of(entry).state() == v1::ProcessState::Completed => {
+            Status::failed_precondition(format!("{id} completed: there is nothing to retry"))
+        }
+        ReopenError::NotKept => Status::failed_precondition(format!(
+            "{id} cannot go on: {error}, because the process was held when it ended; submit it again"
+        )),
+        ReopenError::Rejected(rejection) => rejection_status(rejection),
+        ReopenError::Repository(Error::Unknown(_)) => {
+            Status::aborted(format!("somebody else has reopened or removed {id} at this moment"))
+        }
+        ReopenError::Repository(error) => repository_status(error),
+        ReopenError::Unreadable(error) => unreadable_status(error),
+        ReopenError::Internal(_) => Status::internal(format!("{id} cannot go on: {error}")),
+    })
 }
 
 /// Waits for the decision of a process, but not if the process stands still, and not for long.

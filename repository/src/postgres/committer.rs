@@ -74,19 +74,21 @@ impl WriteBatch {
     }
 
     /// Collects a change and the waiting changes after it. Also returns the first request that does not belong to the
-    /// batch. A change that forgets processes is a batch of its own, because the change before it may close one of the
-    /// processes, and the change after it may create the same process again.
+    /// batch. A change that forgets or reopens processes is a batch of its own, because the change before it may close one of
+    /// the processes, and the change after it may create the same process again.
     fn collect(
         change: CommitChange,
         answer: CommitReply<u64>,
         requests: &mut mpsc::Receiver<StoreRequest>,
     ) -> (Self, Option<StoreRequest>) {
-        let alone = matches!(change, CommitChange::Forget { .. });
+        let is_alone =
+            |change: &CommitChange| matches!(change, CommitChange::Forget { .. } | CommitChange::Reopen { .. });
+        let alone = is_alone(&change);
         let mut batch = Self { changes: Vec::new(), answers: Vec::new(), bytes: 0 };
         batch.add(change, answer);
         while !alone && batch.bytes < MAX_BATCH_BYTES {
             match requests.try_recv() {
-                Ok(StoreRequest::CommitChange { change, answer }) if !matches!(change, CommitChange::Forget { .. }) => {
+                Ok(StoreRequest::CommitChange { change, answer }) if !is_alone(&change) => {
                     batch.add(change, answer);
                 }
                 Ok(other) => return (batch, Some(other)),

@@ -96,6 +96,11 @@ impl Repository for PostgresStore {
         self.committer.close(process, summary).await
     }
 
+    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
+        check_id(process)?;
+        self.committer.reopen(process, snapshot).await
+    }
+
     async fn claim(&self) -> Result<Claimed, Error> {
         self.committer.claim().await
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sqlx::{PgConnection, Row};
 
 use super::lease::LEASE;
-use super::ownership::Owned;
+use super::ownership::{Owned, Ownership};
 use crate::handle::CommitChange;
 
 /// The changes of one process in a transaction.
@@ -104,6 +104,38 @@ pub(super) async fn create(
     );
     let created = created.bind(processes).bind(heads).bind(session).bind(node).bind(LEASE);
     Ok(created.fetch_all(transaction).await?.into_iter().collect())
+}
+
+/// Makes ended processes running ones of this session. Returns those that had ended. A process of this session that this
+/// store does not know to run is one that an unconfirmed transaction reopened.
+pub(super) async fn reopen(
+    transaction: &mut PgConnection,
+    ownership: &Ownership,
+    changes: &[CommitChange],
+) -> sqlx::Result<HashMap<String, Owned>> {
+    let mut reopened = HashMap::new();
+    for change in changes {
+        let CommitChange::Reopen { process, .. } = change else { continue };
+        if ownership.owned.contains_key(process) || reopened.contains_key(process) {
+            continue;
+        }
+        let session = ownership.session.id();
+        let row: Option<(i64, i64)> = sqlx::query_as(
+            "UPDATE xavantes.processes p SET summary = NULL, owner = $2, node = $3, epoch = nextval('xavantes.epochs')
+             WHERE process = $1 AND (summary IS NOT NULL OR owner = $2)
+             RETURNING epoch,
+                 coalesce((SELECT max(number) + 1 FROM xavantes.records r WHERE r.process = p.process), 0)",
+        )
+        .bind(process)
+        .bind(&session[..])
+        .bind(&ownership.node[..])
+        .fetch_optional(&mut *transaction)
+        .await?;
+        if let Some((epoch, next_record)) = row {
+            reopened.insert(process.clone(), Owned { session, epoch, next_record, unconfirmed: false });
+        }
+    }
+    Ok(reopened)
 }
 
 /// A process in the database that no other transaction can change before this one ends.

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection};
 
 use super::ownership::{Owned, Ownership};
 use super::statements::{
-    LockedProcess, ObsoleteRecords, ProcessChanges, create, forget, lock, write_documents, write_records,
+    LockedProcess, ObsoleteRecords, ProcessChanges, create, forget, lock, reopen, write_documents, write_records,
     write_summaries,
 };
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::handle::CommitChange;
 
 /// Result of a committed transaction.
 pub(super) struct Committed {
-    /// Result of each change. The number is the epoch of a created process, otherwise 0.
+    /// Result of each change. The number is the epoch of a created or reopened process, otherwise 0.
     pub(super) results: Vec<Result<u64, Error>>,
     /// Processes that the transaction changed and that still run.
     pub(super) owned: HashMap<String, Owned>,
@@ -35,6 +35,7 @@ pub(super) async fn commit(
     let mut transaction = connection.begin().await?;
     ownership.undo_unconfirmed(&mut transaction).await?;
     let created = create(&mut transaction, &session, &ownership.node, changes).await?;
+    let reopened = reopen(&mut transaction, ownership, changes).await?;
     let locked = lock(&mut transaction, changes).await?;
 
     let mut plan = Plan { ownership, locked: &locked, processes: HashMap::new() };
@@ -58,6 +59,7 @@ pub(super) async fn commit(
                 changes.summary = Some(summary);
                 0
             }),
+            CommitChange::Reopen { process, snapshot } => plan.reopen(process, reopened.get(process), snapshot),
             CommitChange::Forget { processes } => {
                 forget(&mut transaction, processes).await?;
                 Ok(0)
@@ -125,6 +127,22 @@ impl<'c> Plan<'_, 'c> {
                 Ok(epoch.unsigned_abs())
             }
             _ => Err(Error::Exists(process.into())),
+        }
+    }
+
+    /// Adds a process that runs again. `owned` is `None` if it has not ended.
+    fn reopen(&mut self, process: &'c str, owned: Option<&Owned>, snapshot: &'c Bytes) -> Result<u64, Error> {
+        match owned {
+            Some(owned) if !self.processes.contains_key(process) => {
+                let changes = ProcessChanges {
+                    records: vec![snapshot],
+                    has_snapshot: true,
+                    ..ProcessChanges::new(owned.clone())
+                };
+                self.processes.insert(process, changes);
+                Ok(owned.epoch.unsigned_abs())
+            }
+            _ => Err(Error::Unknown(process.into())),
         }
     }
 

@@ -56,8 +56,12 @@ pub(super) fn recover(database: &Database, blobs: &mut Blobs, evidence: &Evidenc
                 if !ended {
                     let journal = journals.remove(&process.number).unwrap_or_default();
                     settle(&id, &mut entry, &journal, database, blobs, evidence)?;
-                } else if let Some(problem) = evidence.compare(&id, &entry.mark) {
-                    entry.damage = Some(database.damage(0, problem));
+                } else {
+                    // If the process is reopened, its new records follow what a crash may have left of the old ones.
+                    let left = journals.get(&process.number).and_then(|journal| journal.last());
+                    entry.mark.next_record = left.map_or(0, StoredEntry::next_number);
+                    let problem = evidence.compare(&id, &entry.mark);
+                    entry.damage = problem.map(|problem| database.damage(0, problem));
                 }
             }
             Err(error) => entry.damage = Some(database.head_damage(&error)),
@@ -133,6 +137,13 @@ struct StoredEntry {
     number: u64,
     size: u64,
     summary: Result<EntrySummary, DecodeError>,
+}
+
+impl StoredEntry {
+    /// Number of the first record behind the entry.
+    fn next_number(&self) -> u64 {
+        self.number + self.summary.as_ref().map_or(1, |summary| summary.records)
+    }
 }
 
 struct EntrySummary {

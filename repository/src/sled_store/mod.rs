@@ -166,6 +166,10 @@ impl Repository for SledStore {
         self.committer.close(process, summary).await
     }
 
+    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
+        self.committer.reopen(process, snapshot).await
+    }
+
     async fn claim(&self) -> Result<Claimed, Error> {
         self.committer.claim().await
     }

@@ -1,6 +1,8 @@
 //! The changes of the sled store. The writer applies them in memory and in sled, makes them durable together, and then
 //! removes the records and blobs that they replaced.
 
+mod reopen_process;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Seek};
@@ -218,6 +220,7 @@ impl Writer {
                 Ok(())
             }
             CommitChange::Close { process, summary } => self.close(index, process, summary),
+            CommitChange::Reopen { process, snapshot } => self.reopen(index, process, snapshot),
             CommitChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
             CommitChange::Put { kind, key, document } => {
                 let key = document_key(&kind, &key);

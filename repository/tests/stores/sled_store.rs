@@ -110,6 +110,21 @@ async fn create_three_processes(directory: &Path) {
     store.shut_down().await;
 }
 
+#[tokio::test]
+async fn a_process_that_ended_before_a_restart_can_be_reopened() {
+    let directory = tempfile::tempdir().unwrap();
+    create_three_processes(directory.path()).await;
+    let store = open(directory.path()).await;
+    store.reopen("ended", noise(200 << 10, 1)).await.unwrap();
+    store.append("ended", text("more")).await.unwrap();
+    store.shut_down().await;
+    let store = open(directory.path()).await;
+    assert_eq!(store.claim().await.unwrap().gained, ["a", "b", "c", "ended"]);
+    let journal = store.load("ended").await.unwrap();
+    assert_eq!((journal.snapshot, journal.records), (Some(noise(200 << 10, 1)), vec![text("more")]));
+    store.shut_down().await;
+}
+
 /// Changes the records of a tree directly in sled. Removes records that become empty. Makes a new database, so that the
 /// file does not contain the records as they were.
 fn tamper(directory: &Path, changed: &str, change: impl Fn(usize, &mut Vec<u8>)) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use xavantes_repository::{Entries, Error, Journal, PageRequest, Place, Store};
+use xavantes_repository::{Claimed, Entries, Error, Journal, PageRequest, Place, Store};
 
 /// Runs all checks. Each uses other process ids.
 pub async fn run(store: &Store) {
@@ -12,6 +12,7 @@ pub async fn run(store: &Store) {
     missing_processes_are_unknown(store).await;
     calls_keep_their_order_without_await(store).await;
     snapshots_replace_earlier_records(store).await;
+    an_ended_process_can_be_reopened(store).await;
     unusual_ids_are_valid(store).await;
     documents_are_stored_by_kind_and_key(store).await;
     concurrent_writers_do_not_interfere(store).await;
@@ -165,6 +166,30 @@ async fn snapshots_replace_earlier_records(store: &Store) {
     let journal = store.load("compacted").await.unwrap();
     assert_eq!((journal.snapshot, journal.records), (Some(text("after 4")), vec![text("tail")]));
     store.close("compacted", text("end")).await.unwrap();
+}
+
+async fn an_ended_process_can_be_reopened(store: &Store) {
+    assert!(matches!(store.reopen("again", text("state")).await, Err(Error::Unknown(_))));
+    let first = store.create("again", text("head")).await.unwrap();
+    for number in 0..9 {
+        store.append("again", text(format!("{number}"))).await.unwrap();
+    }
+    assert!(matches!(store.reopen("again", text("state")).await, Err(Error::Unknown(_))), "it runs");
+    for round in 0..3 {
+        store.close("again", text("end")).await.unwrap();
+        let epoch = store.reopen("again", text(format!("state {round}"))).await.unwrap();
+        assert!(epoch >= first);
+        let entry = store.find("again").await.unwrap().unwrap();
+        assert_eq!((entry.head, entry.summary), (text("head"), None));
+        store.append("again", text("more")).await.unwrap();
+        let journal = store.load("again").await.unwrap();
+        let expected = (epoch, Some(text(format!("state {round}"))), vec![text("more")]);
+        assert_eq!((journal.epoch, journal.snapshot, journal.records), expected);
+    }
+    assert_eq!(store.claim().await.unwrap(), Claimed::default());
+    store.close("again", text("end")).await.unwrap();
+    store.forget(&["again".into()]).await.unwrap();
+    assert!(matches!(store.reopen("again", text("state")).await, Err(Error::Unknown(_))));
 }
 
 async fn unusual_ids_are_valid(store: &Store) {

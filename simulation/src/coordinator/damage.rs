@@ -68,7 +68,11 @@ impl World<'_> {
             self.check.may_fail.push(process.rsplit_once('@').map_or(&**process, |(path, _)| path).to_owned());
             let status = v1::ProcessStatus { state: v1::ProcessState::Cancelled.into(), ..Default::default() };
             let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
-            self.write(c, StoreChange::Close(process.clone(), summary), AfterWrite::HeldCancelled(process.clone()));
+            self.write(
+                c,
+                StoreChange::Close(process.clone(), summary, None),
+                AfterWrite::HeldCancelled(process.clone()),
+            );
         }
     }
 

@@ -89,7 +89,7 @@ impl World<'_> {
         let PendingStoreWrite { change, after } = it.writes.pop_front()?;
         let fenced = self.mutation != Some(Mutation::NoFencing);
         let owner = |change: &StoreChange| match change {
-            StoreChange::Append(process, _) | StoreChange::Compact(process, _) | StoreChange::Close(process, _) => {
+            StoreChange::Append(process, _) | StoreChange::Compact(process, _) | StoreChange::Close(process, ..) => {
                 self.stores[it.store].processes.get(process).map(|stored| (process.clone(), stored.owner))
             }
             _ => None,
@@ -147,6 +147,7 @@ impl World<'_> {
                 }
             },
             AfterWrite::LeaseDeleted => {}
+            AfterWrite::Reopened(id, reply) => self.on_reopened(c, &id, reply, result),
             AfterWrite::HeldCancelled(id) => self.on_held_cancelled(c, &id, result),
             AfterWrite::Recorded(id, number) => {
                 let Some(runner) = self.runner(c, &id, number) else { return };
@@ -187,7 +188,9 @@ impl World<'_> {
     pub fn write_again(&mut self, c: usize, id: &Arc<str>, number: u64) {
         let Some(runner) = self.runner(c, id, number) else { return };
         if let Some(summary) = &runner.ending {
-            let change = StoreChange::Close(id.clone(), record_codec::encode(summary));
+            let is_kept = runner.driver.engine().state().is_reopenable();
+            let (summary, kept) = (record_codec::encode(summary), is_kept.then(|| runner.driver.snapshot()));
+            let change = StoreChange::Close(id.clone(), summary, kept);
             return self.write(c, change, AfterWrite::Closed(id.clone(), number));
         }
         let change = match runner.writing.as_ref().and_then(|(batch, _)| batch.journal.clone()) {

@@ -188,7 +188,7 @@ impl World<'_> {
     }
 
     /// Restores a process from the store, and runs it.
-    fn recover(&mut self, c: usize, process: &Arc<str>) {
+    pub fn recover(&mut self, c: usize, process: &Arc<str>) {
         let it = &self.coordinators[c];
         let Some(stored) = self.stores[it.store].processes.get(process).cloned() else { return };
         let owned = stored.owner == it.session.number && it.session.epochs.get(process) == Some(&stored.epoch);

@@ -6,6 +6,7 @@
 //! | `lifecycle` | starts, crashes, leases, take-overs |
 //! | `requests` | requests of users and of other coordinators |
 //! | `process`, `journal` | processes that run here, and their journals |
+//! | `reopening` | ended processes that go on |
 //! | `pool`, `links` | the pool, its peers and their reports |
 //! | `borrowing` | workers of other groups |
 //! | `damage` | processes of which the store has lost records |
@@ -20,5 +21,6 @@ mod moves;
 mod parents;
 mod pool;
 mod process;
+mod reopening;
 mod requests;
 pub mod state;

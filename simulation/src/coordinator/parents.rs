@@ -108,7 +108,7 @@ impl World<'_> {
     /// Removes a subtree that has ended.
     pub fn discard(&mut self, c: usize, process: &Arc<str>) {
         let summary = Summary::new(&v1::ProcessStatus::default(), Vec::new(), &ProcessHistory::default());
-        let change = StoreChange::Close(process.clone(), record_codec::encode(&summary));
+        let change = StoreChange::Close(process.clone(), record_codec::encode(&summary), None);
         self.write(c, change, AfterWrite::Discarded(process.clone()));
     }
 

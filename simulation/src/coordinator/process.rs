@@ -228,6 +228,8 @@ impl World<'_> {
         let ended_ms = self.coordinators[c].machine.wall(self.now);
         let memory = &mut self.coordinators[c].memory;
         let Some(runner) = memory.runners.get_mut(id) else { return };
+        let is_kept = runner.driver.engine().state().is_reopenable() && runner.parent.is_none();
+        let kept = is_kept.then(|| runner.driver.snapshot());
         let Some((outcome, results)) = runner.driver.engine().state().ended() else { return };
         let status = final_status(v1::ProcessStatus::default(), outcome, runner.driver.counts(), ended_ms);
         let (state, history) = (status.state(), runner.driver.history(0));
@@ -244,7 +246,7 @@ impl World<'_> {
             };
         }
         let summary = Summary::new(&status, final_results(outcome, results), &history);
-        let (change, number) = (StoreChange::Close(id.clone(), record_codec::encode(&summary)), runner.number);
+        let (change, number) = (StoreChange::Close(id.clone(), record_codec::encode(&summary), kept), runner.number);
         runner.ending = Some(summary);
         self.trace(|| format!("c{c}: {id} has ended {state:?}"));
         self.write(c, change, AfterWrite::Closed(id.clone(), number));

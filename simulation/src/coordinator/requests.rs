@@ -53,6 +53,7 @@ impl World<'_> {
                 let steered = ProcessInput::Steered { path: path.to_string(), steering: action, asker: reply };
                 self.notify(c, &id, steered);
             }
+            CallRequest::Reopen(process) => self.reopen(c, &process, reply),
             CallRequest::CancelHeld(process) => {
                 self.cancel_held(c, &process);
                 self.reply(reply, CallAnswer::Done);

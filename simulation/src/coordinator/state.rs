@@ -181,6 +181,8 @@ pub enum AfterWrite {
     Started(Box<StartingProcess>),
     Recorded(Arc<str>, u64),
     Closed(Arc<str>, u64),
+    /// An ended process runs again.
+    Reopened(Arc<str>, ReplyTo),
     /// The subtree is closed, and the store may forget it.
     Discarded(Arc<str>),
     Forgotten(Arc<str>),

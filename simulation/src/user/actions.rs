@@ -1,4 +1,4 @@
-//! Users submit processes, and pause, resume, cancel and repeat parts of them.
+//! Users submit processes, pause, resume, cancel and repeat parts of them, and retry cancelled ones.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl World<'_> {
             UserAction::Steer(case) => {
                 self.random.below(2);
                 self.steer(case);
-                if !self.has_ended(case) {
+                if !self.has_ended(case) || self.reopen_sometimes(case) {
                     let delay = self.random.between(9000, 12000);
                     self.at(self.now + delay, WorldEvent::User(UserAction::Steer(case)));
                 }
@@ -111,6 +111,23 @@ impl World<'_> {
         }
     }
 
+    /// A user who cancelled a process may retry it after its end. True if the user does.
+    fn reopen_sometimes(&mut self, number: usize) -> bool {
+        let case = &self.users.submissions[number];
+        if case.cancelled == Belief::No || self.is_healed() || !self.steers || !self.random.one_in(2) {
+            return false;
+        }
+        let (id, group) = (case.id.clone(), case.group);
+        let members = (0..self.coordinators.len()).filter(|c| self.coordinators[*c].machine.group == group);
+        let members: Vec<usize> = members.collect();
+        let Some(c) = self.random.pick(&members) else { return false };
+        // An attempt that was asked to stop runs again, whatever it answered.
+        self.check.asked.push(id.to_string());
+        let before = std::mem::replace(&mut self.users.submissions[number].cancelled, Belief::Maybe);
+        self.ask(number, PendingRequest::Reopen(before), NodeRef::Coordinator(c), CallRequest::Reopen(id));
+        true
+    }
+
     fn on_user_answer(&mut self, ticket: u64, answer: CallAnswer) {
         let Some((number, asked)) = self.users.pending.remove(&ticket) else { return };
         self.trace(|| format!("a user gets {answer:?} ({ticket})"));
@@ -126,6 +143,7 @@ impl World<'_> {
             (PendingRequest::Resume, CallAnswer::Done) => case.paused = Belief::No,
             (PendingRequest::Cancel(_), CallAnswer::Done) => case.cancelled = Belief::Yes,
             (PendingRequest::Cancel(before), CallAnswer::Rejected) => case.cancelled = before,
+            (PendingRequest::Reopen(before), CallAnswer::Rejected) => case.cancelled = before,
             (PendingRequest::Set, CallAnswer::Done) => case.changed = Belief::Yes,
             (PendingRequest::Set, CallAnswer::Rejected) => case.changed = Belief::No,
             (PendingRequest::Again(path, _, attempt), CallAnswer::Done) if attempt > 0 => {

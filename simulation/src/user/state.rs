@@ -28,6 +28,8 @@ pub enum PendingRequest {
     Cancel(Belief),
     /// Run the element at this path again, instead of the attempt that ran then.
     Again(Arc<str>, Steering, u32),
+    /// Retry the ended process. With the belief about its cancellation before the request.
+    Reopen(Belief),
     /// Change the process.
     Set,
     /// Retry the held element at this path, or cancel a held process.

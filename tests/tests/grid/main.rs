@@ -13,6 +13,7 @@ mod managers;
 mod many;
 mod protocol;
 mod recovery;
+mod retrying;
 mod reuse;
 mod shared;
 mod steering;

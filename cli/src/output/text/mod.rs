@@ -3,6 +3,7 @@
 //! | module | renders |
 //! |---|---|
 //! | `process` | processes and their results |
+//! | `definition` | what a process was submitted with |
 //! | `element` | elements, as lines of facts or as a tree |
 //! | `reuse` | decisions about reuse |
 //! | `grid` | nodes, groups, types, sources, and commands that change something |
@@ -13,6 +14,7 @@
 //! | `text_table` | tables |
 //! | `units` | times and sizes |
 
+mod definition;
 mod element;
 mod grid;
 mod import;

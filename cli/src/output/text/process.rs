@@ -59,7 +59,7 @@ impl Report for ElementOutput {
     }
 }
 
-fn assignments(results: &[(String, Json)]) -> impl Iterator<Item = String> {
+pub(super) fn assignments(results: &[(String, Json)]) -> impl Iterator<Item = String> {
     results.iter().map(|(name, value)| format!("{name} = {value}"))
 }
 

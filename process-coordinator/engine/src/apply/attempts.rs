@@ -9,7 +9,7 @@ use crate::element_id::ElementId;
 use crate::failure::Failure;
 use crate::state::EngineState;
 use crate::state::body::Body;
-use crate::state::instance::{OWN_CALLS, Phase, first_phase};
+use crate::state::instance::{OWN_CALLS, Phase, Reached, first_phase};
 use crate::state::size::{INSTANCE_BYTES, answer_bytes, bytes_of};
 use crate::time::Time;
 
@@ -119,7 +119,7 @@ impl EngineState {
         instance.failures += u32::from(!instance.is_restarted());
         instance.phase = Phase::Waiting { until, error: Box::new(error.clone()) };
         self.counts.resting += 1;
-        Ok(())
+        self.forget_unfinished(id)
     }
 
     pub(super) fn on_held(&mut self, id: ElementId, error: &Failure) -> Result<(), ApplyError> {
@@ -129,6 +129,14 @@ impl EngineState {
         instance.failures += 1;
         instance.phase = Phase::Held(Box::new(error.clone()));
         self.counts.resting += 1;
+        self.forget_unfinished(id)
+    }
+
+    /// Nothing goes on with what is unfinished in an element, because its next try begins from the start, or because its
+    /// `CATCH` completed.
+    pub(super) fn forget_unfinished(&mut self, id: ElementId) -> Result<(), ApplyError> {
+        let unfinished = std::mem::take(&mut self.instance(id)?.unfinished);
+        self.drop_unfinished(unfinished).into_iter().for_each(|object| self.objects.remove(object));
         Ok(())
     }
 
@@ -161,6 +169,7 @@ impl EngineState {
         instance.handler = None;
         instance.handled = None;
         instance.pending_failure = None;
+        instance.reached = Reached::Body;
         let owned = std::mem::take(&mut instance.owned);
         if instance.parent.is_some() {
             let (process, site) = (instance.site_process, instance.site);

@@ -13,8 +13,9 @@ use crate::history::Tally;
 use crate::outcome::Outcome;
 use crate::state::EngineState;
 use crate::state::body::Body;
-use crate::state::instance::Instance;
+use crate::state::instance::{Instance, Phase};
 use crate::state::size::bytes_of;
+use crate::state::unfinished::{Resumption, Unfinished, is_kept};
 
 impl EngineState {
     #[inline]
@@ -39,6 +40,21 @@ impl EngineState {
         let site = program.node(ended.site_process as usize, ended.site);
         self.count_end(site, &ended, outcome);
         let completed = *outcome == Outcome::Completed;
+        let keeps = match ended.parent.map(|parent| self.instances.get(parent)) {
+            _ if completed => false,
+            None => true,
+            Some(around) => {
+                let around = around.filter(|around| around.handler != Some(id));
+                around.is_some_and(|around| is_kept(program, around, site, outcome))
+            }
+        };
+        let unfinished = std::mem::take(&mut ended.unfinished);
+        let mut unreachable = if keeps {
+            self.keep(program, id, &mut ended, unfinished, matches!(outcome, Outcome::Failed(_)));
+            Vec::new()
+        } else {
+            self.drop_unfinished(unfinished)
+        };
         let node = program.node(ended.process as usize, ended.node);
         let signature = program.signature(site);
         if matches!(ended.body, Body::Leaf) {
@@ -50,7 +66,7 @@ impl EngineState {
         if !completed {
             clear_results(signature, &mut ended.variables);
         }
-        let unreachable = self.hand_over_objects(program, &mut ended, completed, collected)?;
+        unreachable.extend(self.hand_over_objects(program, &mut ended, completed, collected)?);
         let Some(parent) = ended.parent else {
             let results = if completed { self.process_results(program, &ended) } else { BTreeMap::new() };
             self.resize(bytes_of(results.values()), 0);
@@ -71,16 +87,36 @@ impl EngineState {
             around.handled = Some(outcome.clone());
             return Ok(());
         }
-        let (mut added, mut removed) = (0, forget_inputs(around, site.id));
+        let (mut added, mut removed) = (0, if keeps { 0 } else { forget_inputs(around, site.id) });
+        if keeps {
+            around.unfinished.push(id);
+        }
         if site.kept {
             added += bytes_of(&ended.variables);
             let old = around.kept.insert(site.id, std::mem::take(&mut ended.variables));
             removed += bytes_of(old.iter().flatten());
         }
         pass_failure_on(program, around, site, outcome, path);
-        added += remove_from_body(program, around, &ended, site, outcome, collected);
+        added += remove_from_body(program, around, &ended, site, outcome, collected, keeps);
         self.resize(added, removed);
         Ok(())
+    }
+
+    /// Keeps an ended element, with which a reopened process goes on. It keeps its shared objects.
+    fn keep(
+        &mut self,
+        program: &Program,
+        id: ElementId,
+        ended: &mut Instance,
+        unfinished: Vec<ElementId>,
+        failed: bool,
+    ) {
+        let mut instance = Instance { owned: std::mem::take(&mut ended.owned), unfinished, ..ended.clone() };
+        let node = program.node(instance.process as usize, instance.node);
+        let resumption = Resumption::of(&instance, node);
+        (instance.phase, instance.paused, instance.deadline) = (Phase::Ready, None, None);
+        self.resize(instance.bytes(), 0);
+        self.unfinished.insert(id, Unfinished { instance, failed, resumption });
     }
 
     /// Records a failure in the history, once: where it happened, not in every element that fails because of it.
@@ -199,6 +235,7 @@ fn remove_from_body(
     site: &DefinitionNode,
     outcome: &Outcome,
     collected: &Option<Value>,
+    is_kept: bool,
 ) -> u64 {
     let mut added = 0;
     match &mut around.body {
@@ -220,8 +257,13 @@ fn remove_from_body(
         Body::Par(body) => {
             body.join.live.remove(&u64::from(site.position));
             if let Kind::Par { dependents, .. } = &program.node(ended.site_process as usize, around.node).kind {
-                let never = body.release(dependents, site.position, *outcome == Outcome::Cancelled);
-                body.join.cancelled += never;
+                let cancelled = *outcome == Outcome::Cancelled;
+                body.join.cancelled += match (is_kept, cancelled) {
+                    (false, _) => body.release(dependents, site.position, cancelled),
+                    (true, true) => body.suspend(dependents, site.position),
+                    // The controller fails before anything that waits for this element could begin.
+                    (true, false) => 0,
+                };
             }
         }
         Body::Leaf => {}

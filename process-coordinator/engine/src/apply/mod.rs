@@ -8,11 +8,13 @@
 //! | `code_effects` | the effects of `PRE_CODE` and `POST_CODE` |
 //! | `ending` | ended elements: their results, and the element around them |
 //! | `steering` | pause, resume and `set` |
+//! | `reopening` | ended processes that go on |
 
 mod attempts;
 mod code_effects;
 mod creation;
 mod ending;
+mod reopening;
 mod steering;
 
 use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Program};
@@ -22,7 +24,7 @@ use crate::event::Event;
 use crate::outcome::{Outcome, StopReason};
 use crate::state::EngineState;
 use crate::state::body::Body;
-use crate::state::instance::{Instance, Phase, has_bounds};
+use crate::state::instance::{Instance, Phase, Reached, has_bounds};
 use crate::state::size::bytes_of;
 
 /// An event does not fit the state: the journal belongs to another process, or is incomplete.
@@ -87,6 +89,11 @@ impl EngineState {
                 let instance = self.instance(*id)?;
                 instance.handled = None;
                 instance.phase = Phase::Finishing { outcome: outcome.clone(), collected: collected.clone() };
+                if *outcome == Outcome::Completed {
+                    instance.reached = Reached::End;
+                    // CATCH has handled their failure.
+                    self.forget_unfinished(*id)?;
+                }
             }
             Event::Waiting { id, until, error } => self.on_waiting(*id, *until, error)?,
             Event::Held { id, error } => self.on_held(*id, error)?,
@@ -101,6 +108,7 @@ impl EngineState {
             Event::Resumed { id, shift } => self.on_resumed(*id, *shift)?,
             Event::Changed { id, change } => self.on_changed(*id, change)?,
             Event::Clock { at } => self.history.set_clock(*at),
+            Event::Reopened { at } => self.on_reopened(program, *at)?,
             Event::Steered { path, what } => self.history.on_steered(path, what),
             Event::CallRefused { id, caller, sequence, acknowledged, message } => {
                 self.on_call_answered(*id, *caller, *sequence, *acknowledged, Err(message.clone()))?;
@@ -115,7 +123,11 @@ impl EngineState {
     }
 
     fn on_stopping(&mut self, id: ElementId, stop: &StopReason) -> Result<(), ApplyError> {
-        match &mut self.instance(id)?.phase {
+        let instance = self.instance(id)?;
+        if *stop == StopReason::Exit {
+            instance.reached = Reached::Exit;
+        }
+        match &mut instance.phase {
             Phase::Outstanding(attempt) => attempt.stop = Some(stop.clone()),
             // FINALLY runs to its end; only the outcome after it changes.
             Phase::Finishing { outcome, .. } => {

@@ -11,7 +11,7 @@ use crate::element_id::ElementId;
 use crate::engine::{AgendaItem, Engine};
 use crate::event::{ElementChange, Event};
 use crate::rejection::Rejection;
-use crate::state::body::{Body, Par, Range, count_of};
+use crate::state::body::{Body, Range, count_of};
 use crate::state::instance::Phase;
 use crate::step_output::StepOutput;
 
@@ -31,10 +31,7 @@ impl Engine {
         let node = program.node(instance.process as usize, element);
         let (begun, never) = match &instance.body {
             Body::Sequence { next, .. } => (node.position < *next, false),
-            Body::Par(body) => {
-                let waits = body.waits_for.get(node.position as usize).copied().unwrap_or(0);
-                (waits == 0 && !body.ready.contains(&node.position), waits == Par::NEVER)
-            }
+            Body::Par(body) => (body.has_begun(node.position), body.never_begins(node.position)),
             _ => (true, false),
         };
         if begun {

@@ -127,6 +127,14 @@ impl Engine {
         }
     }
 
+    /// Lets an ended process go on with everything that failed or was cancelled.
+    pub(crate) fn on_reopened(&mut self, path: &str, out: &mut StepOutput) -> Result<(), Rejection> {
+        self.state.check_unfinished(&self.program, path)?;
+        self.emit(out, Event::Reopened { at: self.now });
+        self.examine_all();
+        Ok(())
+    }
+
     /// Begins a new try. The current one, if it runs, is stopped first.
     fn on_retry(
         &mut self,

@@ -80,7 +80,7 @@ pub(crate) struct Loop {
 /// The progress of a `PAR` or `PARSWITCH`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Par {
-    /// For each element: the number of elements that must end before it begins, or `NEVER`.
+    /// For each element: the number of elements that must end before it begins, or one of the values below.
     pub waits_for: Vec<u32>,
     /// Positions of elements that may begin, in this order.
     pub ready: VecDeque<u32>,
@@ -89,32 +89,89 @@ pub(crate) struct Par {
 
 impl Par {
     /// The element never begins, because one that it waits for was cancelled.
-    pub const NEVER: u32 = u32::MAX;
+    const NEVER: u32 = u32::MAX;
+    /// The element does not begin, because one that it waits for is unfinished. A reopened process begins it.
+    const SUSPENDED: u32 = u32::MAX - 1;
+    /// The element ended, and those that wait for it may begin.
+    const DONE: u32 = u32::MAX - 2;
+    /// The element was cancelled. Every smaller value is a number of elements.
+    const CANCELLED: u32 = u32::MAX - 3;
+
+    /// The element at `position` has begun, and perhaps ended.
+    pub fn has_begun(&self, position: u32) -> bool {
+        match self.waits_for.get(position as usize).copied().unwrap_or(0) {
+            0 => !self.ready.contains(&position),
+            waits => matches!(waits, Par::DONE | Par::CANCELLED),
+        }
+    }
+
+    /// The element at `position` does not begin in this run of the process.
+    pub fn never_begins(&self, position: u32) -> bool {
+        matches!(self.waits_for.get(position as usize), Some(&(Par::NEVER | Par::SUSPENDED)))
+    }
 
     /// Updates `waits_for` and `ready` after the element at `position` ended. If it was cancelled, no element that waits
     /// for it ever begins, nor one that waits for such an element. Returns the number of elements that never begin.
     pub fn release(&mut self, dependents: &[Vec<u32>], position: u32, cancelled: bool) -> u64 {
-        let mut never = 0;
-        let mut ended = vec![position];
-        while let Some(position) = ended.pop() {
-            for dependent in &dependents[position as usize] {
-                let waits = &mut self.waits_for[*dependent as usize];
-                if *waits == Par::NEVER {
-                    continue;
-                }
-                if cancelled {
-                    *waits = Par::NEVER;
-                    never += 1;
-                    ended.push(*dependent);
-                } else {
-                    *waits -= 1;
-                    if *waits == 0 {
-                        self.ready.push_back(*dependent);
-                    }
+        if cancelled {
+            self.waits_for[position as usize] = Par::CANCELLED;
+            return self.stop_dependents(dependents, position, Par::NEVER);
+        }
+        self.waits_for[position as usize] = Par::DONE;
+        for dependent in &dependents[position as usize] {
+            let waits = &mut self.waits_for[*dependent as usize];
+            if *waits < Par::CANCELLED {
+                *waits -= 1;
+                if *waits == 0 {
+                    self.ready.push_back(*dependent);
                 }
             }
         }
-        never
+        0
+    }
+
+    /// The element at `position` was cancelled, and a reopened process goes on with it. Until then no element that waits
+    /// for it begins. Returns their number.
+    pub fn suspend(&mut self, dependents: &[Vec<u32>], position: u32) -> u64 {
+        self.stop_dependents(dependents, position, Par::SUSPENDED)
+    }
+
+    fn stop_dependents(&mut self, dependents: &[Vec<u32>], position: u32, mark: u32) -> u64 {
+        let (mut stopped, mut pending) = (0, vec![position]);
+        while let Some(position) = pending.pop() {
+            for dependent in &dependents[position as usize] {
+                let waits = &mut self.waits_for[*dependent as usize];
+                if *waits < Par::CANCELLED {
+                    *waits = mark;
+                    stopped += 1;
+                    pending.push(*dependent);
+                }
+            }
+        }
+        stopped
+    }
+
+    /// Computes `waits_for` and `ready` again, after unfinished elements came back to life. `original` is the number of
+    /// elements that each one waits for in the definition. Returns how many elements are suspended no longer.
+    pub fn reopen(&mut self, original: &[u32], dependents: &[Vec<u32>]) -> u64 {
+        let suspended = self.waits_for.iter().filter(|waits| **waits == Par::SUSPENDED).count() as u64;
+        for (waits, original) in self.waits_for.iter_mut().zip(original) {
+            if !matches!(*waits, Par::NEVER | Par::DONE | Par::CANCELLED) {
+                *waits = *original;
+            }
+        }
+        let done: Vec<usize> = (0..self.waits_for.len()).filter(|at| self.waits_for[*at] == Par::DONE).collect();
+        for dependent in done.into_iter().flat_map(|position| &dependents[position]) {
+            let waits = &mut self.waits_for[*dependent as usize];
+            if *waits < Par::CANCELLED {
+                *waits -= 1;
+            }
+        }
+        let ready = (0u32..)
+            .zip(&self.waits_for)
+            .filter(|(position, waits)| **waits == 0 && !self.join.live.contains_key(&u64::from(*position)));
+        self.ready = ready.map(|(position, _)| position).collect();
+        suspended
     }
 }
 

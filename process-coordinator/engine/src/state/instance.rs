@@ -45,6 +45,10 @@ pub(crate) struct Instance {
     pub handled: Option<Outcome>,
     /// The first failure of an element in it that makes this element fail.
     pub pending_failure: Option<Box<Failure>>,
+    /// How far this try came.
+    pub reached: Reached,
+    /// Elements in it that ended without completing, and with which a reopened process goes on. By their former ids.
+    pub unfinished: Vec<ElementId>,
     /// Failed tries.
     pub failures: u32,
     /// Tries after the first.
@@ -82,6 +86,18 @@ pub(crate) enum Phase {
     Ready,
     /// A leaf with an outstanding attempt.
     Outstanding(Box<OutstandingAttempt>),
+}
+
+/// How far the current try of an element came, for the case that a user reopens the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reached {
+    /// Its body is not done.
+    #[default]
+    Body,
+    /// Its exit condition held: `POST_CODE` comes next.
+    Exit,
+    /// Everything but `FINALLY` completed.
+    End,
 }
 
 /// An attempt that the engine handed out and that has not been answered.
@@ -135,6 +151,8 @@ impl Instance {
             handler: None,
             handled: None,
             pending_failure: None,
+            reached: Reached::Body,
+            unfinished: Vec::new(),
             failures: 0,
             restarts: 0,
             attempts: 0,

@@ -12,13 +12,16 @@
 //! | `body` | the progress of a sequence, switch, loop or `PAR` |
 //! | `instance_table` | the table of live elements |
 //! | `element_path` | the paths of elements, and the element at a path |
+//! | `unfinished`, `reopenable` | ended elements with which a reopened process goes on, and how users name them |
 //! | `size` | the bytes of a state |
 
 pub(crate) mod body;
 pub(crate) mod element_path;
 pub(crate) mod instance;
 mod instance_table;
+mod reopenable;
 pub(crate) mod size;
+pub(crate) mod unfinished;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +36,7 @@ use crate::history::History;
 use crate::outcome::Outcome;
 use crate::state::instance::Instance;
 use crate::state::instance_table::Instances;
+use crate::state::unfinished::Unfinished;
 
 /// The whole state of a process. A snapshot is its serialised form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +55,10 @@ pub struct EngineState {
     pub(crate) ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
     pub(crate) counts: Counts,
     pub(crate) history: History,
+    /// Ended elements with which a reopened process goes on, by their former ids.
+    pub(crate) unfinished: BTreeMap<ElementId, Unfinished>,
+    /// How often a user reopened the process.
+    pub(crate) reopened: u32,
     /// The bytes of all values outside of shared objects.
     #[serde(skip)]
     pub(crate) bytes: u64,
@@ -68,12 +76,28 @@ struct StoredState {
     ended: Option<(Outcome, BTreeMap<Arc<str>, Value>)>,
     counts: Counts,
     history: History,
+    unfinished: BTreeMap<ElementId, Unfinished>,
+    reopened: u32,
 }
 
 impl From<StoredState> for EngineState {
     fn from(stored: StoredState) -> Self {
-        let StoredState { process, instances, root, initial, captured, objects, ended, counts, history } = stored;
-        let mut state = Self { process, instances, root, initial, captured, objects, ended, counts, history, bytes: 0 };
+        let StoredState { process, instances, root, initial, captured, objects, ended, counts, history, .. } = stored;
+        let StoredState { unfinished, reopened, .. } = stored;
+        let mut state = Self {
+            process,
+            instances,
+            root,
+            initial,
+            captured,
+            objects,
+            ended,
+            counts,
+            history,
+            unfinished,
+            reopened,
+            bytes: 0,
+        };
         state.bytes = state.count_bytes();
         state
     }
@@ -122,6 +146,16 @@ impl EngineState {
     /// How the process ended and its results by name; `None` while it runs.
     pub fn ended(&self) -> Option<(&Outcome, &BTreeMap<Arc<str>, Value>)> {
         self.ended.as_ref().map(|(outcome, results)| (outcome, results))
+    }
+
+    /// How often a user reopened the process.
+    pub fn reopened(&self) -> u32 {
+        self.reopened
+    }
+
+    /// The values with which the process began.
+    pub fn initial(&self) -> &[Value] {
+        &self.initial
     }
 
     /// The node whose body the element runs.

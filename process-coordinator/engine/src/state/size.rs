@@ -27,6 +27,7 @@ impl EngineState {
     /// The bytes of all values outside of shared objects, counted anew.
     pub(crate) fn count_bytes(&self) -> u64 {
         let instances = self.instances.ids().filter_map(|id| self.instances.get(id)).map(Instance::bytes).sum::<u64>();
+        let instances = instances + self.unfinished.values().map(|it| it.instance.bytes()).sum::<u64>();
         let results = self.ended.iter().flat_map(|(_, results)| results.values());
         instances + bytes_of(&self.initial) + bytes_of(self.captured.values()) + bytes_of(results)
     }

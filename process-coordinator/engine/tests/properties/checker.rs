@@ -23,12 +23,21 @@ pub struct LiveElement {
 pub struct Checker {
     pub live: BTreeMap<ElementId, LiveElement>,
     /// The root has ended.
-    pub finished: bool,
+    finished: bool,
+    /// A user reopened the process. The events do not say which elements came back to life, so the checker stops.
+    reopened: bool,
 }
 
 impl Checker {
     pub fn on_event(&mut self, program: &Program, event: &Event) {
+        if self.reopened {
+            return;
+        }
         match event {
+            Event::Reopened { .. } => {
+                assert!(self.finished, "a running process was reopened");
+                self.reopened = true;
+            }
             Event::Started { root_process, root, .. } => {
                 let id = ElementId { index: 0, generation: 0 };
                 let (process, node) = (*root_process as usize, *root);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xavantes_engine::{
-    Action, Answer, Command, Condition, ElementId, Engine, EngineState, Event, Failure, FailureKind, Input, Rejection,
-    SharedCall, Start, StepOutput, Time,
+    Action, Answer, Command, Condition, ElementId, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome,
+    Rejection, SharedCall, Start, StepOutput, Time,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::script::{Sandbox, ScriptLimits};
@@ -44,6 +44,8 @@ pub struct Driver {
     answered: Vec<Input>,
     /// The engine has work left: the next step must be `Input::Continued`.
     unfinished: bool,
+    /// Paths of activities that completed, and that nothing has asked to run again since.
+    completed: BTreeSet<String>,
 }
 
 const ID: &str = "Main-1";
@@ -66,6 +68,7 @@ impl Driver {
             outstanding: BTreeMap::new(),
             answered: Vec::new(),
             unfinished: true,
+            completed: BTreeSet::new(),
         };
         driver.on_output(out);
         driver
@@ -77,11 +80,20 @@ impl Driver {
                 eprintln!("{} {event:?}", self.now.0);
             }
             self.checker.on_event(&self.program, event);
+            if let Event::Restarted { id, .. } = event {
+                // Everything in the element runs again; if the element is gone, nobody knows its path.
+                match self.engine.view(*id) {
+                    Some(view) => self.completed.retain(|path| !path.starts_with(&format!("{}/", view.path))),
+                    None => self.completed.clear(),
+                }
+            }
         }
         self.journal.extend(output.events);
         for command in output.commands {
             match command {
                 Command::Dispatch { element, attempt, .. } => {
+                    let path = self.engine.path(element);
+                    assert!(!self.completed.contains(&path), "{path} completed, and runs again");
                     assert!(
                         self.outstanding.insert((element, attempt), false).is_none(),
                         "an attempt was handed out twice"
@@ -127,7 +139,39 @@ impl Driver {
         self.outstanding.remove(&(element, attempt));
         let input = Input::Answered { element, attempt, answer };
         self.answered.push(input.clone());
+        let (path, before) = (self.engine.path(element), self.journal.len());
         assert_eq!(self.step(input), Ok(()));
+        let is_end =
+            |event: &Event| matches!(event, Event::Ended { id, outcome: Outcome::Completed, .. } if *id == element);
+        // Handlers run again when their element fails or ends again.
+        let handler = path.contains("/catch") || path.contains("/finally");
+        if !delegated && !handler && self.journal[before..].iter().any(is_end) {
+            self.completed.insert(path);
+        }
+    }
+
+    /// All live elements, those around others first.
+    fn live(&self) -> Vec<ElementId> {
+        let mut live = Vec::from_iter(self.engine.root());
+        let mut next = 0;
+        while let Some(id) = live.get(next).copied() {
+            live.extend(self.engine.view(id).into_iter().flat_map(|view| view.children));
+            next += 1;
+        }
+        live
+    }
+
+    /// The process has ended.
+    pub fn has_ended(&self) -> bool {
+        self.engine.state().ended().is_some()
+    }
+
+    /// Reopens an ended process; false if it completed.
+    pub fn reopen(&mut self) -> bool {
+        let is_reopenable = self.engine.state().is_reopenable();
+        let reopened = self.step(Input::Reopened { path: ID.into() });
+        assert_eq!(reopened.is_ok(), is_reopenable, "{reopened:?}");
+        is_reopenable
     }
 
     fn pick_attempt(&mut self) -> Option<((ElementId, u32), bool)> {
@@ -177,13 +221,13 @@ impl Driver {
     }
 
     fn steer(&mut self) {
-        let live: Vec<ElementId> = self.checker.live.keys().copied().collect();
+        let live = self.live();
         let Some(id) = live.get(self.random.below(live.len())) else { return };
         let path = self.engine.path(*id);
         assert_eq!(self.engine.find(&path), Ok(Some(*id)), "{path} finds another element");
         let set = |key: &str, value: &str| Action::Set { key: key.into(), value: value.into() };
         let action = match self.random.below(14) {
-            0 if self.checker.live[id].parent.is_some() || self.random.one_in(6) => Action::Cancel,
+            0 if self.engine.root() != Some(*id) || self.random.one_in(6) => Action::Cancel,
             1..=4 => Action::Pause,
             5..=8 => Action::Resume,
             9 => Action::Retry,
@@ -256,7 +300,7 @@ impl Driver {
     pub fn settle(&mut self) {
         self.engine.set_capacity(3);
         for _ in 0..20_000 {
-            if self.checker.finished {
+            if self.has_ended() {
                 return;
             }
             self.unfinished = false;
@@ -267,8 +311,7 @@ impl Driver {
                 self.answer(false);
                 continue;
             }
-            let live: Vec<ElementId> = self.checker.live.keys().copied().collect();
-            for id in live {
+            for id in self.live() {
                 if let Some(view) = self.engine.view(id) {
                     if view.paused {
                         let _ = self.step(Input::Steered { path: view.path.clone(), action: Action::Resume });
@@ -279,7 +322,7 @@ impl Driver {
                 }
             }
         }
-        let live: Vec<_> = self.checker.live.keys().filter_map(|id| self.engine.view(*id)).collect();
+        let live: Vec<_> = self.live().into_iter().filter_map(|id| self.engine.view(id)).collect();
         let last = &self.journal[self.journal.len().saturating_sub(20)..];
         panic!("the process does not end: {live:#?}\noutstanding: {:?}\nlast events: {last:#?}", self.outstanding);
     }

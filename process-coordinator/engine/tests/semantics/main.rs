@@ -15,6 +15,7 @@ mod parallel;
 mod parameters;
 mod pause;
 mod products;
+mod reopening;
 mod retry;
 mod scopes;
 mod set;

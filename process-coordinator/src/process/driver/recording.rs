@@ -84,7 +84,8 @@ impl<C, A> Driver<C, A> {
         unacknowledged.collect()
     }
 
-    fn snapshot(&mut self) -> Bytes {
+    /// The snapshot of the process as it is now.
+    pub fn snapshot(&mut self) -> Bytes {
         if !self.notes.lineage.is_empty() {
             self.notes.lineage.retain_referenced(&record_codec::encode(self.engine.state()));
         }

@@ -1,6 +1,6 @@
 //! Users and parents that steer the process, and calls of its shared objects.
 
-use xavantes_engine::{Action, Input, Rejection};
+use xavantes_engine::{Action, Input, Rejection, Time};
 use xavantes_model::script::Sandbox;
 use xavantes_proto::{v1, value};
 
@@ -22,6 +22,14 @@ impl<C, A> Driver<C, A> {
             self.engine.record_intervention(path, remark, &mut self.output);
         }
         self.effects.push(ProcessEffect::Decide(asker, decision));
+    }
+
+    /// A user lets the ended process go on. Nothing starts before the driver is recovered from its next snapshot.
+    pub fn reopen(&mut self, sandbox: &mut Sandbox, path: String, now: Time) -> Result<(), Rejection> {
+        self.now = self.now.max(now);
+        self.step(sandbox, Input::Reopened { path: path.clone() })?;
+        self.engine.record_intervention(path, Action::Retry.to_string(), &mut self.output);
+        Ok(())
     }
 
     /// Gives up the outstanding attempt of an element without waiting for its answer.

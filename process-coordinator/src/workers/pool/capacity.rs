@@ -7,11 +7,13 @@ use std::time::Duration;
 use xavantes_proto::v1;
 
 use super::Pool;
+use super::pool_attempts::PoolAttemptState;
 use crate::workers::worker_messages::{PeerKind, Share};
 
 /// Upper bound on the subtrees that a process may have at other coordinators, because each of them is large.
 const MAX_DELEGATIONS: u64 = 64;
-/// Upper bound on the unplaceable attempts that do not count as outstanding, because each takes memory.
+/// Upper bound on the unplaceable attempts that do not count as outstanding, because each takes memory; and on those whose
+/// worker is not known.
 const MAX_UNPLACEABLE: usize = 1024;
 /// A change of the share by less than one part in this many is not worth a notification.
 const SHARE_TOLERANCE: u64 = 8;
@@ -37,6 +39,8 @@ impl Pool {
         if self.any_capacity(now) {
             self.unplaceable = self.count_unplaceable();
         }
+        // Nobody knows yet which of the attempts before a restart are lost. Workers begin others meanwhile.
+        let room = if total == 0 { room } else { room + self.count_unsettled() };
         let room = room + self.unplaceable;
         let former = self.share.room;
         let room = if room.abs_diff(former) * SHARE_TOLERANCE < former { former } else { room };
@@ -46,6 +50,13 @@ impl Pool {
             delegations: if coordinators > 0 { MAX_DELEGATIONS } else { 0 },
             auto_delegations: if crowded { u64::from(roster.foreign_coordinators).min(MAX_DELEGATIONS) } else { 0 },
         };
+    }
+
+    /// The number of attempts whose worker is not known, up to [`MAX_UNPLACEABLE`].
+    fn count_unsettled(&self) -> u64 {
+        let attempts = self.searches.keys().flat_map(|process| self.attempts.of_process(process));
+        let unsettled = attempts.filter(|attempt| *attempt.state() == PoolAttemptState::Unsettled);
+        unsettled.take(MAX_UNPLACEABLE).count() as u64
     }
 
     /// The number of queued attempts that no connected worker can ever run, up to [`MAX_UNPLACEABLE`].

@@ -56,7 +56,7 @@ impl Pool {
         let stored_address = address.clone();
         let worker = self.open(PeerKind::Worker, &name, address, now);
         worker.owes = true;
-        // Long enough for its report; without slots the worker gets nothing new.
+        // Long enough for its report; without slots the worker gets nothing new, until its group lends it again.
         worker.lease = Some(WorkerLease { until: now + LOST_AFTER, slots: 0, renewing: false });
         // The stored lease may be that of another coordinator, which deletes it when the worker has nothing of it any more.
         // What this coordinator claims there is its own.
@@ -75,6 +75,11 @@ impl Pool {
         }
         let (attempts, commands) = (&mut self.attempts, &mut self.commands);
         let searching = !self.searches.is_empty();
+        // A process that goes on after a restart needs the borrowed workers that it had.
+        let asks_restored = !self.epochs.is_empty() && now.saturating_sub(self.restored_asked) > BORROW_AFTER;
+        if asks_restored {
+            self.restored_asked = now;
+        }
         self.peers.retain(|name, peer| {
             let busy = attempts.has_assigned(peer.index);
             let lease_ended = !busy && !searching && peer.lease.is_some_and(|lease| lease.until <= now);
@@ -98,14 +103,15 @@ impl Pool {
                 }
                 return false;
             }
-            if let Some(lease) = &mut peer.lease
-                && lease.slots > 0
-                && queued
-                && !lease.renewing
-                && lease.until <= now + RENEW_BEFORE
-            {
-                lease.renewing = true;
-                commands.push(PoolCommand::Borrow(Some(name.clone())));
+            if let Some(lease) = &mut peer.lease {
+                let wants_more = match lease.slots {
+                    0 => asks_restored && peer.connected,
+                    _ => queued && !lease.renewing && lease.until <= now + RENEW_BEFORE,
+                };
+                if wants_more {
+                    lease.renewing = true;
+                    commands.push(PoolCommand::Borrow(Some(name.clone())));
+                }
             }
             true
         });

@@ -92,6 +92,8 @@ pub struct Pool {
     pub(super) roster_complete_since: Option<Duration>,
     /// Since when attempts have been queued without a break, or other groups were last asked for workers.
     pub(super) queued_since: Option<Duration>,
+    /// When the pool last asked for the workers that this coordinator had borrowed before it restarted.
+    pub(super) restored_asked: Duration,
     pub(super) last_tick: Duration,
     /// How long an attempt may stay at a worker without a sign that it moves; without it, for ever.
     pub(super) patience: Option<Duration>,

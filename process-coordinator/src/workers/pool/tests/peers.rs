@@ -191,3 +191,37 @@ fn attempts_of_a_foreign_process_are_cancelled_when_it_has_ended() {
     pool.on_running(&"a".into(), &running, seconds(2));
     assert_eq!(about_attempts(&mut pool), ["a: cancel 1"]);
 }
+
+#[test]
+fn workers_begin_other_attempts_while_the_pool_looks_for_those_before_a_restart() {
+    let mut pool = pool(&[("a", 2, &[])]);
+    pool.on_tick(seconds(1));
+    let before = pool.share().room;
+    let attempts = (1..=20).map(|element| recovered(task(element, &[]), None));
+    pool.recover_process(&"p".into(), 2, attempts.collect(), seconds(1));
+    pool.on_roster(v1::Roster { settling: true, ..Default::default() }, seconds(1));
+    pool.on_tick(seconds(2));
+    assert_eq!(pool.share().room, before + 20);
+}
+
+#[test]
+fn a_worker_that_was_borrowed_before_a_restart_is_borrowed_again_at_once() {
+    let mut pool = pool(&[]);
+    let name: Arc<str> = "g/w".into();
+    let asked = |pool: &mut Pool, at: u64| {
+        pool.on_tick(seconds(at));
+        let commands = pool.take_commands();
+        commands.iter().any(|it| matches!(it, PoolCommand::Borrow(Some(worker)) if **worker == *name))
+    };
+    pool.restore_lease(name.clone(), "w:1".into(), Duration::ZERO);
+    assert!(!asked(&mut pool, 1), "no process needs it");
+    pool.recover_process(&"p".into(), 2, Vec::new(), seconds(1));
+    pool.on_connected(&name, v1::WorkerHello { slots: 2, ..Default::default() }, seconds(1));
+    assert!(asked(&mut pool, 2));
+    assert!(asked(&mut pool, 3), "its group has refused");
+    let node = v1::NodeDescription { name: "w".into(), address: "w:1".into(), ..Default::default() };
+    pool.on_borrowed(v1::PlaceResponse { node: Some(node), group: "g".into(), slots: 2, lease_ms: 5000 }, seconds(3));
+    pool.on_lease_stored(&name);
+    assert!(!asked(&mut pool, 4));
+    assert!(pool.share().room > 0, "it has work");
+}
