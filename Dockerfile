@@ -6,6 +6,8 @@
 # Needs BuildKit, which is the default since Docker 23.
 
 FROM rust:1.95-bookworm AS build
+# A C++ compiler for the embedded Lua, make for the allocator.
+RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
 # The builder's cache keeps dependencies between builds. All sources get the current time: otherwise Cargo could take

@@ -195,14 +195,16 @@ impl AttemptManager {
         self.state.lock().table.impaired().cloned()
     }
 
-    /// Reports the attempts of a coordinator that run, if any do. Returns false if the stream is no longer current.
+    /// Reports the attempts of a coordinator that run, and the slots of others, if there is anything to report. Returns false if the
+    /// stream is no longer current.
     pub fn report_running(&self, stream: &CoordinatorStream) -> bool {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if !state.table.is_current(stream) {
             return false;
         }
-        let running = state.table.running(stream);
-        if let Some(outbox) = state.outboxes.get(&stream.coordinator).filter(|_| !running.attempts.is_empty()) {
+        if let Some(running) = state.table.running(stream)
+            && let Some(outbox) = state.outboxes.get(&stream.coordinator)
+        {
             outbox.push_if_read(OutgoingReport::Attempt(WorkerReport::Running(running)));
         }
         true

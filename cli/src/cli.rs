@@ -3,6 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::args::{Format, GridArgs};
+use crate::commands::node::NodeEnd;
 use crate::commands::{
     draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, results, run, schema, show,
     simulate, sources, steer, submit, types, validate, wait,
@@ -115,7 +116,10 @@ pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
         CliCommand::Predict(command) => predict::execute(command, output),
         CliCommand::Import(command) => import::import(&command, output),
         CliCommand::Draw(arguments) => draw::draw(&arguments, output),
-        CliCommand::Node(arguments) => block_on(node::node(arguments, output)),
+        CliCommand::Node(arguments) => block_on(node::node(arguments, output)).and_then(|end| match end {
+            NodeEnd::Exit(exit) => Ok(exit),
+            NodeEnd::Waits => block_on(node::wait_for_signal()),
+        }),
         CliCommand::Guard(arguments) => Ok(node::guard(&arguments)),
         CliCommand::Submit(arguments) => block_on(submit::submit(arguments, output)),
         CliCommand::List(arguments) => block_on(list::list(&arguments, output)),
@@ -144,7 +148,7 @@ pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
     done.unwrap_or_else(|exit| exit)
 }
 
-fn block_on(command: impl Future<Output = Result<Exit, Exit>>) -> Result<Exit, Exit> {
+fn block_on<T>(command: impl Future<Output = Result<T, Exit>>) -> Result<T, Exit> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| {
         terminal::error(&format!("cannot start threads: {error}"));
         Exit::Failed

@@ -111,7 +111,10 @@ fn input_of_pool(input: &mut Input<'_>) -> PoolInput {
             PoolInput::Known(peer(input), v1::Known { processes: vec![process.to_string()], running, answered })
         }
         17 => PoolInput::Draining(peer(input)),
-        18 => PoolInput::Running(peer(input), v1::Running { attempts: keys(input) }),
+        18 => PoolInput::Running(
+            peer(input),
+            v1::Running { attempts: keys(input), slots_of_others: input.number() as u32 },
+        ),
         19 => PoolInput::Impaired(peer(input), (input.below(2) == 0).then(v1::ImpairmentReason::default)),
         20 => {
             PoolInput::Refused(peer(input), input.key(), v1::Refusal { permanent: input.below(3) == 0, reason: None })

@@ -67,8 +67,16 @@ impl Lending {
         loans.map(|(_, loan)| loan.slots).fold(0, u32::saturating_add)
     }
 
-    /// Lends slots of the worker with the most free slots. All loans together take at most `limit` slots. The result
-    /// includes slots of that worker that the borrower holds already.
+    /// Slots of a worker that are neither busy nor lent. A lent slot may be busy, or not busy yet.
+    pub(crate) fn free_slots(&self, worker: &LendableWorker) -> u32 {
+        let lent = self.loans.iter().filter(|((_, lent), _)| *lent == worker.worker);
+        let lent = lent.map(|(_, loan)| loan.slots).fold(0, u32::saturating_add);
+        worker.slots.saturating_sub(worker.busy.max(lent))
+    }
+
+    /// Lends slots of the worker with the most free slots. If no other worker has any, those are slots that the borrower holds and
+    /// does not use. All loans together take at most `limit` slots. The result includes slots of that worker that the borrower
+    /// holds already.
     pub(crate) fn lend(
         &mut self,
         borrower: &Borrower,
@@ -78,7 +86,7 @@ impl Lending {
     ) -> Option<Granted> {
         let free =
             |it: &LendableWorker| it.slots.saturating_sub(it.busy.max(self.held_by_others(borrower, &it.worker)));
-        let best = workers.iter().max_by_key(|it| free(it)).filter(|it| free(it) > 0)?;
+        let best = workers.iter().max_by_key(|it| (self.free_slots(it), free(it))).filter(|it| free(it) > 0)?;
         let available = best.slots.saturating_sub(self.held_by_others(borrower, &best.worker));
         let slots = self.held(borrower, &best.worker).saturating_add(free(best)).min(available);
         self.grant(borrower, &best.worker, slots, limit, now)
@@ -183,6 +191,9 @@ mod tests {
             (&[("asker", "w", 2)], vec![worker("w", 4, 2)], UNLIMITED, granted("w", 4)),
             (&[("asker", "w", 2)], vec![worker("w", 2, 1)], UNLIMITED, granted("w", 2)),
             (&[("asker", "w", 2)], vec![worker("w", 2, 2)], UNLIMITED, None),
+            // Slots of another worker rather than those that it holds and does not use.
+            (&[("asker", "w", 4)], vec![worker("v", 2, 0), worker("w", 4, 0)], UNLIMITED, granted("v", 2)),
+            (&[("asker", "w", 4)], vec![worker("v", 2, 2), worker("w", 4, 0)], UNLIMITED, granted("w", 4)),
             // The limit applies to all borrowers together.
             (&[], both.clone(), 2, granted("w", 2)),
             (&[("other", "v", 1)], both.clone(), 2, granted("w", 1)),

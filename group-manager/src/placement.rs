@@ -4,6 +4,8 @@
 //! coordinator is chosen from another group if the local group has no other coordinator or no free slot, and only from a
 //! group with free slots, so that a subtree and its activities stay close together.
 
+use std::cmp::Reverse;
+
 use xavantes_proto::v1;
 
 /// The kind of node that a coordinator asks for.
@@ -23,12 +25,15 @@ pub(crate) struct LocalCapacity {
     pub(crate) other_coordinators: u32,
 }
 
-/// The group that the rule chooses.
+/// Upper bound on the groups that a manager asks for one worker.
+const MAX_ASKED_GROUPS: usize = 4;
+
+/// The groups that the rule chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlacementOffer {
     Local,
-    /// The group with this name.
-    Foreign(String),
+    /// The groups with these names, the best one first. News about groups is old: if one has no free slot any more, the next may.
+    Foreign(Vec<String>),
     /// No group has free capacity now.
     Nowhere,
 }
@@ -45,11 +50,13 @@ pub(crate) fn choose_group(wanted: PlaceKind, local: LocalCapacity, foreign: &[v
     let fits = |group: &&v1::GroupSummary| {
         group.free_slots > 0 && (wanted == PlaceKind::Worker || !group.coordinators.is_empty())
     };
+    let mut fitting: Vec<&v1::GroupSummary> = foreign.iter().filter(fits).collect();
     // The nearest groups; among those the one with the most free slots.
-    let nearest = foreign.iter().filter(fits).map(|group| group.hops).min();
-    let best =
-        foreign.iter().filter(fits).filter(|group| Some(group.hops) == nearest).max_by_key(|group| group.free_slots);
-    best.map_or(PlacementOffer::Nowhere, |group| PlacementOffer::Foreign(group.group.clone()))
+    fitting.sort_by_key(|group| (group.hops, Reverse(group.free_slots)));
+    match fitting.iter().take(MAX_ASKED_GROUPS).map(|group| group.group.clone()).collect::<Vec<_>>() {
+        names if names.is_empty() => PlacementOffer::Nowhere,
+        names => PlacementOffer::Foreign(names),
+    }
 }
 
 #[cfg(test)]
@@ -65,7 +72,7 @@ mod tests {
     fn the_rule_prefers_the_local_group_and_then_near_groups_with_free_slots() {
         use PlaceKind::{Coordinator, Worker};
         let local = |free_slots, other_coordinators| LocalCapacity { free_slots, other_coordinators };
-        let foreign = |name: &str| PlacementOffer::Foreign(name.into());
+        let foreign = |names: &str| PlacementOffer::Foreign(names.split(' ').map(String::from).collect());
         let near = group("near", 1, 2, 1);
         let busy = group("busy", 1, 0, 3);
         let headless = group("headless", 1, 9, 0);
@@ -85,7 +92,7 @@ mod tests {
             (Coordinator, local(0, 0), vec![headless.clone(), far.clone()], foreign("far")),
             (Worker, local(0, 0), vec![busy.clone(), headless.clone()], foreign("headless")),
             // The nearest group, then the one with the most free slots.
-            (Worker, local(0, 0), vec![near.clone(), headless, far], foreign("headless")),
+            (Worker, local(0, 0), vec![far, near.clone(), headless], foreign("headless near far")),
             // No group has free slots.
             (Worker, local(0, 0), vec![busy.clone()], PlacementOffer::Nowhere),
             (Coordinator, local(0, 1), vec![], PlacementOffer::Nowhere),

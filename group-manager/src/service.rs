@@ -199,18 +199,29 @@ fn check_place_request(request: &v1::PlaceRequest) -> Result<(), InvalidField> {
     message_limits::check_optional_name("the group of the worker to renew", &request.renew_group)
 }
 
+/// Asks other groups for slots, one after another until one lends some.
+async fn borrow(groups: &[Vec<String>], request: &v1::PlaceRequest) -> v1::PlaceResponse {
+    for managers in groups {
+        match borrow_from(managers, request).await {
+            Some(answer) if answer.node.is_some() => return answer,
+            _ => {}
+        }
+    }
+    v1::PlaceResponse::default()
+}
+
 /// Asks the managers of another group for slots, one after another until one answers.
-async fn borrow(managers: &[String], request: v1::PlaceRequest) -> v1::PlaceResponse {
+async fn borrow_from(managers: &[String], request: &v1::PlaceRequest) -> Option<v1::PlaceResponse> {
     for manager in managers {
         match xavantes_proto::connect(manager).await {
             Ok(channel) => match call_with_timeout(GroupManagerClient::new(channel).place(request.clone())).await {
-                Ok(answer) => return answer,
+                Ok(answer) => return Some(answer),
                 Err(status) => debug!(%manager, %status, "a manager of another group refused a request for slots"),
             },
             Err(error) => debug!(%manager, %error, "cannot reach a manager of another group"),
         }
     }
-    v1::PlaceResponse::default()
+    None
 }
 
 #[tonic::async_trait]
@@ -289,8 +300,8 @@ impl GroupManager for Service {
         let answer = manager.state().place(&request, manager.now());
         Ok(Response::new(match answer {
             PlaceAnswer::Local(response) => *response,
-            PlaceAnswer::Ask(managers) => {
-                tokio::time::timeout(BORROW_TIMEOUT, borrow(&managers, request)).await.unwrap_or_default()
+            PlaceAnswer::Ask(groups) => {
+                tokio::time::timeout(BORROW_TIMEOUT, borrow(&groups, &request)).await.unwrap_or_default()
             }
         }))
     }

@@ -34,8 +34,8 @@ pub use error::Error;
 pub use node::Node;
 pub use repositories::unfinished_processes;
 pub use settings::{
-    CgroupsSetting, ContainersSetting, InvalidSetting, LoadError, PasswordFileError, Role, SettingOverrides, Settings,
-    check_address, has_password, hide_password, is_database_url,
+    AfterDrain, CgroupsSetting, ContainersSetting, InvalidSetting, LoadError, PasswordFileError, Role,
+    SettingOverrides, Settings, check_address, has_password, hide_password, is_database_url,
 };
 pub use xavantes_activity_manager::run_watchdog;
 pub use xavantes_process_coordinator::Printed;

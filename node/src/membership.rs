@@ -1,6 +1,6 @@
 //! The membership of a node in its group: it sends heartbeats to the manager that leads and receives the roster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -13,6 +13,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Managers send a roster every second. A manager that sends none for this long is gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Nodes that start together, as after a restart of their host, reach each other within this time.
+const WARN_AFTER: Duration = Duration::from_secs(5);
+
 /// Why the membership through one manager ended, or did not begin.
 #[derive(Debug)]
 enum Departure {
@@ -20,7 +23,9 @@ enum Departure {
     Closed,
     /// The manager leads in an earlier epoch than this node has seen.
     Outdated,
-    /// The manager cannot be reached, does not lead, or is silent.
+    /// The manager cannot be reached.
+    Unreachable(String),
+    /// The manager refuses the node, does not lead, or is silent.
     Failed(String),
 }
 
@@ -31,18 +36,22 @@ pub(crate) async fn run(
     heartbeat: impl Fn() -> v1::Heartbeat + Clone + Send + 'static,
     on_roster: impl Fn(v1::Roster),
 ) {
-    let mut warned = false;
+    let (mut warned, mut alone_since) = (false, Instant::now());
     // Epoch of the last roster.
     let mut epoch = 0;
     loop {
         let mut outdated = None;
         // Always from the first: a manager leads when all those before it are gone.
         for manager in &managers {
-            let minimum = epoch;
-            match join(manager, heartbeat.clone(), &on_roster, minimum, &mut epoch).await {
+            let (minimum, began) = (epoch, Instant::now());
+            let departure = join(manager, heartbeat.clone(), &on_roster, minimum, &mut epoch).await;
+            if began.elapsed() > WARN_AFTER {
+                // The node was in the group, or the manager did not answer.
+                (warned, alone_since) = (false, Instant::now());
+            }
+            match departure {
                 Departure::Closed => {
                     warn!(%manager, "the group manager closed the connection");
-                    warned = false;
                     outdated = None;
                     break;
                 }
@@ -51,7 +60,13 @@ pub(crate) async fn run(
                     warn!(%manager, error, "cannot join the group; trying again");
                     warned = true;
                 }
-                Departure::Failed(error) => debug!(%manager, error, "cannot join the group through this manager"),
+                Departure::Unreachable(error) if !warned && alone_since.elapsed() > WARN_AFTER => {
+                    warn!(%manager, error, "cannot reach the group manager; trying again");
+                    warned = true;
+                }
+                Departure::Failed(error) | Departure::Unreachable(error) => {
+                    debug!(%manager, error, "cannot join the group through this manager")
+                }
             }
         }
         if let Some(manager) = outdated {
@@ -73,7 +88,7 @@ async fn join(
 ) -> Departure {
     let channel = match xavantes_proto::connect(manager).await {
         Ok(channel) => channel,
-        Err(error) => return Departure::Failed(error.to_string()),
+        Err(error) => return Departure::Unreachable(error.to_string()),
     };
     let (sender, receiver) = mpsc::channel(1);
     let heartbeats = tokio::spawn(async move {

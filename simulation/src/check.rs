@@ -66,6 +66,8 @@ pub struct Check {
     pub retried: BTreeSet<String>,
     /// Coordinators and workers that are not connected, and since when.
     gaps: BTreeMap<(Arc<str>, Arc<str>), u64>,
+    /// Coordinators and workers that are connected, and since when.
+    connections: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// Workers that do not run, and since when.
     down: BTreeMap<Arc<str>, u64>,
     /// When a worker was last silent for too long.
@@ -78,6 +80,7 @@ impl Check {
     /// A coordinator is connected to a worker, or does not want to be any more.
     pub fn connected(&mut self, coordinator: &Arc<str>, worker: &str, now: u64) {
         let worker: Arc<str> = worker.into();
+        self.connections.insert((coordinator.clone(), worker.clone()), now);
         if let Some(since) = self.gaps.remove(&(coordinator.clone(), worker.clone()))
             && now - since > LOST_AFTER_MS
         {
@@ -85,8 +88,19 @@ impl Check {
         }
     }
 
+    /// A coordinator does not want to be connected to a worker any more.
+    pub fn released(&mut self, coordinator: &Arc<str>, worker: &str) {
+        self.connections.remove(&(coordinator.clone(), worker.into()));
+    }
+
     pub fn disconnected(&mut self, coordinator: &Arc<str>, worker: &str, now: u64) {
+        self.connections.remove(&(coordinator.clone(), worker.into()));
         self.gaps.entry((coordinator.clone(), worker.into())).or_insert(now);
+    }
+
+    /// Since when a coordinator has been connected to a worker.
+    pub fn connected_since(&self, coordinator: &Arc<str>, worker: &Arc<str>) -> Option<u64> {
+        self.connections.get(&(coordinator.clone(), worker.clone())).copied()
     }
 
     fn was_silent(&self, worker: &Arc<str>, since: u64, now: u64) -> bool {
@@ -172,6 +186,7 @@ impl Check {
     }
 
     pub fn coordinator_crashed(&mut self, coordinator: &Arc<str>, now: u64) {
+        self.connections.retain(|(name, _), _| name != coordinator);
         let silent = &mut self.silent;
         self.gaps.retain(|(name, worker), since| {
             if name == coordinator && now - *since > LOST_AFTER_MS {

@@ -14,6 +14,7 @@
 //! | `coordinator`, `worker` | the nodes |
 //! | `user` | users that submit and steer |
 //! | `check` | the invariants |
+//! | `free_slots`, `wasted_slots` | the invariant that work goes where there is room |
 //! | `budget` | how much the state of processes may take |
 //! | `mutation` | bugs that the tests plant, to see that the invariants find them |
 //! | `documents` | the processes, and their right results |
@@ -26,6 +27,7 @@ mod coordinator;
 mod documents;
 mod event;
 mod faults;
+mod free_slots;
 mod machine;
 mod mutation;
 mod network;
@@ -34,6 +36,7 @@ mod run;
 mod store;
 mod stream;
 mod user;
+mod wasted_slots;
 mod worker;
 mod world;
 

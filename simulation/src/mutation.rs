@@ -49,11 +49,13 @@ pub enum Mutation {
     RecoverOverBudget,
     /// A coordinator that is full begins new processes.
     IgnoreMemory,
+    /// Workers keep attempts that a coordinator recalls.
+    IgnoreRecalls,
 }
 
 impl Mutation {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Mutation); 23] = [
+    pub const ALL: [(&'static str, Mutation); 24] = [
         ("acknowledge-before-flush", Mutation::AcknowledgeBeforeFlush),
         ("release-before-flush", Mutation::ReleaseBeforeFlush),
         ("forget-attempt-number", Mutation::ForgetAttemptNumber),
@@ -77,6 +79,7 @@ impl Mutation {
         ("recover-without-budget", Mutation::RecoverWithoutBudget),
         ("recover-over-budget", Mutation::RecoverOverBudget),
         ("ignore-memory", Mutation::IgnoreMemory),
+        ("ignore-recalls", Mutation::IgnoreRecalls),
     ];
 
     /// The bug of this name.

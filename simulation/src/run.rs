@@ -25,6 +25,9 @@ impl World<'_> {
                 if let Some(problem) = self.find_lost_submission() {
                     return Err(problem);
                 }
+                if let Some(problem) = self.find_wasted_slot() {
+                    return Err(problem);
+                }
                 if ended.is_none() && self.is_healed() && self.all_ended() {
                     if let Some(problem) = self.find_wrong_result() {
                         return Err(problem);

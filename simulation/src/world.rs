@@ -6,6 +6,7 @@ use crate::check::Check;
 use crate::coordinator::state::SimCoordinator;
 use crate::documents::{LARGE, TYPES, Tools, restarting_parts};
 use crate::event::{CrashPoint, NodeTask, ScheduledEvent, UserAction, WorldEvent};
+use crate::free_slots::FreeSlots;
 use crate::machine::{NodeRef, SimulatedNode};
 use crate::mutation::Mutation;
 use crate::random::Random;
@@ -28,6 +29,7 @@ pub struct World<'a> {
     pub partitions: Vec<(NodeRef, NodeRef, u64)>,
     pub users: Users,
     pub check: Check,
+    pub free_slots: FreeSlots,
     /// Journals are compacted often.
     pub compacts: bool,
     /// Users steer their processes.
@@ -66,6 +68,7 @@ impl<'a> World<'a> {
             partitions: Vec::new(),
             users: Users::default(),
             check: Check::default(),
+            free_slots: FreeSlots::default(),
             compacts,
             steers,
             borrows,

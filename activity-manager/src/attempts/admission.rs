@@ -53,7 +53,7 @@ impl Resources {
     }
 
     /// Every attempt occupies at least one slot.
-    fn at_least_one_slot(self) -> Self {
+    pub(super) fn at_least_one_slot(self) -> Self {
         Self { cpus: self.cpus.max(1), ..self }
     }
 }

@@ -3,6 +3,7 @@
 //! One file, because all methods change the same states.
 
 mod impairment;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -79,6 +80,8 @@ pub struct AttemptTable<J> {
     attempts: BTreeMap<RealmAttempt, Attempt<J>>,
     /// The newest stream of each connected coordinator.
     streams: BTreeMap<Arc<str>, u64>,
+    /// Slots of other coordinators that each coordinator knows of, if there are any.
+    reported_slots: BTreeMap<Arc<str>, u32>,
     /// Epochs in which coordinators claimed processes.
     epochs: Epochs,
     unacknowledged: Unacknowledged,
@@ -95,6 +98,7 @@ impl<J: Clone> AttemptTable<J> {
             admission: Admission::new(capacity, queue),
             attempts: BTreeMap::new(),
             streams: BTreeMap::new(),
+            reported_slots: BTreeMap::new(),
             epochs: Epochs::default(),
             unacknowledged: Unacknowledged::default(),
             calls: BTreeMap::new(),
@@ -120,6 +124,7 @@ impl<J: Clone> AttemptTable<J> {
         let mut actions = self.disown_other_realms(coordinator, realm);
         self.last_stream += 1;
         self.streams.insert(coordinator.clone(), self.last_stream);
+        self.reported_slots.remove(coordinator);
         let mut welcome = Welcome::default();
         for (key, attempt) in self.attempts.iter().filter(|(_, attempt)| attempt.owner == *coordinator) {
             describe(key, attempt, &mut welcome, &mut actions);
@@ -141,6 +146,7 @@ impl<J: Clone> AttemptTable<J> {
     pub fn disconnect(&mut self, stream: &CoordinatorStream) {
         if self.is_current(stream) {
             self.streams.remove(&stream.coordinator);
+            self.reported_slots.remove(&stream.coordinator);
         }
     }
 
@@ -257,13 +263,6 @@ impl<J: Clone> AttemptTable<J> {
         // A large attempt at the head of the queue may have blocked attempts of other coordinators behind it.
         actions.extend(self.start_admitted());
         actions
-    }
-
-    /// The attempts of a coordinator that have resources of this worker.
-    pub fn running(&self, stream: &CoordinatorStream) -> v1::Running {
-        let owned = self.attempts.iter().filter(|(_, it)| self.is_current(stream) && it.owner == stream.coordinator);
-        let running = owned.filter(|(_, it)| matches!(it.state, AttemptState::Running(_)));
-        v1::Running { attempts: running.map(|(key, _)| key.key.to_wire()).collect() }
     }
 
     /// From now on this worker takes no new attempts. Coordinators get their queued attempts back.

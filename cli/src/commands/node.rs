@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
-use xavantes_node::{Node, SettingOverrides, Settings, has_password};
+use xavantes_node::{AfterDrain, Node, SettingOverrides, Settings, has_password};
 
 use crate::exit::Exit;
 use crate::output::printer::{Output, Report};
@@ -44,12 +44,20 @@ impl Report for ResultingSettings {
     }
 }
 
-pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Exit> {
+/// How a node ended.
+pub(crate) enum NodeEnd {
+    /// The command ends.
+    Exit(Exit),
+    /// The node has drained, and the command waits for a signal.
+    Waits,
+}
+
+pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<NodeEnd, Exit> {
     let loaded = Settings::load(arguments.config.as_deref(), arguments.settings);
     let mut settings = loaded.map_err(|error| terminal::error(&error.to_string()))?;
     if arguments.print_config {
         settings.data_dir = settings.data_dir_path().ok().flatten();
-        return Ok(output.report(&ResultingSettings(settings.without_password())));
+        return Ok(NodeEnd::Exit(output.report(&ResultingSettings(settings.without_password()))));
     }
     warn_of_password();
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -57,23 +65,49 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<Exit, Ex
         terminal::error("cannot listen for signals");
         return Err(Exit::Failed);
     };
+    let after_drain = settings.after_drain;
     let node = tokio::select! {
         node = Node::start_patiently(settings) => node.map_err(|error| not_started(&error))?,
-        _ = terminate.recv() => return Ok(Exit::Success),
-        _ = interrupt.recv() => return Ok(Exit::Success),
+        _ = terminate.recv() => return Ok(NodeEnd::Exit(Exit::Success)),
+        _ = interrupt.recv() => return Ok(NodeEnd::Exit(Exit::Success)),
     };
     tokio::spawn(report_tasks());
+    let mut drains = false;
     tokio::select! {
         _ = terminate.recv() => info!("stopping on SIGTERM"),
         _ = interrupt.recv() => info!("stopping on SIGINT"),
-        () = node.drain_requested() => info!("draining on request of an administrator"),
+        () = node.drain_requested() => {
+            info!("draining on request of an administrator");
+            drains = true;
+        }
     }
     let emergency_stop = node.emergency_stop();
     tokio::select! {
         () = node.shut_down() => {}
         // A second signal ends everything at once.
-        _ = terminate.recv() => emergency_stop(),
-        _ = interrupt.recv() => emergency_stop(),
+        _ = terminate.recv() => {
+            emergency_stop();
+            drains = false;
+        }
+        _ = interrupt.recv() => {
+            emergency_stop();
+            drains = false;
+        }
+    }
+    let waits = drains && after_drain == AfterDrain::Wait;
+    Ok(if waits { NodeEnd::Waits } else { NodeEnd::Exit(Exit::Success) })
+}
+
+/// Waits for the signal to end. The runtime of the node is gone, and its connections with it.
+pub(crate) async fn wait_for_signal() -> Result<Exit, Exit> {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return Err(Exit::Failed);
+    };
+    info!("drained; the node is no part of the grid any more, and waits for SIGTERM");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
     Ok(Exit::Success)
 }

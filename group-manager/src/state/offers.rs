@@ -49,13 +49,15 @@ impl ManagerState {
             address: node.address.clone(),
             processes,
         };
+        let lendable_workers = self.registry.lendable_workers();
+        let free = lendable_workers.iter().map(|worker| self.lending.free_slots(worker)).fold(0, u32::saturating_add);
         let others = self.options.other_managers().map(|(_, manager)| manager);
         v1::GroupSummary {
             group: self.options.group.clone(),
             managers: std::iter::once(&self.options.address).chain(others).cloned().collect(),
             workers: workers.len() as u32,
             slots: workers.iter().map(|worker| worker.slots).fold(0, u32::saturating_add),
-            free_slots: self.registry.free_slots().min(lendable),
+            free_slots: free.min(lendable),
             coordinators: self.registry.coordinators().map(offer).collect(),
             number: self.summary_number,
             ..Default::default()

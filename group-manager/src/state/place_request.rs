@@ -13,8 +13,8 @@ use crate::placement::{LocalCapacity, PlaceKind, PlacementOffer, choose_group};
 pub enum PlaceAnswer {
     /// This manager answers. A response without a node means that no place is free.
     Local(Box<v1::PlaceResponse>),
-    /// One of these managers of another group answers.
-    Ask(Vec<String>),
+    /// A manager of another group answers: the addresses of the managers of each group, in the order in which to ask the groups.
+    Ask(Vec<Vec<String>>),
 }
 
 impl PlaceAnswer {
@@ -44,26 +44,29 @@ impl ManagerState {
         let groups = self.federation.groups(now);
         let capacity = self.registry.capacity_for(&request.node);
         let placement = match wanted {
-            PlaceKind::Worker if !request.renew.is_empty() => PlacementOffer::Foreign(request.renew_group.clone()),
+            PlaceKind::Worker if !request.renew.is_empty() => {
+                PlacementOffer::Foreign(vec![request.renew_group.clone()])
+            }
             // The roster has the workers of this group, so the coordinator asks for a worker of another group.
             PlaceKind::Worker => choose_group(wanted, LocalCapacity { free_slots: 0, ..capacity }, &groups),
             PlaceKind::Coordinator => choose_group(wanted, capacity, &groups),
         };
         match placement {
-            PlacementOffer::Foreign(name) => {
-                let Some(group) = groups.into_iter().find(|group| group.group == name) else {
-                    return PlaceAnswer::nowhere();
-                };
+            PlacementOffer::Foreign(names) => {
+                let named = |name: &String| groups.iter().find(|group| group.group == *name);
+                let mut chosen = names.iter().filter_map(named);
                 if wanted == PlaceKind::Worker {
-                    return PlaceAnswer::Ask(group.managers);
+                    let managers: Vec<Vec<String>> = chosen.map(|group| group.managers.clone()).collect();
+                    return if managers.is_empty() { PlaceAnswer::nowhere() } else { PlaceAnswer::Ask(managers) };
                 }
-                let best = group.coordinators.into_iter().min_by_key(|offer| offer.processes);
+                let Some(group) = chosen.next() else { return PlaceAnswer::nowhere() };
+                let best = group.coordinators.iter().min_by_key(|offer| offer.processes).cloned();
                 let node = best.map(|offer| v1::NodeDescription {
                     name: offer.node,
                     address: offer.address,
                     ..Default::default()
                 });
-                PlaceAnswer::local(v1::PlaceResponse { node, group: name, ..Default::default() })
+                PlaceAnswer::local(v1::PlaceResponse { node, group: group.group.clone(), ..Default::default() })
             }
             PlacementOffer::Nowhere if wanted == PlaceKind::Worker => PlaceAnswer::nowhere(),
             // Without free slots anywhere, another coordinator of this group still shares the interpretation.

@@ -178,7 +178,7 @@ fn a_coordinator_gets_a_place_with_free_capacity() {
         PlaceAnswer::Ask(managers) => panic!("{managers:?}"),
     };
     let place = |group: &str, name: &str, slots| Some((group.to_owned(), name.to_owned(), slots));
-    let ask = |manager: &str| PlaceAnswer::Ask(vec![manager.to_owned()]);
+    let ask = |manager: &str| PlaceAnswer::Ask(vec![vec![manager.to_owned()]]);
     let now = second(0);
     assert_eq!(found(state.place(&request(ForCoordinator, "g"), now)), place("g", "c2", 0));
     assert_eq!(state.place(&request(ForWorker, "g"), now), ask("other:1"), "the roster has the workers of the group");

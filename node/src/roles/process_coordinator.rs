@@ -44,12 +44,7 @@ pub(crate) async fn open(foundation: &Foundation, printed: Option<Printed>) -> R
     Ok(Some(Service::open(options, store).await?))
 }
 
-/// Half of the memory that this program may use: that of the machine, or of its control group if that is less.
+/// Half of the memory that this program may use.
 fn half_of_memory() -> u64 {
-    let machine = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let machine = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let machine = machine.and_then(|total| total.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let group = group.and_then(|limit| limit.trim().parse::<u64>().ok());
-    machine.map_or(u64::MAX, |kib| kib.saturating_mul(1024)).min(group.unwrap_or(u64::MAX)) / 2
+    xavantes_activity_manager::available_memory() / 2
 }

@@ -58,6 +58,16 @@ impl ContainersSetting {
     }
 }
 
+/// What a node does when it has drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum AfterDrain {
+    /// The node ends with status 0
+    End,
+    /// The node is no part of the grid any more, and waits for SIGTERM or SIGINT
+    Wait,
+}
+
 /// The settings of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -110,6 +120,9 @@ pub struct Settings {
     /// Seconds that running activities get to end when the node stops; then the node ends them, see --grace-seconds
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub drain_seconds: u64,
+    /// What the node does when it has drained: end, or wait for SIGTERM if its supervisor would start it again
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = AfterDrain::End)]
+    pub after_drain: AfterDrain,
 
     /// Addresses of the managers of adjacent groups [default: none]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = GROUP_MANAGER)]
@@ -141,7 +154,8 @@ pub struct Settings {
     /// MiB that the state of one process may take: its variables, collected values and shared objects
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = PROCESS_COORDINATOR)]
     pub process_mib: u64,
-    /// MiB that all processes together may take before further ones wait [default: half of the memory of the machine]
+    /// MiB that all processes together may take before further ones wait
+    /// [default: half of the memory of the machine, or of the container]
     #[arg(long, value_name = "N", help_heading = PROCESS_COORDINATOR)]
     pub processes_mib: Option<u64>,
 
@@ -156,7 +170,8 @@ pub struct Settings {
     /// Words that TAGS of activities may require [default: none]
     #[arg(long, value_name = "TAG", value_delimiter = ',', help_heading = ACTIVITY_MANAGER)]
     pub tags: Vec<String>,
-    /// MiB of memory that all activities together may ask for [default: all memory of the machine]
+    /// MiB of memory that all activities together may ask for
+    /// [default: all memory of the machine, or of the container]
     #[arg(long, value_name = "N", help_heading = ACTIVITY_MANAGER)]
     pub memory_mib: Option<u64>,
     /// Graphics processors that activities may ask for

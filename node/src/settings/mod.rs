@@ -16,7 +16,7 @@ mod documentation;
 mod setting_layers;
 mod valid_values;
 
-pub use all_settings::{CgroupsSetting, ContainersSetting, Role, Settings};
+pub use all_settings::{AfterDrain, CgroupsSetting, ContainersSetting, Role, Settings};
 pub use database_url::{PasswordFileError, has_password, hide_password};
 pub use setting_layers::{LoadError, SettingOverrides};
 pub use valid_values::{InvalidSetting, check_address, is_database_url};

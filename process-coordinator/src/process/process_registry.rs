@@ -196,6 +196,7 @@ mod tests {
         let registry = ProcessRegistry::default();
         let running = |process: &str| v1::Running {
             attempts: vec![v1::AttemptId { process: process.into(), element: 1, attempt: 1 }],
+            ..v1::Running::default()
         };
         registry.note_running(&running("p"));
         registry.set_foreign("p".into());

@@ -9,6 +9,7 @@
 //! | `reopening` | ended processes that go on |
 //! | `pool`, `links` | the pool, its peers and their reports |
 //! | `borrowing` | workers of other groups |
+//! | `memory` | budgets of processes and of coordinators |
 //! | `damage` | processes of which the store has lost records |
 //! | `parents`, `moves` | subtrees that run here for other coordinators |
 
@@ -17,6 +18,7 @@ mod damage;
 mod journal;
 mod lifecycle;
 mod links;
+mod memory;
 mod moves;
 mod parents;
 mod pool;

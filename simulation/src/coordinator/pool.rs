@@ -136,6 +136,7 @@ impl World<'_> {
             PoolCommand::Disconnect(name) => {
                 let own = self.coordinators[c].machine.name.clone();
                 self.check.connected(&own, node_name(&name), self.now);
+                self.check.released(&own, node_name(&name));
                 let link = self.coordinators[c].memory.links.remove(&name);
                 link.and_then(|link| link.stream).into_iter().for_each(|it| self.close(it, Side::Client));
             }

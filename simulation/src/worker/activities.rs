@@ -21,6 +21,7 @@ impl World<'_> {
     /// An activity begins.
     pub fn begin(&mut self, w: usize, job: Arc<SimJob>) {
         let number = self.count();
+        self.free_slots.on_begin(w);
         let creation = self.creation(&job.key.realm, &job.key.key.process);
         self.trace(|| format!("w{w} begins {} attempt {} ({number})", job.path, job.key.key.attempt));
         let problem = self.check.began(number, &job, w, creation, self.now);

@@ -101,6 +101,7 @@ impl World<'_> {
         if self.mutation == Some(Mutation::SkipClaims) {
             order.claims.clear();
         }
+        order.recall &= self.mutation != Some(Mutation::IgnoreRecalls);
         let (programs, known) = (&memory.programs, &self.tools.program);
         let order = TableOrder::new(&connection, order, |key, job| ready(key, &job, programs, known));
         let actions = memory.table.on_order(&connection, order).unwrap_or_default();

@@ -32,12 +32,13 @@ impl World<'_> {
     /// Reports the attempts of a coordinator that run, until its stream ends.
     pub fn report_running(&mut self, w: usize, stream: usize) {
         let Some(connection) = self.streams[stream].coordinator_stream.clone() else { return };
-        let worker = &self.workers[w];
+        let worker = &mut self.workers[w];
         if !worker.memory.table.is_current(&connection) {
             return;
         }
-        let running = worker.memory.table.running(&connection);
-        if !running.attempts.is_empty() && !worker.silent {
+        if let Some(running) = worker.memory.table.running(&connection)
+            && !worker.silent
+        {
             self.report(stream, OutgoingReport::Attempt(WorkerReport::Running(running)));
         }
         self.report_running_later(w, stream);

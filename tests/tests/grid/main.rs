@@ -4,6 +4,7 @@ mod delegation;
 mod examples;
 mod far_files;
 mod files;
+mod free_slots;
 mod groups;
 mod history;
 mod kit;

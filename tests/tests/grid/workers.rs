@@ -72,6 +72,15 @@ fn a_stopping_or_draining_worker_finishes_its_activities_and_nothing_is_repeated
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 180_300);
     assert_counts(&ended, 600);
+    // Under a supervisor that starts ended nodes again, a drained node stays.
+    grid.worker("a/waiting", &address, &["--after-drain", "wait"]);
+    grid.wait_for_nodes(&address, 3);
+    grid.cli(&address, &["drain", "waiting"]).ok();
+    until("the worker has left", 60, || grid.log("a/waiting").contains("waits for SIGTERM").then_some(()));
+    grid.wait_for_nodes(&address, 2);
+    assert_eq!(grid.ended("a/waiting"), None);
+    grid.terminate("a/waiting");
+    assert_eq!(until("the worker has stopped", 60, || grid.ended("a/waiting")), 0);
     let unknown = grid.cli(&address, &["drain", "nobody"]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.stderr.contains("there is no node \"nobody\" in group \"a\""), "{unknown:?}");

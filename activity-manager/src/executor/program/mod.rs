@@ -12,6 +12,7 @@
 //! | `child` | one process that this worker started |
 //! | `tracked_program`, `program_table` | running programs, their usage, their orphans |
 //! | `procfs`, `signals`, `disk` | the operating system |
+//! | `memory` | how much this program may use |
 //! | `watchdog` | the process that ends programs when the node is killed |
 //! | `resource_limits` | when a program uses too much; pure |
 //! | `cgroups` | limits that the kernel enforces |
@@ -30,6 +31,7 @@ mod disk;
 mod gpus;
 mod interpreters;
 mod invocation;
+pub mod memory;
 pub mod options;
 mod procfs;
 pub(crate) mod program_host;

@@ -21,7 +21,7 @@ pub struct ProgramOptions {
     pub grace: Duration,
     /// Number of directories of failed attempts that stay for inspection.
     pub keep_failed: usize,
-    /// Bytes of memory that activities may require. Without it, all memory of this machine.
+    /// Bytes of memory that activities may require. Without it, all memory that this program may use.
     pub memory: Option<u64>,
     /// Graphics processors that activities may require.
     pub gpus: u32,

@@ -171,11 +171,6 @@ fn field(text: &str, name: &str) -> u64 {
     line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Bytes of memory of this machine.
-pub(crate) fn total_memory() -> u64 {
-    field(&first_page("/proc/meminfo"), "MemTotal:") << 10
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,7 +188,6 @@ mod tests {
         assert!(own.memory > 0 && own.parent > 0 && !own.ended);
         assert!(own_peak_memory() >= own.memory / 2 && peak_memory(u32::MAX) == 0);
         assert_eq!((field("a: 1\nab: 23 kB\n", "ab:"), field("ab: x", "ab:"), field("", "ab:")), (23, 0, 0));
-        assert!(total_memory() > own.memory);
         assert!(variable(own.pid, "PATH").is_some() && variable(own.pid, "PAT").is_none());
     }
 

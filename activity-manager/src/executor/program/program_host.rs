@@ -16,8 +16,8 @@ use super::cgroups::Cgroups;
 use super::container::ContainerEngine;
 use super::gpus::Gpus;
 use super::interpreters::{Interpreters, default_path, search};
+use super::memory::available_memory;
 use super::options::ProgramOptions;
-use super::procfs;
 use super::program_table::{self, ProgramTable};
 use super::watchdog::Watchdog;
 use crate::logs::log_store::LogStore;
@@ -77,7 +77,7 @@ impl ProgramHost {
         Ok(Self {
             node: node.to_owned(),
             grace: options.grace,
-            memory: options.memory.unwrap_or_else(procfs::total_memory),
+            memory: options.memory.unwrap_or_else(available_memory),
             gpus: Gpus::new(options.gpus),
             interpreters: Interpreters::find(&path, &options.interpreters),
             cgroups: options.cgroups,

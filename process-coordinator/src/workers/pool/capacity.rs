@@ -1,13 +1,13 @@
 //! How many attempts each process may have outstanding.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_proto::v1;
 
 use super::Pool;
 use super::pool_attempts::PoolAttemptState;
+use super::short_types::type_of;
 use crate::workers::worker_messages::{PeerKind, Share};
 
 /// Upper bound on the subtrees that a process may have at other coordinators, because each of them is large.
@@ -24,12 +24,18 @@ impl Pool {
     pub(super) fn update_share(&mut self, now: Duration) {
         let workers = self.peers.values().filter(|peer| peer.kind == PeerKind::Worker);
         let available = workers.filter(|worker| worker.connected && !worker.draining);
-        let total: u64 = available.map(|worker| u64::from(worker.capacity())).fold(0, u64::saturating_add);
+        let (mut capacity, mut slots) = (0_u64, 0_u64);
+        for worker in available {
+            capacity = capacity.saturating_add(worker.capacity().into());
+            slots = slots.saturating_add(worker.slots().into());
+        }
         let roster = &self.roster;
-        // Work stays in the local group unless this group has no free worker and another group has one.
-        let crowded = roster.free_slots == 0 && roster.foreign_free_slots > 0;
-        // More may be queued then: the pool borrows workers for queued attempts.
-        let total = if crowded { total + u64::from(roster.foreign_free_slots) } else { total };
+        // Work stays in the local group unless this group has no free worker and another group has one. The share changes with
+        // this, so a group counts as full at ticks only, however often its last slot changes hands between them.
+        let crowded = self.was_full && roster.foreign_free_slots > 0 && !self.has_free_local_slot(now);
+        let foreign = if crowded { u64::from(roster.foreign_free_slots) } else { 0 };
+        // A backlog in the queue of the pool: a free slot gets an attempt at once, and the pool knows that it needs more slots.
+        let total = capacity.saturating_add(slots.max(foreign));
         let room = match (total, self.epochs.len() as u64) {
             (0, _) => 0,
             (total, 0 | 1) => total,
@@ -59,13 +65,18 @@ impl Pool {
         unsettled.take(MAX_UNPLACEABLE).count() as u64
     }
 
+    /// Whether a worker of the local group has a free slot.
+    pub(super) fn has_free_local_slot(&self, now: Duration) -> bool {
+        let mut local = self.peers.values().filter(|peer| peer.lease.is_none());
+        local.any(|peer| peer.has_free_slot(self.attempts.used(peer.index), now))
+    }
+
     /// The number of queued attempts that no connected worker can ever run, up to [`MAX_UNPLACEABLE`].
     fn count_unplaceable(&self) -> u64 {
         let workers = || self.peers.values().filter(|peer| peer.is_connected_worker());
         let mut known: HashMap<(*const v1::Program, u32), bool> = HashMap::new();
         let unplaceable = self.attempts.queued().filter(|task| {
-            let activity_type = (Arc::as_ptr(&task.program), task.job.activity);
-            *known.entry(activity_type).or_insert_with(|| workers().all(|worker| worker.lacks(&task.needs).is_some()))
+            *known.entry(type_of(task)).or_insert_with(|| workers().all(|worker| worker.lacks(&task.needs).is_some()))
         });
         unplaceable.take(MAX_UNPLACEABLE).count() as u64
     }

@@ -1,4 +1,4 @@
-//! Workers of other groups: the pool borrows them while attempts are queued, and lets their leases end otherwise.
+//! Workers of other groups: the pool borrows them while attempts wait for slots, and lets their leases end otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use super::peer::WorkerLease;
 use super::{LOST_AFTER, Pool};
 use crate::workers::worker_messages::{PeerKind, PoolCommand};
 
-/// When attempts have been queued for this long, the pool asks other groups for workers, again and again.
-const BORROW_AFTER: Duration = Duration::from_millis(500);
-/// The pool asks for a longer lease of a worker that it needs when the lease ends within this time.
+/// When attempts have waited for slots for this long, the pool asks other groups for workers.
+const BORROW_AFTER: Duration = Duration::from_millis(300);
+/// The pool asks again after this time, or at once when it got a worker and needs another one.
+const BORROW_INTERVAL: Duration = Duration::from_millis(500);
+/// The pool asks for a longer lease of a worker that it needs when the lease ends within this time, at the same interval.
 const RENEW_BEFORE: Duration = Duration::from_secs(3);
 /// The pool reconnects at this interval to a worker whose lease has ended and that may keep answers: the worker's hello
 /// says what it keeps.
@@ -31,11 +33,13 @@ impl Pool {
         let borrowed = self.peers.get(&name).is_some_and(|worker| worker.lease.is_some());
         let worker = self.open(PeerKind::Worker, &name, node.address.clone(), now);
         let until = now + Duration::from_millis(place.lease_ms).min(MAX_LEASE);
-        worker.lease = Some(WorkerLease { until, slots: place.slots.min(MAX_SLOTS), renewing: false });
+        let renew_at = until.saturating_sub(RENEW_BEFORE).max(now + BORROW_INTERVAL);
+        worker.lease = Some(WorkerLease { until, slots: place.slots.min(MAX_SLOTS), renew_at });
         worker.lease_stored &= borrowed;
         if !worker.lease_stored {
             self.commands.push(PoolCommand::StoreLease(name, node.address));
         }
+        self.next_borrow = now;
     }
 
     /// The lease of a worker is stored: the worker may get attempts and claims.
@@ -57,29 +61,44 @@ impl Pool {
         let worker = self.open(PeerKind::Worker, &name, address, now);
         worker.owes = true;
         // Long enough for its report; without slots the worker gets nothing new, until its group lends it again.
-        worker.lease = Some(WorkerLease { until: now + LOST_AFTER, slots: 0, renewing: false });
+        worker.lease = Some(WorkerLease { until: now + LOST_AFTER, slots: 0, renew_at: now });
         // The stored lease may be that of another coordinator, which deletes it when the worker has nothing of it any more.
         // What this coordinator claims there is its own.
         worker.lease_stored = false;
         self.commands.push(PoolCommand::StoreLease(name, stored_address));
     }
 
-    /// Asks other groups for workers while attempts are queued, and disconnects peers that are not needed any more.
+    /// Slots for which attempts wait, at least: here, or at workers.
+    fn missing_slots(&self) -> usize {
+        let waiting = self.peers.values().filter(|peer| peer.attempts_wait).count();
+        self.attempts.queued_count().saturating_add(waiting)
+    }
+
+    /// Slots of borrowed workers that get attempts as soon as they are connected.
+    fn coming_slots(&self, now: Duration) -> usize {
+        let leases =
+            self.peers.values().filter(|peer| !peer.connected || !peer.lease_stored).filter_map(|peer| peer.lease);
+        leases.filter(|lease| lease.until > now).map(|lease| lease.slots as usize).sum()
+    }
+
+    /// Asks other groups for workers while attempts wait for slots, and disconnects peers that are not needed any more.
     pub(super) fn update_leases(&mut self, now: Duration) {
-        let queued = self.attempts.waiting_processes() > 0;
-        self.queued_since = if queued { self.queued_since.or(Some(now)) } else { None };
-        let foreign_capacity = self.roster.foreign_free_slots > 0;
-        if foreign_capacity && self.queued_since.is_some_and(|since| now.saturating_sub(since) > BORROW_AFTER) {
-            self.queued_since = Some(now);
+        let missing = self.missing_slots();
+        let short_of_slots = missing > 0;
+        let since = self.short_of_slots_since.unwrap_or(now);
+        self.short_of_slots_since = short_of_slots.then_some(since);
+        if missing > self.coming_slots(now)
+            && self.roster.foreign_free_slots > 0
+            && now.saturating_sub(since) >= BORROW_AFTER
+            && now >= self.next_borrow
+        {
+            self.next_borrow = now + BORROW_INTERVAL;
             self.commands.push(PoolCommand::Borrow(None));
         }
         let (attempts, commands) = (&mut self.attempts, &mut self.commands);
         let searching = !self.searches.is_empty();
         // A process that goes on after a restart needs the borrowed workers that it had.
-        let asks_restored = !self.epochs.is_empty() && now.saturating_sub(self.restored_asked) > BORROW_AFTER;
-        if asks_restored {
-            self.restored_asked = now;
-        }
+        let has_processes = !self.epochs.is_empty();
         self.peers.retain(|name, peer| {
             let busy = attempts.has_assigned(peer.index);
             let lease_ended = !busy && !searching && peer.lease.is_some_and(|lease| lease.until <= now);
@@ -104,12 +123,13 @@ impl Pool {
                 return false;
             }
             if let Some(lease) = &mut peer.lease {
-                let wants_more = match lease.slots {
-                    0 => asks_restored && peer.connected,
-                    _ => queued && !lease.renewing && lease.until <= now + RENEW_BEFORE,
+                let is_needed = match lease.slots {
+                    // Borrowed before a restart.
+                    0 => has_processes && peer.connected,
+                    _ => short_of_slots,
                 };
-                if wants_more {
-                    lease.renewing = true;
+                if is_needed && lease.renew_at <= now {
+                    lease.renew_at = now + BORROW_INTERVAL;
                     commands.push(PoolCommand::Borrow(Some(name.clone())));
                 }
             }

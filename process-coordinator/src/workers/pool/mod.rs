@@ -10,7 +10,8 @@
 //! | `pool_attempts` | the table of attempts: one state each, and the indices that follow from the states |
 //! | `peer`, `pace`, `window` | one worker or coordinator: its offer, its files, its speed, how much it may have |
 //! | `delegation` | subtrees: finding a coordinator, sending, moves |
-//! | `placement` | which worker gets which queued task |
+//! | `placement` | which worker gets which queued task, and when it gives it back |
+//! | `short_types` | which activities may wait ahead of the slots of a worker |
 //! | `membership` | peers: roster, connections, files |
 //! | `leases` | workers of other groups |
 //! | `capacity` | how many attempts each process may have outstanding |
@@ -29,6 +30,7 @@ mod placement;
 mod pool_attempts;
 pub mod pool_input;
 mod recovered_attempts;
+mod short_types;
 mod taking_back;
 #[cfg(test)]
 mod tests;
@@ -46,7 +48,8 @@ use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 use crate::task::Task;
 use crate::workers::worker_messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
 use peer::Peer;
-use pool_attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
+use pool_attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
+use short_types::ShortTypes;
 use xavantes_proto::AttemptKey;
 
 /// A worker that is silent for this long is lost, and its attempts with it.
@@ -90,10 +93,13 @@ pub struct Pool {
     pub(super) roster: v1::Roster,
     /// Since when the roster is complete.
     pub(super) roster_complete_since: Option<Duration>,
-    /// Since when attempts have been queued without a break, or other groups were last asked for workers.
-    pub(super) queued_since: Option<Duration>,
-    /// When the pool last asked for the workers that this coordinator had borrowed before it restarted.
-    pub(super) restored_asked: Duration,
+    pub(super) short_types: ShortTypes,
+    /// Since when attempts have waited for slots without a break.
+    pub(super) short_of_slots_since: Option<Duration>,
+    /// The pool does not ask other groups for workers before this time.
+    pub(super) next_borrow: Duration,
+    /// At the last tick, no worker of the local group had a free slot.
+    pub(super) was_full: bool,
     pub(super) last_tick: Duration,
     /// How long an attempt may stay at a worker without a sign that it moves; without it, for ever.
     pub(super) patience: Option<Duration>,
@@ -229,7 +235,13 @@ impl Pool {
                 Some(attempt) => {
                     peer.holdings.add(attempt.task.files.iter().map(|need| need.digest));
                     // A worker that gives up what it left lying has shown nothing.
-                    worked += usize::from(!attempt.cancelled);
+                    if !attempt.cancelled {
+                        worked += 1;
+                        // The pool does not know since when a worker has had an adopted attempt.
+                        if peer.kind == PeerKind::Worker && attempt.confirmation() == Some(Confirmation::Confirmed) {
+                            self.short_types.on_answered(&attempt.task, attempt.movement.age(now));
+                        }
+                    }
                     if let Some(had) = &mut had {
                         had.insert(key);
                     }
@@ -267,8 +279,8 @@ impl Pool {
         } else {
             peer.full_until = Some(now + FULL_FOR);
         }
-        // A worker that gives back what it left lying would get it again and again.
-        if let Some(patience) = self.patience.filter(|_| attempt.movement.is_recalled()) {
+        // A worker that gives back what it left lying would get it again and again. If others use its slots, it could not help it.
+        if let Some(patience) = self.patience.filter(|_| attempt.movement.is_recalled() && peer.slots_of_others == 0) {
             peer.window.on_taken_back(now, patience);
         }
         if attempt.cancelled {
@@ -284,7 +296,9 @@ impl Pool {
         self.discount_own_suspension(now);
         self.settle_searches(now);
         self.update_leases(now);
-        self.recall_from_slow_workers(now);
+        self.measure_slow_workers(now);
+        self.recall_waiting(now);
+        self.was_full = !self.has_free_local_slot(now);
         self.refuse_unreachable(now);
         self.lose_silent_workers(now);
         self.take_back_unmoved(now);

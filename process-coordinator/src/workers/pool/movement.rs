@@ -10,6 +10,8 @@ use crate::workers::worker_messages::LossReason;
 /// What the pool knows of the progress of an attempt at a worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Movement {
+    /// When the pool sent the attempt, or found the worker that has it.
+    sent: Duration,
     /// When the pool sent the attempt, or the worker last reported that it runs.
     last: Duration,
     /// When the worker first reported that it runs.
@@ -43,7 +45,17 @@ pub struct MovementLimits {
 impl Movement {
     /// The pool sent the attempt, or found the worker that has it.
     pub fn begin(now: Duration) -> Self {
-        Self { last: now, ..Self::default() }
+        Self { sent: now, last: now, ..Self::default() }
+    }
+
+    /// For how long the worker has had the attempt.
+    pub fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.sent)
+    }
+
+    /// Whether the worker has had the attempt for longer than this time and has not reported that it runs.
+    pub fn has_waited(&self, time: Duration, now: Duration) -> bool {
+        self.running_since.is_none() && self.age(now) > time
     }
 
     /// The pool ordered the worker to stop the attempt.
@@ -60,8 +72,8 @@ impl Movement {
 
     /// This coordinator heard nothing for this time, through no fault of the worker.
     pub fn discount(&mut self, time: Duration, now: Duration) {
-        let Self { last, running_since, recalled, stopped } = self;
-        for since in [running_since, recalled, stopped].into_iter().flatten().chain([last]) {
+        let Self { sent, last, running_since, recalled, stopped } = self;
+        for since in [running_since, recalled, stopped].into_iter().flatten().chain([sent, last]) {
             *since = (*since + time).min(now);
         }
     }

@@ -17,7 +17,7 @@ use crate::workers::worker_messages::PeerKind;
 
 /// A worker gets as many attempts ahead of its slots as it answers in this time.
 const AHEAD_TIME: Duration = Duration::from_millis(100);
-/// Attempts ahead for each slot of a worker whose pace is not known yet.
+/// Attempts of short types ahead for each slot of a worker whose pace is not known yet.
 const INITIAL_AHEAD_PER_SLOT: u32 = 8;
 
 /// Upper bound on the time that a worker says it gives programs to end.
@@ -28,8 +28,8 @@ const MAX_GRACE: Duration = Duration::from_secs(3600);
 pub struct WorkerLease {
     pub until: Duration,
     pub slots: u32,
-    /// The pool has asked for a longer lease.
-    pub renewing: bool,
+    /// When the pool asks for a longer lease, if it needs one.
+    pub renew_at: Duration,
 }
 
 /// What a peer offers, as its hello says.
@@ -63,6 +63,10 @@ pub struct Peer {
     pub pace: Pace,
     /// How much the worker may have at once.
     pub window: Window,
+    /// Slots that attempts of other coordinators had when the worker last reported.
+    pub slots_of_others: u32,
+    /// According to the last report, attempts have waited at the worker for too long.
+    pub attempts_wait: bool,
     /// Time for which this coordinator did not read the reports of the peer, since the pool last looked for attempts that do
     /// not move.
     pub unheard: Duration,
@@ -115,10 +119,10 @@ impl From<Lack> for v1::Requirement {
 /// How well a worker suits a task, compared field by field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suitability {
+    /// The worker has free slots for the task: no slot stays free while the task waits behind a busy one.
+    free_slot: bool,
     /// The worker belongs to the local group.
     local_group: bool,
-    /// The task has files, and the worker a free slot: no slot stays free for the sake of files.
-    free_slot: bool,
     /// Bytes that need not move to the worker.
     bytes_present: u64,
     free_capacity: i64,
@@ -137,6 +141,8 @@ impl Peer {
             holdings: Replicas::default(),
             pace: Pace::default(),
             window: Window::default(),
+            slots_of_others: 0,
+            attempts_wait: false,
             unheard: Duration::ZERO,
             impaired: None,
             unfit: HashSet::new(),
@@ -169,6 +175,7 @@ impl Peer {
         self.holdings.add(hello.holds.iter().filter_map(|bytes| Digest::from_bytes(bytes)));
         self.draining = false;
         self.impaired = None;
+        (self.slots_of_others, self.attempts_wait) = (0, false);
         self.unfit.clear();
         self.unanswered_claims.clear();
     }
@@ -217,16 +224,13 @@ impl Peer {
 
     /// How well the worker suits a task that fits.
     pub fn suitability(&self, task: &Task, used: &UsedResources) -> Suitability {
-        let (free_slot, bytes_present) = match task.files.is_empty() {
-            true => (false, 0),
-            false => (
-                used.cpus.saturating_add(task.needs.cpus) <= self.offer.slots,
-                self.holdings.bytes(&self.address, &task.files),
-            ),
+        let bytes_present = match task.files.is_empty() {
+            true => 0,
+            false => self.holdings.bytes(&self.address, &task.files),
         };
         Suitability {
+            free_slot: task.needs.cpus.max(1) <= self.free_slots(used),
             local_group: self.lease.is_none(),
-            free_slot,
             bytes_present,
             free_capacity: i64::from(self.capacity()) - i64::from(used.cpus),
         }
@@ -239,12 +243,28 @@ impl Peer {
     }
 
     fn offered_capacity(&self) -> u32 {
-        let slots = self.offer.slots;
-        if let Some(lease) = self.lease {
-            return lease.slots.min(slots);
+        let slots = self.slots();
+        if self.lease.is_some() {
+            return slots;
         }
         let ahead = self.pace.expected_in(AHEAD_TIME).unwrap_or(slots.saturating_mul(INITIAL_AHEAD_PER_SLOT));
         slots.saturating_add(ahead.min(self.offer.queue))
+    }
+
+    /// The slots that this coordinator may use: all, or those of the lease.
+    pub fn slots(&self) -> u32 {
+        self.lease.map_or(self.offer.slots, |lease| lease.slots.min(self.offer.slots))
+    }
+
+    /// Slots without work, of this or any other coordinator, as far as the pool knows.
+    pub fn free_slots(&self, used: &UsedResources) -> u32 {
+        let unoccupied = self.offer.slots.saturating_sub(self.slots_of_others);
+        self.slots().min(unoccupied).saturating_sub(used.cpus)
+    }
+
+    /// Whether the worker has a free slot that this coordinator may use now.
+    pub fn has_free_slot(&self, used: &UsedResources, now: Duration) -> bool {
+        self.has_capacity(used, now) && self.free_slots(used) > 0
     }
 
     /// Whether the worker may get any attempt now.
@@ -259,12 +279,12 @@ impl Peer {
             && used.cpus < self.capacity()
     }
 
-    /// Whether the worker may get this task now.
-    pub fn fits(&self, task: &Task, used: &UsedResources, now: Duration) -> bool {
+    /// Whether the worker may get this task now. A task that is not short gets a slot of its own.
+    pub fn fits(&self, task: &Task, short: bool, used: &UsedResources, now: Duration) -> bool {
         let needs = &task.needs;
         self.has_capacity(used, now)
             && self.lacks(needs).is_none()
-            && self.has_room_for(needs.cpus, used.cpus)
+            && self.has_room_for(needs.cpus, short, used.cpus)
             && used.memory.saturating_add(needs.memory) <= self.offer.memory
             && used.gpus.saturating_add(needs.gpus) <= self.offer.gpus
             && (self.unfit.is_empty() || !self.unfit.contains(&(task.program.digest.clone(), task.job.activity)))
@@ -272,8 +292,9 @@ impl Peer {
 
     /// Whether this number of slots fits beside those in use. An activity that is larger than the window of the worker gets it
     /// for itself.
-    fn has_room_for(&self, slots: u32, used: u32) -> bool {
+    fn has_room_for(&self, slots: u32, short: bool, used: u32) -> bool {
         let capacity = if used == 0 { self.offered_capacity() } else { self.capacity() };
+        let capacity = if short { capacity } else { capacity.min(self.slots()) };
         used.saturating_add(slots) <= capacity
     }
 

@@ -1,5 +1,5 @@
-//! Which worker gets which queued task, what the worker learns about the files of the task, and when a slow worker gives
-//! queued attempts back.
+//! Which worker gets which queued task, what the worker learns about the files of the task, and when a worker gives back attempts
+//! that wait there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,14 @@ use xavantes_proto::v1;
 
 use super::movement::Movement;
 use super::peer::Peer;
-use super::pool_attempts::{PeerIndex, PeerTable, Queue};
+use super::pool_attempts::{PeerIndex, PeerTable, PoolAttempt, Queue};
+use super::short_types::{ShortTypes, type_of};
 use super::{Pool, send_task};
 use crate::data::locations::Need;
-use crate::workers::worker_messages::{Order, PeerKind, PoolCommand};
+use crate::workers::worker_messages::{Order, PeerKind};
 
+/// An attempt that has waited at a worker for longer than this goes to a free slot of another one.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Upper bound on the other coordinators that a worker asks to fetch files for it.
 const MAX_RELAYS: usize = 4;
 
@@ -39,10 +42,10 @@ impl Pool {
 
     /// Gives the next process its turn. Returns whether a task of it was sent.
     fn place_next(&mut self, now: Duration) -> bool {
-        let peers = &self.peers;
+        let (peers, short_types) = (&self.peers, &self.short_types);
         let mut chosen = None;
         let attempt = self.attempts.take_turn(|queue, table| {
-            let choice = choose(queue, peers, table, now)?;
+            let choice = choose(queue, peers, table, short_types, now)?;
             chosen = Some(choice.name.clone());
             Some((choice.position, choice.peer))
         });
@@ -64,23 +67,40 @@ impl Pool {
         true
     }
 
-    /// Recalls the attempts that wait at a worker that has become slow, if other workers have nothing to do.
-    pub(super) fn recall_from_slow_workers(&mut self, now: Duration) {
-        let idle = |peer: &Peer| {
-            let used = self.attempts.used(peer.index);
-            peer.has_capacity(used, now) && used.cpus < peer.offer.slots
-        };
-        let others_idle = self.attempts.waiting_processes() == 0 && self.peers.values().any(idle);
-        for (name, peer) in &mut self.peers {
+    /// Measures the pace of workers that give few answers.
+    pub(super) fn measure_slow_workers(&mut self, now: Duration) {
+        for peer in self.peers.values_mut().filter(|peer| peer.kind == PeerKind::Worker) {
             let works = self.attempts.has_assigned(peer.index);
             peer.pace.set_working(works, now);
-            if peer.kind == PeerKind::Coordinator || !works || !peer.pace.is_slow() {
-                continue;
+            if works && peer.pace.is_slow() {
+                peer.pace.count(0, peer.offer.slots);
             }
-            peer.pace.count(0, peer.offer.slots);
-            if others_idle && peer.connected && self.attempts.used(peer.index).cpus > peer.offer.slots {
-                self.commands.push(PoolCommand::Send(name.clone(), Order::Recall));
+        }
+    }
+
+    /// Recalls the attempts that wait at a worker, if another worker has a free slot for one that has waited for too long.
+    pub(super) fn recall_waiting(&mut self, now: Duration) {
+        let is_free = |peer: &Peer| peer.has_free_slot(self.attempts.used(peer.index), now);
+        let free: Vec<PeerIndex> = self.peers.values().filter(|peer| is_free(peer)).map(|peer| peer.index).collect();
+        if free.is_empty() || !self.peers.values().any(|peer| peer.attempts_wait) {
+            return;
+        }
+        let mut recalled: Vec<Arc<str>> = Vec::new();
+        for (name, waiting) in self.peers.iter().filter(|(_, peer)| peer.attempts_wait && peer.connected) {
+            let others = self.peers.values().filter(|peer| peer.index != waiting.index && free.contains(&peer.index));
+            let others: Vec<&Peer> = others.collect();
+            let moves = |attempt: &PoolAttempt| {
+                attempt.movement.has_waited(MAX_WAIT, now)
+                    && others.iter().any(|peer| peer.fits(&attempt.task, false, self.attempts.used(peer.index), now))
+            };
+            if self.attempts.any_assigned(waiting.index, moves) {
+                recalled.push(name.clone());
             }
+        }
+        for name in recalled {
+            // The next report says whether attempts still wait.
+            self.peers.entry(name.clone()).and_modify(|peer| peer.attempts_wait = false);
+            self.send(&name, Order::Recall);
         }
     }
 }
@@ -98,16 +118,18 @@ fn choose<'a>(
     queue: Queue<'_>,
     peers: &'a BTreeMap<Arc<str>, Peer>,
     table: &PeerTable,
+    short_types: &ShortTypes,
     now: Duration,
 ) -> Option<Choice<'a>> {
     // Activities of one type have the same needs.
     let mut unplaceable: Vec<(*const v1::Program, u32)> = Vec::new();
     for (position, task) in queue.tasks().enumerate() {
-        let activity_type = (Arc::as_ptr(&task.program), task.job.activity);
+        let activity_type = type_of(task);
         if unplaceable.contains(&activity_type) {
             continue;
         }
-        let fitting = peers.iter().filter(|(_, peer)| peer.fits(task, table.used(peer.index), now));
+        let short = short_types.contains(activity_type);
+        let fitting = peers.iter().filter(|(_, peer)| peer.fits(task, short, table.used(peer.index), now));
         let avoided = |name: &str| task.avoid.as_deref().is_some_and(|avoid| has_node_name(name, avoid));
         let best = fitting.max_by_key(|(name, peer)| (!avoided(name), peer.suitability(task, table.used(peer.index))));
         if let Some((name, peer)) = best {

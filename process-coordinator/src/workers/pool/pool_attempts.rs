@@ -341,6 +341,11 @@ impl PoolAttempts {
         assigned
     }
 
+    /// Number of queued attempts.
+    pub fn queued_count(&self) -> usize {
+        self.turns.iter().filter_map(|process| self.processes.get(process)).map(|process| process.queue.len()).sum()
+    }
+
     /// Number of processes with queued attempts.
     pub fn waiting_processes(&self) -> usize {
         self.turns.len()
@@ -393,6 +398,11 @@ impl PoolAttempts {
         for slot in &self.peers.0[peer.0].assigned {
             visit(&mut self.attempts[*slot]);
         }
+    }
+
+    /// Whether a condition holds for any attempt of a peer.
+    pub fn any_assigned(&self, peer: PeerIndex, condition: impl Fn(&PoolAttempt) -> bool) -> bool {
+        self.peers.0[peer.0].assigned.iter().any(|slot| condition(&self.attempts[*slot]))
     }
 
     /// The attempts that a peer has, in the order of their keys.

@@ -9,6 +9,7 @@ use xavantes_proto::{AttemptKey, v1};
 
 use super::Pool;
 use super::movement::{MovementLimits, MovementVerdict};
+use super::placement::MAX_WAIT;
 use crate::workers::worker_messages::{LossReason, Order, PeerKind, PoolCommand, PoolNotice};
 
 /// Interval at which the pool looks for attempts that do not move.
@@ -20,7 +21,7 @@ impl Pool {
         Self { patience: Some(patience), ..Self::default() }
     }
 
-    /// A worker reports the attempts that it runs. It can run no more than it has slots for. The pool cancels attempts of
+    /// A worker reports the attempts that it runs, and how many slots others use. It can run no more than it has slots for. The pool cancels attempts of
     /// processes that have ended: their owner may have had no connection to the worker then.
     pub fn on_running(&mut self, name: &Arc<str>, running: &v1::Running, now: Duration) {
         let keys: Vec<AttemptKey> = running.attempts.iter().map(AttemptKey::from).collect();
@@ -37,6 +38,10 @@ impl Pool {
             attempt.movement.on_running(now);
         }
         peer.window.on_running(slots);
+        peer.slots_of_others = running.slots_of_others;
+        let (index, used) = (peer.index, self.attempts.used(peer.index).cpus);
+        peer.attempts_wait =
+            used > slots && self.attempts.any_assigned(index, |attempt| attempt.movement.has_waited(MAX_WAIT, now));
         let ended = keys.into_iter().filter(|key| !self.epochs.contains_key(&key.process)).collect();
         self.cancel_unwanted(name, ended);
     }

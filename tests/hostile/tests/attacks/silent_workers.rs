@@ -109,7 +109,10 @@ fn a_worker_that_says_it_runs_everything_keeps_no_more_than_its_slots_and_no_tim
     let process = grid.submit(&address, &file, &[]);
     let held = ids(liar.wait_for_jobs(4, 20));
     grid.worker("a/honest", &address, &["--slots", "2"]);
-    let report = v1::WorkReport { running: Some(v1::Running { attempts: held }), ..v1::WorkReport::default() };
+    let report = v1::WorkReport {
+        running: Some(v1::Running { attempts: held, ..Default::default() }),
+        ..v1::WorkReport::default()
+    };
     let running = grid.spawn(&address, &["wait", &process]);
     until("the process ends in spite of the liar", 40, || {
         liar.send(&report);
@@ -122,7 +125,7 @@ fn a_worker_that_says_it_runs_everything_keeps_no_more_than_its_slots_and_no_tim
 /// Lets a worker report for ever that it runs all its attempts, until `done`.
 fn lie_until(liar: &FakeWorker, what: &str, mut done: impl FnMut() -> bool) {
     until(what, 40, || {
-        let running = Some(v1::Running { attempts: ids(liar.jobs()) });
+        let running = Some(v1::Running { attempts: ids(liar.jobs()), ..Default::default() });
         liar.send(&v1::WorkReport { running, ..v1::WorkReport::default() });
         done().then_some(())
     });
@@ -244,7 +247,10 @@ fn a_cancelled_process_ends_although_a_worker_does_not_stop() {
     let process = grid.submit(&address, &file, &[]);
     let held = ids(deaf.wait_for_jobs(2, 20));
     grid.cli(&address, &["cancel", &process]).ok();
-    let report = v1::WorkReport { running: Some(v1::Running { attempts: held }), ..v1::WorkReport::default() };
+    let report = v1::WorkReport {
+        running: Some(v1::Running { attempts: held, ..Default::default() }),
+        ..v1::WorkReport::default()
+    };
     until("the process ends", 20, || {
         deaf.send(&report);
         (grid.status(&address, &process)["state"] == "cancelled").then_some(())

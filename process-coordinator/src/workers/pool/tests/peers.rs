@@ -184,7 +184,7 @@ fn a_coordinator_stores_the_name_of_a_borrowed_worker_before_it_claims_there() {
 fn attempts_of_a_foreign_process_are_cancelled_when_it_has_ended() {
     let mut pool = pool(&[("a", 1, &[])]);
     pool.lose_process("p".into());
-    let running = v1::Running { attempts: vec![key(1).to_wire()] };
+    let running = v1::Running { attempts: vec![key(1).to_wire()], ..Default::default() };
     pool.on_running(&"a".into(), &running, seconds(1));
     assert!(about_attempts(&mut pool).is_empty(), "its owner decides");
     pool.end_process("p");
