@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::{call_with_timeout, status_text, transport_text, v1};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -29,11 +30,12 @@ enum Departure {
     Failed(String),
 }
 
-/// Joins the group through the manager that leads, again and again. `heartbeat` reports the state of the node;
-/// `on_roster` handles each roster.
+/// Joins the group through the manager that leads, again and again. `heartbeat` reports the state of the node, also at once
+/// when it begins to drain; `on_roster` handles each roster.
 pub(crate) async fn run(
     managers: Vec<String>,
     heartbeat: impl Fn() -> v1::Heartbeat + Clone + Send + 'static,
+    draining: CancellationToken,
     on_roster: impl Fn(v1::Roster),
 ) {
     let (mut warned, mut alone_since) = (false, Instant::now());
@@ -44,7 +46,8 @@ pub(crate) async fn run(
         // Always from the first: a manager leads when all those before it are gone.
         for manager in &managers {
             let (minimum, began) = (epoch, Instant::now());
-            let departure = join(manager, heartbeat.clone(), &on_roster, minimum, &mut epoch).await;
+            let departure =
+                join(manager, heartbeat.clone(), draining.clone(), &on_roster, minimum, &mut epoch).await;
             if began.elapsed() > WARN_AFTER {
                 // The node was in the group, or the manager did not answer.
                 (warned, alone_since) = (false, Instant::now());
@@ -72,7 +75,7 @@ pub(crate) async fn run(
         if let Some(manager) = outdated {
             // No manager leads in a newer epoch: the managers lost their state and count anew.
             epoch = 0;
-            join(manager, heartbeat.clone(), &on_roster, 0, &mut epoch).await;
+            join(manager, heartbeat.clone(), draining.clone(), &on_roster, 0, &mut epoch).await;
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
     }
@@ -82,19 +85,25 @@ pub(crate) async fn run(
 async fn join(
     manager: &str,
     heartbeat: impl Fn() -> v1::Heartbeat + Send + 'static,
+    draining: CancellationToken,
     on_roster: &impl Fn(v1::Roster),
     minimum: u64,
     epoch: &mut u64,
 ) -> Departure {
     let channel = match xavantes_proto::connect(manager).await {
         Ok(channel) => channel,
-        Err(error) => return Departure::Unreachable(error.to_string()),
+        Err(error) => return Departure::Unreachable(transport_text(&error)),
     };
     let (sender, receiver) = mpsc::channel(1);
     let heartbeats = tokio::spawn(async move {
         let mut ticks = tokio::time::interval(HEARTBEAT_INTERVAL);
         loop {
-            ticks.tick().await;
+            // The manager lists a node as lost that ends without a heartbeat that says so.
+            let leaves = draining.is_cancelled();
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = draining.cancelled(), if !leaves => {}
+            }
             if sender.send(heartbeat()).await.is_err() {
                 return;
             }
@@ -104,7 +113,7 @@ async fn join(
         let mut rosters =
             match call_with_timeout(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
                 Ok(rosters) => rosters,
-                Err(status) => return Departure::Failed(status.to_string()),
+                Err(status) => return Departure::Failed(status_text(&status).into()),
             };
         info!(%manager, "joined the group");
         loop {
@@ -115,7 +124,7 @@ async fn join(
                     on_roster(roster);
                 }
                 Ok(Ok(None)) => return Departure::Closed,
-                Ok(Err(status)) => return Departure::Failed(status.to_string()),
+                Ok(Err(status)) => return Departure::Failed(status_text(&status).into()),
                 Err(_) => return Departure::Failed("the manager is silent".into()),
             }
         }

@@ -17,6 +17,7 @@ mod recovery;
 mod retrying;
 mod reuse;
 mod shared;
+mod states;
 mod steering;
 mod streams;
 mod traffic;

@@ -1,7 +1,7 @@
 //! The traffic between groups for a subtree does not grow with the number of its activities.
 
 use serde_json::json;
-use xavantes_tests::{Grid, TestLink, free_address, until};
+use xavantes_tests::{Grid, TestLink, free_address, is_live, until};
 
 use crate::kit::{assert_counts, busy, document, group};
 use crate::lines::{LONG, Lines, wait_for_delegation};
@@ -93,7 +93,7 @@ fn a_subtree_continues_while_its_link_is_cut_and_receives_missed_commands_later(
     link.cut();
     ends.open_gate();
     until("the subtree ends", LONG, || (there(&inside)["state"] == "completed").then_some(()));
-    assert_eq!(grid.status(&a, &process)["state"], "running");
+    assert!(is_live(&grid.status(&a, &process)));
     link.mend();
     ends.assert_end(&grid, &a, &process, 0);
 
@@ -101,7 +101,7 @@ fn a_subtree_continues_while_its_link_is_cut_and_receives_missed_commands_later(
     let (process, inside) = start(&waits);
     link.cut();
     grid.cli(&a, &["pause", &process]).ok();
-    assert_eq!(there(&inside)["state"], "running");
+    assert!(is_live(&there(&inside)));
     link.mend();
     until("the subtree is paused", LONG, || (there(&inside)["state"] == "paused").then_some(()));
     link.cut();

@@ -60,7 +60,7 @@ impl EngineState {
         instance.deadline = timeout.map(|timeout| at.after(timeout));
         instance.phase = match resumption {
             Resumption::Anew => {
-                self.counts.resting += 1;
+                self.counts.delayed += 1;
                 let error = Failure::new(FailureKind::Cancelled, "a user reopened the process");
                 Phase::Waiting { until: at, error: Box::new(error) }
             }

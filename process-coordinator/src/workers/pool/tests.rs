@@ -2,6 +2,7 @@
 
 mod free_slots;
 mod peers;
+mod states;
 
 use super::placement::has_node_name;
 use std::sync::{Arc, LazyLock};
@@ -15,7 +16,7 @@ use crate::data::locations::Need;
 use crate::handover::RecoveredAttempt;
 use crate::handover::SubtreePlace;
 use crate::task::{Needs, Task};
-use crate::workers::worker_messages::{Order, PoolCommand, PoolNotice, Whereabouts};
+use crate::workers::worker_messages::{Order, PoolCommand, PoolLoad, PoolNotice, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 fn digest(number: u8) -> Digest {
