@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use xavantes_node::check_address;
+use xavantes_proto::v1;
 
 /// How a command answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,6 +41,12 @@ pub(crate) struct DefinitionArgs {
     /// JSON file with parameters: one object, a member for each
     #[arg(long, value_name = "FILE")]
     pub params: Option<PathBuf>,
+    /// Name of the process for people: lists show it
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Label of the process, by which `list --label` finds it; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub labels: Vec<(String, String)>,
     /// Run all activities, also those whose results are in the cache (CACHE="true")
     #[arg(long)]
     pub no_reuse: bool,
@@ -47,6 +54,11 @@ pub(crate) struct DefinitionArgs {
 
 fn address(text: &str) -> Result<String, String> {
     check_address(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Labels on the wire.
+pub(crate) fn labels(labels: &[(String, String)]) -> Vec<v1::Label> {
+    labels.iter().map(|(key, value)| v1::Label { key: key.clone(), value: value.clone() }).collect()
 }
 
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {

@@ -11,7 +11,7 @@ use xavantes_model::load::load;
 use xavantes_model::value::{Type, Value};
 use xavantes_proto::{MAX_MESSAGE_BYTES, MAX_RESULTS_BYTES, Message, receive, v1, value};
 
-use crate::args::DefinitionArgs;
+use crate::args::{DefinitionArgs, labels};
 use crate::documents::{load_sources, read_files};
 use crate::exit::Exit;
 use crate::grid_connection::{CoordinatorClient, ask, refused};
@@ -54,6 +54,8 @@ pub(crate) async fn request(
             .collect(),
         request_id: request_id(),
         no_reuse: arguments.no_reuse,
+        name: arguments.name.clone().unwrap_or_default(),
+        labels: labels(&arguments.labels),
     };
     match request.encoded_len() {
         0..=MAX_MESSAGE_BYTES => Ok(request),

@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Unreachable = 3,
     Cancelled = 4,
     TimedOut = 124,
+    /// The user ended the command with Ctrl-C, and nothing else.
+    Interrupted = 130,
 }
 
 impl Exit {

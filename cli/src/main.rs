@@ -12,6 +12,7 @@
 //! | `documents` | the files of definitions |
 //! | `definition` | documents and parameters of a process to start |
 //! | `transfer` | uploads and downloads of files |
+//! | `element_path` | paths of elements as users type them |
 //! | `grid_connection` | connections to a grid |
 //! | `exit` | exit codes |
 
@@ -21,6 +22,7 @@ mod cli;
 mod commands;
 mod definition;
 mod documents;
+mod element_path;
 mod exit;
 mod grid_connection;
 mod output;

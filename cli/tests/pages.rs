@@ -1,4 +1,4 @@
-//! The commands of the README, of the tutorial and of the pages on planning and import, run as they are written.
+//! The commands of the README, of the tutorial and of the pages on steering, planning and import, run as they are written.
 
 mod common;
 
@@ -116,6 +116,11 @@ fn the_commands_of_the_readme_do_what_it_says() {
 #[test]
 fn the_steps_of_the_tutorial_print_what_it_shows() {
     check_steps(include_str!("../../docs/tutorial.md"), 8, 6);
+}
+
+#[test]
+fn the_steps_of_the_page_on_steering_print_what_it_shows() {
+    check_steps(&include_str!("../../docs/steering.md").replace("seconds=5", "seconds=1"), 8, 7);
 }
 
 #[test]

@@ -37,7 +37,7 @@ const DECODERS: &[(&str, Decode)] = decoders![
     ExplainResponse, FetchFailure, FetchRequest, FindTypesRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
     HasRequest, HasResponse, Heartbeat, IntroduceRequest, IntroduceResponse, KeepRequest, ListGroupsRequest, ListNodesRequest, ListRequest, ListSourcesRequest,
     ListSourcesResponse, ListTypesRequest, LogPiece, LogsRequest, MovedRequest, MovedResponse, OffsetRequest, OutputsRequest,
-    Part, PlaceRequest, PlaceResponse, ProcessStatus, PutChunk, RemoveSourceRequest, ResultsRequest, Roster, ShowRequest,
+    Part, PlaceRequest, PlaceResponse, ProcessStatus, PutChunk, RemoveSourceRequest, ResolveRequest, ResultsRequest, Roster, ShowRequest,
     ShowResponse, StatusesRequest, SteerRequest, SubmitRequest, WatchRequest, WorkOrder, WorkReport
 ];
 

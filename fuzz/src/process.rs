@@ -13,7 +13,7 @@ use xavantes_model::value::Value;
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::driver_input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
-use xavantes_process_coordinator::process::journal::{Head, restore};
+use xavantes_process_coordinator::process::journal::{Head, ProcessTags, restore};
 use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::{AttemptKey, Message, v1};
@@ -70,6 +70,7 @@ impl Run {
             parent: None,
             no_reuse: false,
             relays: Vec::new(),
+            tags: ProcessTags::default(),
             first: driver.first_record().into(),
         };
         let mut run = Self { driver, head, snapshot: None, records: Vec::new(), attempts: Vec::new(), now: 0 };

@@ -213,9 +213,12 @@ pub fn samples() -> Vec<Vec<u8>> {
     let put = v1::PutChunk { header: Some(header), chunk: Some(chunk) };
     let place = |what| v1::PlaceRequest { what, node: "c".into(), group: "g".into(), ..Default::default() };
     let logs = v1::LogsRequest { path: "P-1/a".into(), stdout: true, tail: 3, ..Default::default() };
+    let filter = v1::ListFilter { states: vec![v1::State::Failed.into()], since_ms: 7, ..Default::default() };
+    let list = v1::ListRequest { limit: 3, page: "x".into(), newest_first: true, filter: Some(filter) };
     let mut all = vec![
         sample("/Submit", &[submit.encode_to_vec()]),
-        sample("/List", &[v1::ListRequest { limit: 3, page: "x".into(), newest_first: true }.encode_to_vec()]),
+        sample("/List", &[list.encode_to_vec()]),
+        sample("/Resolve", &[v1::ResolveRequest { path: "P-/a".into() }.encode_to_vec()]),
         sample("/Show", &[v1::ShowRequest { path: "P-1".into(), depth: 3, ..Default::default() }.encode_to_vec()]),
         sample("/Steer", &[steer(v1::steer_request::Action::Set(set)).encode_to_vec()]),
         sample("/Steer", &[steer(v1::steer_request::Action::Cancel(v1::Nothing {})).encode_to_vec()]),

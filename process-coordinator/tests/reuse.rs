@@ -15,7 +15,7 @@ use xavantes_process_coordinator::cache::cache_entry::{
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::driver_input::{ProcessInput, Steering};
 use xavantes_process_coordinator::process::effect::{JournalWrite, ProcessEffect};
-use xavantes_process_coordinator::process::journal::{self, Head, Snapshot};
+use xavantes_process_coordinator::process::journal::{self, Head, ProcessTags, Snapshot};
 use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::{v1, value};
@@ -66,6 +66,7 @@ impl Run {
             parent: None,
             no_reuse: refuse,
             relays: Vec::new(),
+            tags: ProcessTags::default(),
             first: driver.first_record().into(),
         };
         let sandbox = Sandbox::new(ScriptLimits::CONTROL, false).expect("there is memory");

@@ -40,7 +40,7 @@ pub use connect::{call_with_timeout, connect, connect_bulk, first_message, statu
 pub use epochs::Epochs;
 pub use list_pages::{MAX_PAGE_BYTES, MAX_PAGE_ITEMS, MAX_TEXT_BYTES, Page, cut_text, page_of};
 pub use message_parts::{Assembler, Multipart, next_whole, pack, receive, split};
-
+pub use state_words::PROCESS_STATES;
 pub use wire_values::{InvalidMessage, digest_from, method_name, value, value_from};
 
 /// Encoded file descriptors of the protocol, for reflection.

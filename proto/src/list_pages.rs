@@ -54,6 +54,16 @@ impl<T> Page<T> {
         !self.is_full
     }
 
+    /// Passes over an item that is not listed: the next page begins behind it.
+    pub fn skip(&mut self, place: String) {
+        self.last_place = place;
+    }
+
+    /// Ends the page before the end of the list, behind the last item that was added or passed over.
+    pub fn stop(&mut self) {
+        self.is_full = true;
+    }
+
     /// The items, and where the next page begins: behind the last place. Empty if there is no next page.
     pub fn finish(self) -> (Vec<T>, String) {
         (self.items, if self.is_full { self.last_place } else { String::new() })

@@ -1,6 +1,7 @@
 //! Upper bounds on what peers and users send, and the checks. Every service applies them where a message enters, so that
 //! nothing behind that place is longer, more or larger.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub use xavantes_model::shortened_text::{MAX_FAILURE_BYTES, shorten};
@@ -13,6 +14,12 @@ pub const MAX_NAME_BYTES: usize = 256;
 pub const MAX_ADDRESS_BYTES: usize = 262;
 /// Upper bound on the path of an element, or the id of a process.
 pub const MAX_PATH_BYTES: usize = 256 << 10;
+/// Upper bound on the labels of a process.
+pub const MAX_LABELS: usize = 32;
+/// Upper bound on the key of a label.
+pub const MAX_LABEL_KEY_BYTES: usize = 64;
+/// Upper bound on the value of a label.
+pub const MAX_LABEL_VALUE_BYTES: usize = 256;
 /// Upper bound on a URI, and on the value of a setting.
 pub const MAX_URI_BYTES: usize = 4096;
 /// Upper bound on a failure and the failures behind it.
@@ -48,12 +55,13 @@ enum FieldProblem {
     TooMany { items: usize, limit: usize },
     TooLarge { value: u64, limit: u64 },
     ControlCharacter,
+    Repeated(String),
 }
 
 impl fmt::Display for InvalidField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let field = self.field;
-        match self.problem {
+        match &self.problem {
             FieldProblem::Missing => write!(f, "{field} is missing"),
             FieldProblem::TooLong { bytes, limit } => {
                 write!(f, "{field} has {bytes} bytes; at most {limit} are allowed")
@@ -65,6 +73,7 @@ impl fmt::Display for InvalidField {
             FieldProblem::ControlCharacter => {
                 write!(f, "{field} has a control character, such as a line break; use printable characters only")
             }
+            FieldProblem::Repeated(text) => write!(f, "{field} must not appear twice: {text:?}"),
         }
     }
 }
@@ -137,6 +146,24 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), InvalidField> {
 pub fn check_words(field: &'static str, words: &[String]) -> Result<(), InvalidField> {
     check_count(field, words.len(), MAX_WORDS)?;
     words.iter().try_for_each(|word| check_optional_name(field, word))
+}
+
+/// Checks the labels of a process, or those that a list asks for.
+pub fn check_labels(labels: &[v1::Label]) -> Result<(), InvalidField> {
+    check_count("the list of labels", labels.len(), MAX_LABELS)?;
+    let mut keys = BTreeSet::new();
+    for v1::Label { key, value } in labels {
+        let invalid = |problem| Err(InvalidField { field: "the key of a label", problem });
+        check_line("the key of a label", key, MAX_LABEL_KEY_BYTES)?;
+        check_line("the value of a label", value, MAX_LABEL_VALUE_BYTES)?;
+        if key.is_empty() {
+            return invalid(FieldProblem::Missing);
+        }
+        if !keys.insert(key) {
+            return invalid(FieldProblem::Repeated(key.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// Checks how a node describes itself. It may claim only what a node can have.

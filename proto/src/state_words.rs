@@ -2,6 +2,19 @@
 
 use crate::v1::{Counts, FailureKind, State, TypeKind};
 
+/// The states that a process may be in.
+pub const PROCESS_STATES: [State; 9] = [
+    State::Waiting,
+    State::Queued,
+    State::Running,
+    State::Paused,
+    State::Held,
+    State::Stopping,
+    State::Completed,
+    State::Failed,
+    State::Cancelled,
+];
+
 impl State {
     /// The word for this state.
     pub fn word(self) -> &'static str {

@@ -3,7 +3,7 @@
 use std::vec::IntoIter;
 
 use crate::error::Error;
-use crate::repository::{Entry, PageRequest, Place, Store};
+use crate::repository::{Entry, PageRequest, Store};
 
 /// Bytes of the processes that are read together.
 const BATCH_BYTES: usize = 16 << 20;
@@ -21,13 +21,20 @@ pub struct Entries {
 impl Entries {
     /// All processes of a store.
     pub fn of(store: &Store) -> Self {
-        Self::page(store, None, false, BATCH_ITEMS)
+        let request = PageRequest {
+            after: None,
+            newest_first: false,
+            unfinished: false,
+            max_items: BATCH_ITEMS,
+            max_bytes: BATCH_BYTES,
+        };
+        Self::behind(store, request)
     }
 
-    /// The processes of a store behind a place, read at most `batch_items` at a time.
-    pub fn page(store: &Store, after: Option<Place>, newest_first: bool, batch_items: usize) -> Self {
-        let request =
-            PageRequest { after, newest_first, max_items: batch_items.min(BATCH_ITEMS), max_bytes: BATCH_BYTES };
+    /// The processes of a store that a request describes. Its bounds are those of what is read together.
+    pub fn behind(store: &Store, request: PageRequest) -> Self {
+        let (max_items, max_bytes) = (request.max_items.min(BATCH_ITEMS), request.max_bytes.min(BATCH_BYTES));
+        let request = PageRequest { max_items, max_bytes, ..request };
         Self { store: store.clone(), batch: Vec::new().into_iter(), request }
     }
 

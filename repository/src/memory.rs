@@ -145,9 +145,17 @@ impl Repository for MemoryStore {
     async fn page(&self, request: &PageRequest) -> Result<Vec<Entry>, Error> {
         self.with(|contents| {
             let places = page_places(&contents.places, request.after.as_ref(), request.newest_first);
-            let entries =
-                places.filter_map(|place| Some(contents.processes.get(&place.process)?.entry(&place.process)));
-            take_page(entries.map(Ok), request)
+            let processes = places.filter_map(|place| Some((place, contents.processes.get(&place.process)?)));
+            let wanted = processes.filter(|(_, process)| !request.unfinished || process.summary.is_none());
+            take_page(wanted.map(|(place, process)| Ok(process.entry(&place.process))), request)
+        })
+    }
+
+    async fn ids(&self, prefix: &str, max_items: usize) -> Result<Vec<String>, Error> {
+        self.with(|contents| {
+            let ids = contents.processes.range(prefix.to_owned()..).map(|(id, _)| id);
+            let found = ids.take_while(|id| id.starts_with(prefix)).filter(|id| !id.contains('/'));
+            Ok(found.take(max_items).cloned().collect())
         })
     }
 

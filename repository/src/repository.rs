@@ -62,6 +62,9 @@ pub trait Repository: Send + Sync + 'static {
     /// Lists some processes in the order of their creation, at the cost of those that it lists.
     async fn page(&self, request: &PageRequest) -> Result<Vec<Entry>, Error>;
 
+    /// Ids that begin with a text and have no slash, in their order; at most so many. Includes processes that cannot be read.
+    async fn ids(&self, prefix: &str, max_items: usize) -> Result<Vec<String>, Error>;
+
     /// Finds one process of [`list`](Self::list). [`Error::Damaged`] if it cannot be read.
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error>;
 
@@ -138,6 +141,8 @@ pub struct PageRequest {
     pub after: Option<Place>,
     /// The order: the latest creation first.
     pub newest_first: bool,
+    /// Only processes that have not ended, and those whose end cannot be read.
+    pub unfinished: bool,
     /// Upper bound on the processes.
     pub max_items: usize,
     /// The page ends when the heads and summaries of its processes have so many bytes together. It has at least one

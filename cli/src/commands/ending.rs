@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tonic::{Code, Status};
 use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
-use super::show::fetch_tree;
+use super::show::{fetch_tree, fetch_trees};
 use crate::exit::Exit;
 use crate::grid_connection::{CoordinatorClient, ask, is_broken, refused};
+use crate::output::live_display::{LiveDisplay, draw_interval};
+use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::report::process::{OutcomeReport, exit_of};
 use crate::transfer::{self, DownloadDir};
@@ -19,26 +23,51 @@ const ASKED_DEPTH: u32 = 6;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits for the end of a process, also if its coordinator restarts meanwhile.
-pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> Result<v1::ProcessStatus, Exit> {
+/// Waits for the end of a process, also if its coordinator restarts meanwhile. On a terminal this shows the progress.
+pub(crate) async fn await_end(
+    client: &mut CoordinatorClient,
+    process: &str,
+    output: Output,
+) -> Result<v1::ProcessStatus, Exit> {
+    let mut display = LiveDisplay::new(output, process);
+    let ended = follow_to_end(client, process, &mut display).await;
+    display.clear();
+    ended
+}
+
+async fn follow_to_end(
+    client: &mut CoordinatorClient,
+    process: &str,
+    display: &mut LiveDisplay,
+) -> Result<v1::ProcessStatus, Exit> {
     let mut last = v1::ProcessStatus::default();
     let (mut last_heard, mut reported) = (None::<Instant>, None);
+    let mut trees = display.is_live().then(|| fetch_trees(client, process));
+    let mut draws = draw_interval();
     loop {
         let mut asking = client.clone();
         let watched = async {
             let request = v1::WatchRequest { process: process.to_owned(), ..v1::WatchRequest::default() };
             let mut changes = call_with_timeout(client.watch(request)).await?;
+            let mut asked = Instant::now();
             loop {
                 tokio::select! {
                     status = changes.message() => match status? {
                         Some(status) => {
-                            report_hold(&last, &status);
-                            (last, last_heard) = (status, Some(Instant::now()));
+                            asked = Instant::now();
+                            report_hold(&last, &status, display.is_live());
+                            display.on_status(status.clone());
+                            (last, last_heard) = (status, Some(asked));
                         }
                         None => return Ok(()),
                     },
-                    () = tokio::time::sleep(SILENCE_BEFORE_ASKING) => {
+                    Some(tree) = next_tree(&mut trees) => {
+                        display.on_tree(&tree);
+                    }
+                    _ = draws.tick(), if display.is_live() => display.draw(),
+                    () = tokio::time::sleep_until((asked + SILENCE_BEFORE_ASKING).into()), if !display.is_live() => {
                         report_wait(&mut asking, process, &mut reported).await;
+                        asked = Instant::now();
                     }
                 }
             }
@@ -58,9 +87,46 @@ pub(crate) async fn await_end(client: &mut CoordinatorClient, process: &str) -> 
     }
 }
 
-/// Notes that a process is held, when that begins. Somebody may resume it, so the command goes on waiting.
-fn report_hold(before: &v1::ProcessStatus, now: &v1::ProcessStatus) {
+/// The next elements of a process; never, if nobody fetches them.
+async fn next_tree(trees: &mut Option<mpsc::Receiver<v1::Element>>) -> Option<v1::Element> {
+    match trees {
+        Some(trees) => trees.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for something of processes. Ctrl-C ends the command, and says that the processes go on.
+pub(crate) async fn unless_interrupted<T>(
+    processes: &[String],
+    waiting: impl Future<Output = Result<T, Exit>>,
+) -> Result<T, Exit> {
+    let mut interrupts = interrupts()?;
+    tokio::select! {
+        done = waiting => done,
+        _ = interrupts.recv() => {
+            terminal::clear_footer();
+            let ids = processes.join(" ");
+            let verb = if processes.len() == 1 { "goes" } else { "go" };
+            terminal::note(&format!(
+                "{ids} {verb} on without this command: `xavantes wait {ids}` waits again, `xavantes cancel ID` ends a process\n"
+            ));
+            Err(Exit::Interrupted)
+        }
+    }
+}
+
+/// The signals of Ctrl-C, from now on.
+pub(crate) fn interrupts() -> Result<Signal, Exit> {
+    signal(SignalKind::interrupt()).map_err(|error| {
+        terminal::error(&format!("cannot listen for signals: {error}"));
+        Exit::Failed
+    })
+}
+
+/// Notes that a process is held, when that begins, unless the progress shows it. Somebody may resume it, so the command goes on waiting.
+fn report_hold(before: &v1::ProcessStatus, now: &v1::ProcessStatus, is_shown: bool) {
     if let Some(reason) = &now.stalled
+        && !is_shown
         && reason.held().is_some()
         && before.stalled != now.stalled
     {

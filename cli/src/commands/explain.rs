@@ -6,6 +6,7 @@ use xavantes_proto::{call_with_timeout, v1};
 
 use super::show::fetch_element;
 use crate::args::GridArgs;
+use crate::element_path::resolve;
 use crate::exit::Exit;
 use crate::grid_connection::{coordinator, refused};
 use crate::output::printer::Output;
@@ -15,7 +16,7 @@ use crate::report::some_text;
 
 #[derive(Args)]
 pub(crate) struct ExplainArgs {
-    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    /// Path of an element, e.g. FindPrimes-7f3a/search/3
     pub path: String,
     #[command(flatten)]
     pub grid: GridArgs,
@@ -23,7 +24,7 @@ pub(crate) struct ExplainArgs {
 
 pub(crate) async fn explain(arguments: &ExplainArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = coordinator(&arguments.grid.coordinator).await?;
-    let path = &arguments.path;
+    let path = &resolve(&mut client, &arguments.path).await?;
     let shown = fetch_element(&mut client, path, 0).await.ok();
     let request = v1::ExplainRequest { path: path.clone(), ..v1::ExplainRequest::default() };
     let decision = match call_with_timeout(client.explain(request)).await {

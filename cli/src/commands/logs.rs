@@ -5,8 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use xavantes_proto::v1;
 
+use super::failed_logs::failed_logs;
 use super::show::fetch_tree;
 use crate::args::GridArgs;
+use crate::element_path::resolve;
 use crate::exit::Exit;
 use crate::grid_connection::{CoordinatorClient, coordinator, refused};
 use crate::output::printer::Output;
@@ -16,11 +18,14 @@ const NEXT_ATTEMPT_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub(crate) struct LogsArgs {
-    /// Path of an activity, e.g. FindPrimes-7f3a/search/[3]/part
+    /// Path of an activity, e.g. FindPrimes-7f3a/search/3/part
     pub path: String,
     /// Continue with what the activity writes until it ends
-    #[arg(short, long)]
+    #[arg(short, long, visible_alias = "watch")]
     pub follow: bool,
+    /// What all failed activities of a process, or in an element, wrote last
+    #[arg(long, conflicts_with_all = ["follow", "attempt"])]
+    pub failed: bool,
     /// Number of the attempt [default: the last]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,
@@ -30,7 +35,7 @@ pub(crate) struct LogsArgs {
     /// Only the standard error
     #[arg(long)]
     pub stderr: bool,
-    /// Only the last N lines
+    /// Only the last N lines; with --failed of each activity [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tail: Option<u32>,
     #[command(flatten)]
@@ -39,9 +44,10 @@ pub(crate) struct LogsArgs {
 
 pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, Exit> {
     let mut client = coordinator(&arguments.grid.coordinator).await?;
+    let path = resolve(&mut client, &arguments.path).await?;
     let (stdout, stderr) = (!arguments.stderr, !arguments.stdout);
     let request = v1::LogsRequest {
-        path: arguments.path.clone(),
+        path: path.clone(),
         attempt: arguments.attempt.unwrap_or(0),
         stdout,
         stderr,
@@ -49,7 +55,10 @@ pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, E
         follow: arguments.follow,
         ..v1::LogsRequest::default()
     };
-    let mut sink = output.logs(&arguments.path);
+    if arguments.failed {
+        return failed_logs(&mut client, request, output).await;
+    }
+    let mut sink = output.logs(&path);
     let mut next = Some(request.clone());
     while let Some(wanted) = next {
         // Without a timeout: an activity that has not begun sends no piece for a while.
@@ -60,7 +69,7 @@ pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, E
             sink.add(piece)?;
         }
         let follows_all = request.follow && request.attempt == 0;
-        let has_next = follows_all && has_next_attempt(&mut client, &arguments.path, attempt).await;
+        let has_next = follows_all && has_next_attempt(&mut client, &path, attempt).await;
         next = has_next.then(|| v1::LogsRequest { attempt: attempt + 1, ..request.clone() });
     }
     Ok(sink.finish(stdout, stderr))

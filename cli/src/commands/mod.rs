@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `run` | `run`: a process on a grid inside this program |
 //! | `submit`, `wait`, `results` | start a process, wait for its end, print its results |
-//! | `list`, `show`, `logs`, `explain` | `list`, `show` and `tree`, `logs`, `explain` |
+//! | `list`, `show`, `logs`, `failed_logs`, `explain` | `list`, `show` and `tree`, `logs`, `logs --failed`, `explain` |
 //! | `steer`, `forget` | `cancel`, `pause`, `resume`, `retry`, `set`; `forget` |
 //! | `grid`, `types`, `sources` | `nodes`, `groups`, `drain`, `health`; `types`; `sources` |
 //! | `node`, `repository` | `node`; `repository migrate`, `check`, `repair`, `backup`, `restore` |
@@ -16,6 +16,7 @@
 pub(crate) mod draw;
 mod ending;
 pub(crate) mod explain;
+mod failed_logs;
 pub(crate) mod forget;
 pub(crate) mod grid;
 pub(crate) mod import;

@@ -7,6 +7,7 @@ use clap::Args;
 use super::ending::{fetch_outcome, fetch_results};
 use super::result_stream::stream;
 use crate::args::GridArgs;
+use crate::element_path::resolve;
 use crate::exit::Exit;
 use crate::grid_connection::coordinator;
 use crate::output::printer::Output;
@@ -15,22 +16,23 @@ use crate::transfer::DownloadDir;
 
 #[derive(Args)]
 pub(crate) struct ResultsArgs {
-    /// Id of a process
+    /// Id of a process, or its beginning
     pub process: String,
     /// Download the files among the results into this directory, and print their paths
     #[arg(long, value_name = "DIR")]
     pub download: Option<PathBuf>,
     /// While the process runs, print what activities, subprocesses and iterations return when they complete, one line
     /// each
-    #[arg(long)]
+    #[arg(long, visible_alias = "watch")]
     pub stream: bool,
     #[command(flatten)]
     pub grid: GridArgs,
 }
 
 pub(crate) async fn results(arguments: &ResultsArgs, output: Output) -> Result<Exit, Exit> {
-    let (address, process) = (arguments.grid.coordinator.as_str(), arguments.process.clone());
+    let address = arguments.grid.coordinator.as_str();
     let mut client = coordinator(address).await?;
+    let process = resolve(&mut client, &arguments.process).await?;
     let download = DownloadDir::new(arguments.download.as_deref(), address, output.is_quiet());
     let streamed = match arguments.stream {
         true => stream(&mut client, &process, download, output).await?,

@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
 use xavantes_node::{Node, Settings, unfinished_processes};
 use xavantes_proto::{call_with_timeout, v1};
 
-use super::ending::fetch_results;
-use super::list::fetch_all;
+use super::ending::{fetch_results, interrupts};
+use super::list::ProcessPages;
 use super::node::not_started;
-use super::show::fetch_tree;
+use super::show::fetch_trees;
 use crate::args::DefinitionArgs;
 use crate::exit::Exit;
 use crate::grid_connection::{CoordinatorClient, ask, coordinator, refused};
-use crate::output::live_display::LiveDisplay;
+use crate::output::live_display::{LiveDisplay, draw_interval};
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::report::process::{OutcomeReport, exit_of};
@@ -25,10 +23,6 @@ use crate::{definition, transfer};
 
 /// A cancelled process that does not end within this time is cancelled again, which skips its `FINALLY`.
 const CANCEL_AGAIN_AFTER: Duration = Duration::from_secs(5);
-const DRAW_INTERVAL: Duration = Duration::from_millis(100);
-/// The elements of the process are fetched this often, this many levels down.
-const TREE_INTERVAL: Duration = Duration::from_secs(1);
-const TREE_DEPTH: u32 = 6;
 /// Upper bound on the lines of activities that are shown at a time.
 const MAX_LINES_AT_ONCE: usize = 1000;
 
@@ -43,7 +37,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Continue the process in --data-dir; if it has ended, print its results
-    #[arg(long, requires = "data_dir", conflicts_with_all = ["files", "process", "parameters", "params", "no_reuse"])]
+    #[arg(long, requires = "data_dir", conflicts_with_all = ["files", "process", "parameters", "params", "no_reuse", "name", "labels"])]
     pub resume: bool,
     /// Download the files among the results into this directory, and print their paths
     #[arg(long, value_name = "DIR")]
@@ -83,7 +77,7 @@ pub(crate) async fn run(arguments: RunArgs, output: Output) -> Result<Exit, Exit
         }
         None => process_to_resume(&mut client).await?,
     };
-    let mut display = LiveDisplay::new(output, &process, began);
+    let mut display = LiveDisplay::new(output, &process);
     let followed = follow(&mut client, &process, arguments.timeout, lines, &mut display).await;
     display.clear();
     let (stop, mut answer) = (followed?, fetch_results(&mut client, process).await?);
@@ -133,7 +127,10 @@ async fn check_data_dir(settings: &Settings, data_dir: &Path, resume: bool) -> R
 
 /// The process that continues; if none does, the one that ended last.
 async fn process_to_resume(client: &mut CoordinatorClient) -> Result<String, Exit> {
-    let processes = fetch_all(client).await.map_err(|status| refused(&status))?;
+    let (mut pages, mut processes) = (ProcessPages::new(None, None), Vec::new());
+    while let Some(page) = pages.next(client).await.map_err(|status| refused(&status))? {
+        processes.extend(page);
+    }
     let is_running = |it: &v1::ProcessStatus| it.state().is_live();
     let last = processes.iter().max_by_key(|it| (is_running(it), it.ended_ms));
     let nothing = || terminal::error("there is nothing to resume: no process was kept in the data directory");
@@ -168,16 +165,12 @@ async fn follow(
     let request = v1::WatchRequest { process: process.to_owned(), ..v1::WatchRequest::default() };
     let mut changes = ask(client.watch(request)).await?;
     let mut trees = fetch_trees(client, process);
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(|error| {
-        terminal::error(&format!("cannot listen for signals: {error}"));
-        Exit::Failed
-    })?;
+    let mut interrupts = interrupts()?;
     let mut stop = None;
     let forever = Duration::from_secs(365 * 24 * 3600);
     let cancel_at = tokio::time::sleep(timeout.unwrap_or(forever));
     tokio::pin!(cancel_at);
-    let mut draws = interval(DRAW_INTERVAL);
-    draws.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut draws = draw_interval();
     let mut printed = Vec::new();
     loop {
         let cancel = tokio::select! {
@@ -225,19 +218,4 @@ async fn follow(
             cancel_at.as_mut().reset(tokio::time::Instant::now() + CANCEL_AGAIN_AFTER);
         }
     }
-}
-
-/// Fetches the elements of a process again and again, until the receiver is dropped.
-fn fetch_trees(client: &CoordinatorClient, process: &str) -> mpsc::Receiver<v1::Element> {
-    let (sender, receiver) = mpsc::channel(1);
-    let (mut client, path) = (client.clone(), process.to_owned());
-    tokio::spawn(async move {
-        while !sender.is_closed() {
-            if let Ok(element) = fetch_tree(&mut client, &path, TREE_DEPTH).await {
-                let _ = sender.send(element).await;
-            }
-            tokio::time::sleep(TREE_INTERVAL).await;
-        }
-    });
-    receiver
 }

@@ -1,20 +1,28 @@
 //! `xavantes show` and `xavantes tree`: an element alone, and with everything in it.
 
+use std::time::Duration;
+
 use clap::Args;
+use tokio::sync::mpsc;
 use tonic::Status;
 use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
 use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
+use crate::element_path::resolve;
 use crate::exit::Exit;
 use crate::grid_connection::{CoordinatorClient, ask, coordinator, refused};
 use crate::output::printer::{Output, Report};
 use crate::report::definition::{Definition, Parameters};
 use crate::report::element::{Element, Shown, Tree};
 
+/// For a display of progress, the elements of the process are fetched this often, this many levels down.
+const TREE_INTERVAL: Duration = Duration::from_secs(1);
+const TREE_DEPTH: u32 = 6;
+
 #[derive(Args)]
 pub(crate) struct ShowArgs {
-    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    /// Path of an element, e.g. FindPrimes-7f3a/search/3
     pub path: String,
     /// Print it again whenever it changed, until it ends or Ctrl-C
     #[arg(long)]
@@ -63,8 +71,9 @@ async fn print_element<R: Report>(
     output: Output,
 ) -> Result<Exit, Exit> {
     let mut client = coordinator(&arguments.grid.coordinator).await?;
+    let path = resolve(&mut client, &arguments.path).await?;
     print_or_watch(arguments.watch, output, async || {
-        let element = fetch_element(&mut client, &arguments.path, depth).await?;
+        let element = fetch_element(&mut client, &path, depth).await?;
         let is_final = element.runs.is_some();
         Ok(LiveSnapshot { report: report(element), is_final })
     })
@@ -88,8 +97,23 @@ pub(crate) async fn fetch_tree(client: &mut CoordinatorClient, path: &str, depth
     Ok(receive::<v1::ShowResponse>(parts, MAX_RESULTS_BYTES).await?.element.unwrap_or_default())
 }
 
+/// Fetches the elements of a process again and again, until the receiver is dropped.
+pub(crate) fn fetch_trees(client: &CoordinatorClient, process: &str) -> mpsc::Receiver<v1::Element> {
+    let (sender, receiver) = mpsc::channel(1);
+    let (mut client, path) = (client.clone(), process.to_owned());
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            if let Ok(element) = fetch_tree(&mut client, &path, TREE_DEPTH).await {
+                let _ = sender.send(element).await;
+            }
+            tokio::time::sleep(TREE_INTERVAL).await;
+        }
+    });
+    receiver
+}
+
 /// The present state of a process, if the coordinator knows it.
-async fn fetch_status(client: &mut CoordinatorClient, process: &str) -> Option<v1::ProcessStatus> {
+pub(crate) async fn fetch_status(client: &mut CoordinatorClient, process: &str) -> Option<v1::ProcessStatus> {
     let request = v1::WatchRequest { process: process.to_owned(), ..v1::WatchRequest::default() };
     let mut changes = call_with_timeout(client.watch(request)).await.ok()?;
     changes.message().await.ok()?

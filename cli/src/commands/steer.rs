@@ -6,6 +6,7 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::steer_request::Action;
 
 use crate::args::{GridArgs, key_value};
+use crate::element_path::resolve;
 use crate::exit::Exit;
 use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
@@ -16,7 +17,7 @@ const MAX_USER_CHARS: usize = 60;
 
 #[derive(Args)]
 pub(crate) struct PathArgs {
-    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
+    /// Path of an element, e.g. FindPrimes-7f3a/search/3
     pub path: String,
     #[command(flatten)]
     pub grid: GridArgs,
@@ -24,7 +25,7 @@ pub(crate) struct PathArgs {
 
 #[derive(Args)]
 pub(crate) struct RetryArgs {
-    /// Path of an element, e.g. FindPrimes-7f3a/search/[3]; of a process that has ended: its id, or the path of an element
+    /// Path of an element, e.g. FindPrimes-7f3a/search/3; of a process that has ended: its id, or the path of an element
     /// that failed or was cancelled
     pub path: String,
     /// Give up the present attempt without waiting for its answer; for an attempt whose node is lost
@@ -85,6 +86,7 @@ async fn steer(
     output: Output,
 ) -> Result<Exit, Exit> {
     let mut client = coordinator(&grid.coordinator).await?;
+    let path = resolve(&mut client, &path).await?;
     let action = Some(action);
     let request = v1::SteerRequest { path: path.clone(), action, user: user_name(), ..v1::SteerRequest::default() };
     ask(client.steer(request)).await?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::ending::{await_end, fetch_outcome};
+use super::ending::{await_end, fetch_outcome, unless_interrupted};
 use super::result_stream::stream;
 use crate::args::{DefinitionArgs, GridArgs};
 use crate::definition;
@@ -45,13 +45,16 @@ pub(crate) async fn submit(arguments: SubmitArgs, output: Output) -> Result<Exit
     }
     terminal::note(&format!("{process}\n"));
     let download = DownloadDir::new(arguments.download.as_deref(), address, output.is_quiet());
-    let streamed = match arguments.stream {
-        true => stream(&mut client, &process, download, output).await?,
-        false => Exit::Success,
-    };
-    await_end(&mut client, &process).await?;
-    let elapsed = submitted.elapsed();
-    let (mut outcome, exit) = fetch_outcome(&mut client, process, download).await?;
-    outcome.elapsed_seconds = elapsed.as_secs_f64();
-    Ok(output.report(&outcome).or(exit).or(streamed))
+    unless_interrupted(std::slice::from_ref(&process), async {
+        let streamed = match arguments.stream {
+            true => stream(&mut client, &process, download, output).await?,
+            false => Exit::Success,
+        };
+        await_end(&mut client, &process, output).await?;
+        let elapsed = submitted.elapsed();
+        let (mut outcome, exit) = fetch_outcome(&mut client, process.clone(), download).await?;
+        outcome.elapsed_seconds = elapsed.as_secs_f64();
+        Ok(output.report(&outcome).or(exit).or(streamed))
+    })
+    .await
 }

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use console::{Term, truncate_str};
 use tonic::{Code, Status};
 
 use crate::exit::Exit;
@@ -26,14 +27,14 @@ pub(crate) async fn print_or_watch<R: Report>(
     mut look: impl AsyncFnMut() -> Result<LiveSnapshot<R>, Status>,
 ) -> Result<Exit, Exit> {
     let mut snapshot = look().await.map_err(|status| refused(&status))?;
-    let clears = watch && std::io::stdout().is_terminal();
-    let print = |text: &str| {
-        if clears {
-            terminal::clear_screen();
-        }
-        terminal::print(text)
+    let is_drawn = watch && std::io::stdout().is_terminal();
+    // What is on the screen also depends on the size of the window.
+    let render = |report: &R| {
+        let text = output.render(report);
+        if is_drawn { fit(&text, Term::stdout().size()) } else { text }
     };
-    let mut printed = output.render(&snapshot.report);
+    let print = |text: &str| if is_drawn { terminal::draw_screen(text) } else { terminal::print(text) };
+    let mut printed = render(&snapshot.report);
     let mut exit = print(&printed);
     while watch && !snapshot.is_final && exit == Exit::Success {
         tokio::time::sleep(WATCH_INTERVAL).await;
@@ -42,11 +43,42 @@ pub(crate) async fn print_or_watch<R: Report>(
             Err(status) if status.code() == Code::Unavailable => return Err(refused(&status)),
             Err(_) => break,
         };
-        let rendered = output.render(&snapshot.report);
+        let rendered = render(&snapshot.report);
         if rendered != printed {
             exit = print(&rendered);
             printed = rendered;
         }
     }
     Ok(exit)
+}
+
+/// Number of lines that a watched report shows, if the window bounds it.
+pub(crate) fn window_rows(watch: bool) -> Option<u32> {
+    (watch && std::io::stdout().is_terminal()).then(|| Term::stdout().size().0.into())
+}
+
+/// A text cut to a window of this many rows and columns. Its last line says that lines are missing.
+fn fit(text: &str, (rows, columns): (u16, u16)) -> String {
+    let (rows, columns) = (usize::from(rows.max(2)) - 1, usize::from(columns));
+    let total = text.lines().count();
+    let shown = if total > rows { rows - 1 } else { total };
+    let mut fitted: String =
+        text.lines().take(shown).map(|line| truncate_str(line, columns, "…").into_owned() + "\n").collect();
+    if shown < total {
+        fitted += &format!("{}\n", truncate_str("… the rest does not fit into the window", columns, "…"));
+    }
+    fitted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+
+    #[test]
+    fn a_report_fits_the_window() {
+        let text = "first line\nsecond\nthird\nfourth\n";
+        assert_eq!(fit(text, (5, 80)), text);
+        assert_eq!(fit(text, (4, 6)), "first…\nsecond\n… the…\n");
+        assert_eq!(fit(text, (0, 80)), "… the rest does not fit into the window\n");
+    }
 }

@@ -1,9 +1,10 @@
-//! What `run` shows while a process runs: on a terminal its progress, everywhere the lines that activities print.
+//! What `run`, `wait` and `submit --wait` show while a process runs: on a terminal its progress; `run` everywhere the lines that
+//! activities print.
 
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use console::Term;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use xavantes_proto::v1;
 
 use crate::output::printer::Output;
@@ -13,20 +14,32 @@ use crate::output::terminal::{clear_footer, set_footer};
 /// A process in which nothing can run without other workers is stuck after this time.
 const STUCK_TIMEOUT: Duration = Duration::from_secs(3);
 
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// When to draw.
+pub(crate) fn draw_interval() -> Interval {
+    let mut draws = interval(DRAW_INTERVAL);
+    draws.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    draws
+}
+
 /// The live display of a process.
 pub(crate) struct LiveDisplay {
     output: Output,
     is_live: bool,
+    /// When the process was submitted; until that is known, when this display began.
     began: Instant,
+    is_began_known: bool,
     progress: ProgressDisplay,
     /// Since when nothing can run without other workers.
     stuck_since: Option<Instant>,
 }
 
 impl LiveDisplay {
-    pub(crate) fn new(output: Output, process: &str, began: Instant) -> Self {
-        let is_live = !output.is_quiet() && std::io::stderr().is_terminal();
-        Self { output, is_live, began, progress: ProgressDisplay::new(process), stuck_since: None }
+    pub(crate) fn new(output: Output, process: &str) -> Self {
+        let (is_live, began) = (output.shows_progress(), Instant::now());
+        let progress = ProgressDisplay::new(process);
+        Self { output, is_live, began, is_began_known: false, progress, stuck_since: None }
     }
 
     /// Whether progress is shown.
@@ -35,11 +48,20 @@ impl LiveDisplay {
     }
 
     pub(crate) fn on_status(&mut self, status: v1::ProcessStatus) {
+        if !self.is_began_known {
+            let submitted = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(status.submitted_ms));
+            let passed = submitted.and_then(|submitted| SystemTime::now().duration_since(submitted).ok());
+            self.began = Instant::now().checked_sub(passed.unwrap_or_default()).unwrap_or(self.began);
+            self.is_began_known = true;
+        }
         self.progress.on_status(status, self.began.elapsed());
     }
 
     /// Returns why the process is stuck, if it has been for a while.
     pub(crate) fn on_tree(&mut self, tree: &v1::Element) -> Option<String> {
+        if !self.is_began_known {
+            return None;
+        }
         self.progress.on_tree(tree, self.began.elapsed());
         let Some(reason) = self.progress.stuck().map(str::to_owned) else {
             self.stuck_since = None;
@@ -63,8 +85,8 @@ impl LiveDisplay {
 
     /// Draws the progress.
     pub(crate) fn draw(&self) {
-        let (_, width) = Term::stderr().size();
-        set_footer(&self.progress.lines(self.began.elapsed(), width.into()).join("\n"));
+        let (height, width) = Term::stderr().size();
+        set_footer(&self.progress.lines(self.began.elapsed(), width.into(), height.into()).join("\n"));
     }
 
     /// Removes the progress.

@@ -9,9 +9,11 @@
 //! | `live_display` | what `run` shows while a process runs |
 //! | `progress` | the lines of `live_display`, pure |
 //! | `terminal` | standard output, standard error and the footer of the terminal |
+//! | `footer` | the footer, pure |
 //! | `visible` | texts of others made safe to read, pure |
 //! | `logging` | log messages |
 
+mod footer;
 mod json;
 pub(crate) mod live_display;
 pub(crate) mod logging;

@@ -1,5 +1,7 @@
 //! The printer: the one place that knows whether a command answers with text or JSON.
 
+use std::io::IsTerminal;
+
 use serde::Serialize;
 
 use crate::args::Format;
@@ -36,6 +38,11 @@ impl Output {
     /// Whether only results and errors are wanted.
     pub(crate) fn is_quiet(self) -> bool {
         self.quiet
+    }
+
+    /// Whether progress is shown at the bottom of the terminal.
+    pub(crate) fn shows_progress(self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
     }
 
     /// Prints the answer of a command.

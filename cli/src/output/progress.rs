@@ -10,7 +10,9 @@ use crate::output::text::units::duration;
 use crate::output::visible::is_active;
 
 /// Upper bound on the lines.
-const MAX_LINES: usize = 6;
+const MAX_LINES: usize = 9;
+/// Upper bound on the bars among them.
+const MAX_BARS: usize = 4;
 /// Upper bound on the running elements among them.
 const MAX_RUNNING: usize = 3;
 /// The speed is the average over this time.
@@ -22,7 +24,8 @@ const MIN_BAR_CHARS: usize = 8;
 pub(crate) struct ProgressDisplay {
     status: v1::ProcessStatus,
     speed: Speed,
-    outermost_loop: Option<LoopProgress>,
+    /// The outermost loops whose number of iterations is known; if there are none, other counted controllers.
+    bars: Vec<CountedProgress>,
     /// Activities that run, and elements that run elsewhere; the oldest first.
     running: Vec<RunningElement>,
     last_failure: Option<String>,
@@ -38,12 +41,29 @@ struct RunningElement {
     first_seen: Duration,
 }
 
-/// The outermost loop whose number of iterations is known.
-struct LoopProgress {
+/// A controller that knows how many iterations or elements it has.
+struct CountedProgress {
     path: String,
+    /// What it counts.
+    unit: &'static str,
     ended: u64,
     total: u64,
     speed: Speed,
+}
+
+impl CountedProgress {
+    /// How far it came, and how long the rest takes at its present speed.
+    fn text(&self, now: Duration) -> String {
+        let Self { unit, ended, total, speed, .. } = self;
+        let left = match speed.per_second(now) {
+            Some(speed) if speed > 0.0 => {
+                let left = total.saturating_sub(*ended) as f64 / speed;
+                Duration::try_from_secs_f64(left).map_or(String::new(), |left| format!("  {} left", duration(left)))
+            }
+            _ => String::new(),
+        };
+        format!("{ended} of {total} {unit}  {}%{left}", ended.saturating_mul(100) / total.max(&1))
+    }
 }
 
 impl ProgressDisplay {
@@ -51,7 +71,7 @@ impl ProgressDisplay {
         Self {
             status: v1::ProcessStatus { process: process.to_owned(), ..v1::ProcessStatus::default() },
             speed: Speed::default(),
-            outermost_loop: None,
+            bars: Vec::new(),
             running: Vec::new(),
             last_failure: None,
             unmet: None,
@@ -77,13 +97,8 @@ impl ProgressDisplay {
     pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration) {
         let known: HashMap<String, Duration> = self.running.drain(..).map(|it| (it.path, it.first_seen)).collect();
         (self.unmet, self.is_stuck) = (None, true);
-        let mut outermost: Option<&v1::Element> = None;
         let mut level = vec![process];
         while !level.is_empty() {
-            if outermost.is_none() {
-                let counted = level.iter().filter(|element| element.total.is_some_and(|total| total > 0));
-                outermost = counted.max_by_key(|element| element.total).copied();
-            }
             for element in &level {
                 if (element.tag == "ACTIVITY" && element.state() == v1::State::Running) || element.delegated {
                     let first_seen = known.get(&element.path).copied().unwrap_or(now);
@@ -104,60 +119,68 @@ impl ProgressDisplay {
             level = level.into_iter().flat_map(|element| &element.children).collect();
         }
         self.running.sort_by(|one, other| (one.first_seen, &one.path).cmp(&(other.first_seen, &other.path)));
-        self.outermost_loop = outermost.map(|element| {
-            let numbers = [element.completed, element.failed, element.cancelled];
-            let ended = numbers.into_iter().flatten().sum();
-            let before = self.outermost_loop.take().filter(|before| before.path == element.path);
-            let mut speed = before.map_or_else(Speed::default, |before| before.speed);
-            speed.on_number(ended, now);
-            LoopProgress { path: element.path.clone(), ended, total: element.total.unwrap_or(0), speed }
-        });
+        let mut before: HashMap<String, Speed> = self.bars.drain(..).map(|it| (it.path, it.speed)).collect();
+        self.bars = outermost_counted(process)
+            .into_iter()
+            .map(|element| {
+                let ended = [element.completed, element.failed, element.cancelled].into_iter().flatten().sum();
+                let mut speed = before.remove(&element.path).unwrap_or_default();
+                speed.on_number(ended, now);
+                let unit = if is_loop(element) { "iterations" } else { "elements" };
+                CountedProgress { path: element.path.clone(), unit, ended, total: element.total.unwrap_or(0), speed }
+            })
+            .collect();
     }
 
-    /// The lines, each at most `width` columns wide.
-    pub(crate) fn lines(&self, now: Duration, width: usize) -> Vec<String> {
+    /// The lines: at most so many that they leave a line of the terminal free, each at most `width` columns wide.
+    pub(crate) fn lines(&self, now: Duration, width: usize, height: usize) -> Vec<String> {
         let state = match self.status.state() {
             _ if self.is_cancelled => "cancelling",
             v1::State::Unspecified => "starting",
             state => state.word(),
         };
-        let mut lines = vec![format!("{}  {state}  {}", self.status.process, duration(now))];
-        lines.extend(self.outermost_loop.as_ref().map(|progress| self.bar(progress, now, width)));
-        lines.push(self.counts(now));
+        let name = if self.status.name.is_empty() { String::new() } else { format!("  {}", self.status.name) };
+        let mut lines = vec![format!("{}{name}  {state}  {}", self.status.process, duration(now)), self.counts(now)];
         let last = match (&self.status.stalled, &self.unmet, &self.last_failure) {
             (Some(reason), ..) => Some(format!("stands still: {reason}")),
             (None, Some(unmet), _) => Some(format!("waits: {unmet}")),
             (None, None, Some(failure)) => Some(format!("last failure: {failure}")),
             (None, None, None) => None,
         };
-        let free_lines = MAX_LINES - lines.len() - usize::from(last.is_some());
-        let running = self.running.iter().take(free_lines.min(MAX_RUNNING));
+        let max_lines = height.saturating_sub(1).clamp(1, MAX_LINES);
+        let mut free = max_lines.saturating_sub(lines.len() + usize::from(last.is_some()));
+        let shown = self.bars.len().min(MAX_BARS).min(free);
+        lines.extend(self.bars(shown, now, width));
+        free -= shown;
+        if shown < self.bars.len() && free > 0 {
+            lines.push(format!("… and {} more loops", self.bars.len() - shown));
+            free -= 1;
+        }
+        let running = self.running.iter().take(free.min(MAX_RUNNING));
         lines.extend(running.map(|element| {
             let time = duration(now.saturating_sub(element.first_seen));
             format!("  {}  {time}", shortened(self.inner(&element.path), width.saturating_sub(time.len() + 4)))
         }));
         lines.extend(last);
+        lines.truncate(max_lines);
         lines.iter().map(|line| truncate_str(&plain(line), width, "…").into_owned()).collect()
     }
 
-    fn bar(&self, progress: &LoopProgress, now: Duration, width: usize) -> String {
-        let LoopProgress { path, ended, total, speed } = progress;
-        let left = match speed.per_second(now) {
-            Some(speed) if speed > 0.0 => {
-                let left = total.saturating_sub(*ended) as f64 / speed;
-                Duration::try_from_secs_f64(left).map_or(String::new(), |left| format!("  {} left", duration(left)))
-            }
-            _ => String::new(),
-        };
-        let text = format!("{ended}/{total}  {}%{left}", ended.saturating_mul(100) / total.max(&1));
-        let name = plain(self.inner(path));
-        let free = width.saturating_sub(measure_text_width(&text) + measure_text_width(&name) + 4);
-        let length = free.min(MAX_BAR_CHARS);
+    /// The first bars, all of the same length.
+    fn bars(&self, max_bars: usize, now: Duration, width: usize) -> Vec<String> {
+        let shown = || self.bars.iter().take(max_bars);
+        let texts: Vec<String> =
+            shown().map(|bar| format!("{}  {}", plain(self.inner(&bar.path)), bar.text(now))).collect();
+        let widest = texts.iter().map(|text| measure_text_width(text)).max().unwrap_or_default();
+        let length = width.saturating_sub(widest + 2).min(MAX_BAR_CHARS);
         if length < MIN_BAR_CHARS {
-            return format!("{name}  {text}");
+            return texts;
         }
-        let full = (length as u128 * u128::from(*ended) / u128::from((*total).max(1))).min(length as u128) as usize;
-        format!("{}{}  {name}  {text}", "█".repeat(full), "░".repeat(length - full))
+        let drawn = shown().zip(texts).map(|(CountedProgress { ended, total, .. }, text)| {
+            let full = (length as u128 * u128::from(*ended) / u128::from((*total).max(1))).min(length as u128) as usize;
+            format!("{}{}  {text}", "█".repeat(full), "░".repeat(length - full))
+        });
+        drawn.collect()
     }
 
     fn counts(&self, now: Duration) -> String {
@@ -167,7 +190,7 @@ impl ProgressDisplay {
         let others = counts.attempts.saturating_sub(run + counts.failed + live);
         // The tree may show running activities before the status counts them.
         let running = if counts.attempts == 0 { self.running.len() as u64 } else { counts.running };
-        let mut text = format!("{} completed, {running} running", counts.completed);
+        let mut text = format!("activities: {} completed, {running} running", counts.completed);
         let more = [
             (counts.queued, "queued"),
             (counts.waiting, "waiting"),
@@ -192,6 +215,27 @@ impl ProgressDisplay {
     fn inner<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(&self.status.process).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
     }
+}
+
+fn is_loop(element: &v1::Element) -> bool {
+    matches!(&*element.tag, "FOR" | "WHILE" | "PARFOR" | "PARWHILE")
+}
+
+/// The loops with a known number of iterations that are in no other such loop; if there are none, the counted controllers that are
+/// in no other one.
+fn outermost_counted(process: &v1::Element) -> Vec<&v1::Element> {
+    let find = |is_wanted: fn(&v1::Element) -> bool| {
+        let (mut found, mut open) = (Vec::new(), vec![process]);
+        while let Some(element) = open.pop() {
+            match element.total.is_some_and(|total| total > 0) && is_wanted(element) {
+                true => found.push(element),
+                false => open.extend(element.children.iter().rev()),
+            }
+        }
+        found
+    };
+    let loops = find(is_loop);
+    if loops.is_empty() { find(|element| element.tag != "PROCESS") } else { loops }
 }
 
 /// How fast a number grows, as an average over the last seconds.
@@ -287,9 +331,12 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_shows_the_outermost_loop() {
+    fn a_bar_shows_each_outermost_loop() {
         let mut progress = ProgressDisplay::new("Sweep-1");
-        assert_eq!(progress.lines(Duration::ZERO, 80), ["Sweep-1  starting  0s", "0 completed, 0 running"]);
+        assert_eq!(
+            progress.lines(Duration::ZERO, 80, 24),
+            ["Sweep-1  starting  0s", "activities: 0 completed, 0 running"]
+        );
         progress.on_status(status(0, 0), Duration::ZERO);
         let tree = |ended| {
             process(vec![counted("Sweep-1/all", ended, 100, vec![counted("Sweep-1/all/[1]/in", 5, 9000, vec![])])])
@@ -298,11 +345,11 @@ mod tests {
         progress.on_tree(&tree(25), 5 * SECOND);
         progress.on_status(status(50, 4), 5 * SECOND);
         assert_eq!(
-            progress.lines(5 * SECOND, 80),
+            progress.lines(5 * SECOND, 80, 24),
             [
                 "Sweep-1  running  5s",
-                "██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  all  25/100  25%  15s left",
-                "50 completed, 4 running (10/s)",
+                "activities: 50 completed, 4 running (10/s)",
+                "█████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  all  25 of 100 iterations  25%  15s left",
             ]
         );
         // Reused results have no attempts.
@@ -310,14 +357,26 @@ mod tests {
             v1::Counts { completed: 50, running: 4, failed: 1, attempts: 40, reused: 20, ..v1::Counts::default() };
         progress.on_status(v1::ProcessStatus { counts: Some(counts), ..status(0, 0) }, 5 * SECOND);
         assert_eq!(
-            progress.lines(5 * SECOND, 80)[2],
-            "50 completed, 4 running, 20 reused, 1 failed, 5 retried or cancelled (10/s)"
+            progress.lines(5 * SECOND, 100, 24)[1],
+            "activities: 50 completed, 4 running, 20 reused, 1 failed, 5 retried or cancelled (10/s)"
         );
         // Another loop begins; its speed is not known.
         progress.on_tree(&process(vec![counted("Sweep-1/next", 0, 10, vec![])]), 6 * SECOND);
-        assert!(progress.lines(6 * SECOND, 80)[1].ends_with("░  next  0/10  0%"));
+        assert!(progress.lines(6 * SECOND, 80, 24)[2].ends_with("░  next  0 of 10 iterations  0%"));
+        // Several loops at once have a bar each, and the block around them has none.
+        let two = vec![counted("Sweep-1/both/a", 1, 2, vec![]), counted("Sweep-1/both/b", 3, 4, vec![])];
+        let both = v1::Element { completed: Some(0), total: Some(2), ..element("Sweep-1/both", "PAR", two) };
+        progress.on_tree(&process(vec![both]), 6 * SECOND);
+        let bars = progress.lines(6 * SECOND, 80, 24)[2..].to_vec();
+        assert!(
+            bars[0].ends_with("  both/a  1 of 2 iterations  50%")
+                && bars[1].ends_with("  both/b  3 of 4 iterations  75%")
+        );
+        let par = v1::Element { completed: Some(1), total: Some(2), ..element("Sweep-1/par", "PAR", vec![]) };
+        progress.on_tree(&process(vec![par]), 6 * SECOND);
+        assert!(progress.lines(6 * SECOND, 80, 24)[2].ends_with("  par  1 of 2 elements  50%"));
         progress.on_tree(&process(vec![]), 7 * SECOND);
-        assert_eq!(progress.lines(7 * SECOND, 80).len(), 2);
+        assert_eq!(progress.lines(7 * SECOND, 80, 24).len(), 2);
     }
 
     #[test]
@@ -325,7 +384,7 @@ mod tests {
         let mut progress = ProgressDisplay::new("Sweep-1");
         let activity = |name: &str| element(&format!("Sweep-1/all/{name}"), "ACTIVITY", vec![]);
         progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
-        assert_eq!(progress.lines(SECOND, 80)[1], "0 completed, 2 running");
+        assert_eq!(progress.lines(SECOND, 80, 24)[1], "activities: 0 completed, 2 running");
         let waiting = v1::Element {
             state: v1::State::Waiting.into(),
             failure: Some(v1::Failure { message: "no\x1b[2J luck\nat all".into(), ..v1::Failure::default() }),
@@ -333,11 +392,17 @@ mod tests {
         };
         let all = vec![activity("a"), activity("b"), activity("c"), activity("d"), activity("e"), waiting];
         progress.on_tree(&process(vec![counted("Sweep-1/all", 1, 7, all)]), 4 * SECOND);
-        let lines = progress.lines(11 * SECOND, 80);
-        assert_eq!(lines[3..], ["  all/c  10s", "  all/d  10s", "last failure: all/w: no [2J luck at all"]);
-        assert_eq!(lines.len(), MAX_LINES);
+        let shown = progress.lines(11 * SECOND, 80, 24);
+        assert_eq!(
+            shown[3..],
+            ["  all/c  10s", "  all/d  10s", "  all/a  7s", "last failure: all/w: no [2J luck at all"]
+        );
+        // A low terminal has the most important lines, and one line is free.
+        assert_eq!(progress.lines(11 * SECOND, 80, 5)[2..].len(), 2);
+        assert_eq!(progress.lines(11 * SECOND, 80, 5)[3], "last failure: all/w: no [2J luck at all");
+        assert_eq!(progress.lines(11 * SECOND, 80, 1), ["Sweep-1  starting  11s"]);
         progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
-        assert_eq!(progress.lines(13 * SECOND, 80)[2..4], ["  all/c  12s", "  all/a  9s"]);
+        assert_eq!(progress.lines(13 * SECOND, 80, 24)[2..4], ["  all/c  12s", "  all/a  9s"]);
         progress.on_status(
             v1::ProcessStatus {
                 stalled: Some(v1::stall_reason::Kind::RepositoryUnavailable("no room".into()).into()),
@@ -346,9 +411,9 @@ mod tests {
             14 * SECOND,
         );
         progress.on_cancel();
-        let lines = progress.lines(14 * SECOND, 80);
+        let lines = progress.lines(14 * SECOND, 80, 24);
         assert_eq!(
-            (&*lines[0], &*lines[4]),
+            (&*lines[0], &**lines.last().expect("there are lines")),
             ("Sweep-1  cancelling  14s", "stands still: the repository cannot write: no room")
         );
         let reason = "no connected worker has an interpreter for \"R\"";
@@ -356,7 +421,7 @@ mod tests {
         let hopeless = v1::Element { wait_reason: Some(v1::wait_reason::Kind::Unmet(unmet).into()), ..activity("h") };
         progress.on_status(status(1, 1), 15 * SECOND);
         progress.on_tree(&process(vec![hopeless]), 15 * SECOND);
-        assert_eq!(progress.lines(15 * SECOND, 80).last(), Some(&format!("waits: all/h: {reason}")));
+        assert_eq!(progress.lines(15 * SECOND, 80, 24).last(), Some(&format!("waits: all/h: {reason}")));
     }
 
     #[test]
@@ -369,10 +434,10 @@ mod tests {
         progress.on_tree(&process(vec![counted("Sweep-1/all", 1 << 40, 1 << 41, vec![inner, wide])]), SECOND);
         progress.on_status(status(1 << 41, 1 << 40), 2 * SECOND);
         for width in 1..200 {
-            for line in progress.lines(3 * SECOND, width) {
+            for line in progress.lines(3 * SECOND, width, 24) {
                 assert!(measure_text_width(&line) <= width, "{width}: {line:?}");
             }
         }
-        assert_eq!(progress.lines(3 * SECOND, 40)[3], "  …/[12]/some/[12]/some/[12]/last  2s");
+        assert_eq!(progress.lines(3 * SECOND, 40, 24)[3], "  …/[12]/some/[12]/some/[12]/last  2s");
     }
 }

@@ -5,16 +5,19 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use console::Term;
 use parking_lot::Mutex;
 
 use crate::exit::Exit;
+use crate::output::footer::Footer;
 use crate::output::visible::{VisibleBytes, visible, visible_coloured, visible_log};
 
-const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+const HOME: &str = "\x1b[H";
+const CLEAR_TO_END_OF_LINE: &str = "\x1b[K";
+const CLEAR_TO_END_OF_SCREEN: &str = "\x1b[J";
 
 /// The lines at the bottom of the terminal that show progress, if there are any.
-static FOOTER: Mutex<Option<ProgressBar>> = Mutex::new(None);
+static FOOTER: Mutex<Footer> = Mutex::new(Footer::new());
 /// Whether the user wants everything unchanged, also on a terminal.
 static RAW: AtomicBool = AtomicBool::new(false);
 
@@ -61,26 +64,27 @@ fn is_raw() -> bool {
 
 /// Shows lines at the bottom of the terminal in place of those before. Other messages appear above them.
 pub(crate) fn set_footer(lines: &str) {
-    let mut footer = FOOTER.lock();
-    let footer = footer.get_or_insert_with(|| {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-        // A template of nothing but the message has no mistakes.
-        bar.with_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()))
-    });
-    footer.set_message(visible(lines).into_owned());
+    let drawn = FOOTER.lock().draw(&visible(lines), stderr_columns());
+    write_unguarded(drawn.as_bytes());
 }
 
 /// Removes the lines at the bottom of the terminal.
 pub(crate) fn clear_footer() {
-    if let Some(footer) = FOOTER.lock().take() {
-        footer.finish_and_clear();
-    }
+    let footer = std::mem::take(&mut *FOOTER.lock());
+    write_unguarded(footer.erase(stderr_columns()).as_bytes());
 }
 
-/// Clears the terminal of standard output.
-pub(crate) fn clear_screen() {
-    // If the terminal is gone, the text that follows fails.
-    let _ = std::io::stdout().write_all(CLEAR_SCREEN.as_bytes());
+fn stderr_columns() -> usize {
+    Term::stderr().size().1.into()
+}
+
+/// Draws a text on the terminal of standard output in place of everything that was there, line by line, so that nothing
+/// flickers.
+pub(crate) fn draw_screen(text: &str) -> Exit {
+    let safe = Stream::Stdout.safe(text);
+    let lines = safe.lines().map(|line| format!("{line}{CLEAR_TO_END_OF_LINE}\n"));
+    let drawn: String = [HOME.to_owned()].into_iter().chain(lines).chain([CLEAR_TO_END_OF_SCREEN.to_owned()]).collect();
+    write_stdout(drawn.as_bytes()).err().unwrap_or(Exit::Success)
 }
 
 /// Prints to standard output. A reader that went away, as in `xavantes schema | head`, is no error.
@@ -130,14 +134,21 @@ pub(crate) fn log(message: &[u8]) {
     }
 }
 
+/// Writes to standard error, above the lines at the bottom of the terminal.
 fn write_stderr(bytes: &[u8]) {
-    let write = || {
+    let footer = FOOTER.lock();
+    let erased = footer.erase(stderr_columns());
+    match erased.is_empty() {
+        true => write_unguarded(bytes),
+        false => write_unguarded(&[erased.as_bytes(), bytes, footer.redraw().as_bytes()].concat()),
+    }
+}
+
+/// Writes to standard error as it is. A stream without a reader is no error.
+fn write_unguarded(bytes: &[u8]) {
+    if !bytes.is_empty() {
         let mut stderr = std::io::stderr().lock();
         let _ = stderr.write_all(bytes).and_then(|()| stderr.flush());
-    };
-    match &*FOOTER.lock() {
-        Some(footer) => footer.suspend(write),
-        None => write(),
     }
 }
 

@@ -1,14 +1,16 @@
 //! An element of a process, with its attempts and everything in it.
 
+use std::collections::BTreeMap;
+
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use xavantes_proto::v1;
 
-use super::process::{Activities, LiveActivities};
+use super::process::{Activities, LiveActivities, labels};
 use super::reason::{FailureReport, HeldReason, WaitReason};
 use super::reuse::Reuse;
-use super::{some_number, some_text};
+use super::{shell_word, some_number, some_text};
 
 /// An activity, subprocess or controller of a process, or the process itself.
 #[derive(Debug, Serialize)]
@@ -38,6 +40,12 @@ pub(crate) struct Element {
     /// Activities in it that have begun and not ended, by state: the sums of those of the elements in it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveActivities>,
+    /// Name that its user gave it; only of a process
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels that its user gave it: values by key; only of a process
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Counts of activities; only of a process
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activities: Option<Activities>,
@@ -142,6 +150,8 @@ impl From<&v1::Element> for Element {
             paused: element.paused,
             reused: element.reused,
             live: element.live.as_ref().map(LiveActivities::from),
+            name: None,
+            labels: BTreeMap::new(),
             activities: None,
             inputs: element.inputs.iter().map(ShownParameter::from).collect(),
             outputs: element.outputs.iter().map(ShownParameter::from).collect(),
@@ -182,6 +192,8 @@ impl Element {
         let mut shown = Self::from(element);
         shown.process = shown.path.split('/').next().map(str::to_owned);
         shown.activities = status.map(Activities::from);
+        shown.name = status.and_then(|status| some_text(&status.name));
+        shown.labels = status.map(labels).unwrap_or_default();
         shown
     }
 
@@ -200,7 +212,7 @@ fn waits(element: &v1::Element) -> Option<String> {
     let reason = element.wait_reason.as_ref()?;
     Some(match reason.kind {
         Some(v1::wait_reason::Kind::CoordinatorSilentMs(_)) => {
-            format!("{reason}; if it is gone permanently: xavantes retry {} --elsewhere", element.path)
+            format!("{reason}; if it is gone permanently: xavantes retry {} --elsewhere", shell_word(&element.path))
         }
         _ => reason.to_string(),
     })

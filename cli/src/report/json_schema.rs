@@ -29,6 +29,7 @@ fn schema() -> Json {
         definition::Definition,
         definition::Parameters,
         log_lines::Log,
+        log_lines::FailedLogs,
         grid::NodeList,
         grid::GroupList,
         grid::TypeList,

@@ -43,3 +43,24 @@ pub(crate) fn some_text(text: &str) -> Option<String> {
 fn some_number<N: Default + PartialEq>(number: N) -> Option<N> {
     (number != N::default()).then_some(number)
 }
+
+/// A path as a word of a command line: shells take brackets for patterns.
+fn shell_word(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./@:".contains(c);
+    match path.chars().all(is_plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn printed_paths_can_be_pasted_into_a_shell() {
+        assert_eq!(shell_word("S-1/loop"), "S-1/loop");
+        assert_eq!(shell_word("S-1/loop/[12]/fly"), "'S-1/loop/[12]/fly'");
+        assert_eq!(shell_word("a'b"), r"'a'\''b'");
+    }
+}

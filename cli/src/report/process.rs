@@ -1,5 +1,7 @@
 //! Processes: that one was started, how it runs, how it ended, and what its elements return on the way.
 
+use std::collections::BTreeMap;
+
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -7,7 +9,7 @@ use serde_json::Value as Json;
 use xavantes_proto::{v1, value_from};
 
 use super::reason::{FailureReport, StallReason, WaitReason};
-use super::some_number;
+use super::{some_number, some_text};
 use crate::exit::Exit;
 
 /// A process that was started.
@@ -70,6 +72,12 @@ pub(crate) struct Process {
     /// Path with which the paths of its elements begin: the id of the process, or for a delegated subtree the path of the
     /// subtree in its process
     pub path: String,
+    /// Name that its user gave it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels that its user gave it: values by key
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Process type
     pub r#type: String,
     /// State of the process
@@ -124,6 +132,8 @@ impl From<&v1::ProcessStatus> for Process {
         Self {
             process: status.process.clone(),
             path: status.path.clone(),
+            name: some_text(&status.name),
+            labels: labels(status),
             r#type: status.process_type.clone(),
             state: status.state().word(),
             paused: status.paused,
@@ -147,14 +157,14 @@ impl From<&v1::ProcessStatus> for Process {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ProcessList {
-    /// The processes
+    /// The processes; the answer of `list` begins with the one that was submitted last
     pub processes: Vec<Process>,
-}
-
-impl ProcessList {
-    pub(crate) fn new(statuses: &[v1::ProcessStatus]) -> Self {
-        Self { processes: statuses.iter().map(Process::from).collect() }
-    }
+    /// The present, for durations in text
+    #[serde(skip)]
+    pub now_ms: u64,
+    /// Text says why processes failed
+    #[serde(skip)]
+    pub shows_errors: bool,
 }
 
 /// Processes that were waited for: the answer of `wait`.
@@ -243,6 +253,11 @@ impl From<&v1::Output> for ElementOutput {
             missed: some_number(output.missed),
         }
     }
+}
+
+/// The labels of a process by key.
+pub(super) fn labels(status: &v1::ProcessStatus) -> BTreeMap<String, String> {
+    status.labels.iter().map(|label| (label.key.clone(), label.value.clone())).collect()
 }
 
 /// The exit code that the state of a process means.

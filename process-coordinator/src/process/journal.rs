@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use xavantes_engine::{EngineState, Event, Root};
 use xavantes_model::definition::{DefinitionNodeId, Program};
 use xavantes_model::value::Value;
+use xavantes_proto::v1;
 
 use crate::process::process_notes::{Note, ProcessNotes};
 use crate::record_codec::{self, Unreadable};
@@ -28,8 +29,26 @@ pub struct Head {
     pub no_reuse: bool,
     /// Coordinators that fetch files for a subtree, the nearest first.
     pub relays: Vec<String>,
+    /// Name and labels that the user gave the process.
+    pub tags: ProcessTags,
     /// The first record.
     pub first: Vec<u8>,
+}
+
+/// Name and labels of a process: users find it by them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessTags {
+    /// Name; empty if the user gave none.
+    pub name: String,
+    /// Keys and values of the labels.
+    pub labels: Vec<(String, String)>,
+}
+
+impl ProcessTags {
+    /// The labels on the wire.
+    pub fn wire_labels(&self) -> Vec<v1::Label> {
+        self.labels.iter().map(|(key, value)| v1::Label { key: key.clone(), value: value.clone() }).collect()
+    }
 }
 
 impl Head {

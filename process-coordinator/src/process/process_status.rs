@@ -46,6 +46,8 @@ impl Coordinator {
             submitted_ms: head.submitted_ms,
             node: node.to_owned(),
             group: self.options.group.clone(),
+            name: head.tags.name.clone(),
+            labels: head.tags.wire_labels(),
             ..v1::ProcessStatus::default()
         }
     }

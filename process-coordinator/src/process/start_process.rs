@@ -16,7 +16,7 @@ use crate::definitions::LoadedProgram;
 use crate::process::driver::Driver;
 use crate::process::handle::{DecisionSender, ProcessHandle};
 use crate::process::held_processes::panic_message;
-use crate::process::journal::{Head, Origin};
+use crate::process::journal::{Head, Origin, ProcessTags};
 use crate::process::memory_budget::ProcessMemory;
 use crate::process::outputs::Outputs;
 use crate::process::runner::{Runner, live_status};
@@ -38,6 +38,8 @@ pub(crate) struct StartOptions<'a> {
     pub recipes: Vec<v1::Recipe>,
     /// Coordinators that fetch files for a subtree, the nearest first.
     pub relays: Vec<String>,
+    /// Name and labels.
+    pub tags: ProcessTags,
 }
 
 /// Why a process was not started.
@@ -86,6 +88,7 @@ impl Coordinator {
             parent: origin,
             no_reuse: options.no_reuse,
             relays: options.relays,
+            tags: options.tags,
             first: driver.first_record().into(),
         };
         let epoch = self.repository.create(&id, record_codec::encode(&head)).await.map_err(|error| match error {

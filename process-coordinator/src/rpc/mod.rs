@@ -9,7 +9,8 @@
 //! | `backup` | the repository of this node |
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
-//! | `find` | the process that a path is in |
+//! | `list_filter` | which processes a list shows |
+//! | `find`, `resolve` | the process that a path is in; the path that the beginning of an id means |
 //! | `forward` | requests about processes that other coordinators run |
 //! | `errors` | errors as gRPC statuses |
 
@@ -22,8 +23,10 @@ mod find;
 mod forget;
 mod forward;
 mod list;
+mod list_filter;
 mod logs;
 mod outputs;
+mod resolve;
 mod results;
 pub(crate) mod service;
 mod show;

@@ -13,7 +13,8 @@ use xavantes_telemetry::{ProcessCondition, metrics};
 use crate::coordinator::Coordinator;
 use crate::options::Options;
 use crate::rpc::{
-    backup, definition, delegate, explain, forget, list, logs, outputs, results, show, steer, submit, types, watch,
+    backup, definition, delegate, explain, forget, list, logs, outputs, resolve, results, show, steer, submit, types,
+    watch,
 };
 
 /// The process coordinator; cheap to clone.
@@ -71,6 +72,10 @@ impl ProcessCoordinator for Service {
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
         list::list(&self.coordinator, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn resolve(&self, request: Request<v1::ResolveRequest>) -> Result<Response<v1::ResolveResponse>, Status> {
+        resolve::resolve(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn statuses(&self, request: Request<v1::StatusesRequest>) -> Result<Response<v1::StatusesResponse>, Status> {

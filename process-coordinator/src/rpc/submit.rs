@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use tonic::Status;
 use xavantes_engine::Start;
 use xavantes_model::value::Value;
-use xavantes_proto::message_limits::{check_count, check_optional_name};
+use xavantes_proto::message_limits::{check_count, check_labels, check_optional_name};
 use xavantes_proto::{v1, value_from};
 use xavantes_telemetry::metrics;
 
 use crate::clock::unix_ms;
 use crate::coordinator::Coordinator;
-use crate::process::journal::Head;
+use crate::process::journal::{Head, ProcessTags};
 use crate::process::start_process::{StartError, StartOptions};
 use crate::record_codec;
 use crate::rpc::errors::repository_status;
@@ -35,6 +35,12 @@ pub(super) async fn submit(
     for parameter in &request.parameters {
         check_optional_name("the name of a parameter", &parameter.name)?;
     }
+    check_optional_name("the name of the process", &request.name)?;
+    check_labels(&request.labels)?;
+    let tags = ProcessTags {
+        name: request.name,
+        labels: request.labels.into_iter().map(|label| (label.key, label.value)).collect(),
+    };
     let loaded = coordinator.programs.add(request.documents).await?;
     let wanted = Some(request.process_type.as_str()).filter(|name| !name.is_empty());
     let process = loaded.program.entry(wanted).map_err(Status::invalid_argument)?;
@@ -50,8 +56,12 @@ pub(super) async fn submit(
         // `FindPrimes-7f3a`
         let id: Arc<str> = format!("{process_type}-{:0digits$x}", number & mask).into();
         let start = Start::new(id.clone(), process, parameters.clone());
-        let options =
-            StartOptions { request: &request.request_id, no_reuse: request.no_reuse, ..StartOptions::default() };
+        let options = StartOptions {
+            request: &request.request_id,
+            no_reuse: request.no_reuse,
+            tags: tags.clone(),
+            ..StartOptions::default()
+        };
         match coordinator.start(id.clone(), loaded.clone(), start, options, None).await {
             Ok(_) => {
                 metrics().processes_submitted.inc();

@@ -14,10 +14,11 @@ const OLD_HISTORY: &str = "xavantes.migrations";
 
 /// Version, description and statements of each migration. A database records a digest of the statements, so a file never
 /// changes after its release. The list spares the macro of sqlx, which compiles its PostgreSQL client a second time.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "processes and documents", include_str!("../../migrations/0001_processes_and_documents.sql")),
     (2, "unique epochs", include_str!("../../migrations/0002_unique_epochs.sql")),
     (3, "order of creation", include_str!("../../migrations/0003_order_of_creation.sql")),
+    (4, "unfinished processes", include_str!("../../migrations/0004_unfinished_processes.sql")),
 ];
 
 fn migrator() -> Migrator {

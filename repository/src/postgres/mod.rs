@@ -118,6 +118,13 @@ impl Repository for PostgresStore {
         queries::page(&self.pool, request).await
     }
 
+    async fn ids(&self, prefix: &str, max_items: usize) -> Result<Vec<String>, Error> {
+        if prefix.contains('\0') {
+            return Ok(Vec::new());
+        }
+        queries::ids(&self.pool, prefix, max_items).await
+    }
+
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {
         if check_name(process).is_err() {
             return Ok(None);

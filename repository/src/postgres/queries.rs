@@ -31,7 +31,7 @@ macro_rules! select_processes {
 /// Selects a page of processes: those behind a place ($1, $2), at most $3, until those before one have $4 bytes. `before` is the
 /// size of the processes between the place and this one.
 macro_rules! select_page {
-    ($behind:literal, $order:literal) => {
+    ($behind:literal, $condition:literal, $order:literal) => {
         select_processes!(
             concat!(
                 "process IN (
@@ -40,7 +40,7 @@ macro_rules! select_page {
                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
                          FROM (
                              SELECT process, created, octet_length(head) + coalesce(octet_length(summary), 0) AS bytes
-                             FROM xavantes.processes WHERE (created, process) ", $behind, " ($1, $2)
+                             FROM xavantes.processes WHERE (created, process) ", $behind, " ($1, $2)", $condition, "
                              ORDER BY ", $order, " LIMIT $3) q) q
                      WHERE before < $4)"
             ),
@@ -60,10 +60,12 @@ pub(super) async fn list(pool: &PgPool) -> Result<Vec<Entry>, Error> {
 
 /// Lists some processes in the order of their creation.
 pub(super) async fn page(pool: &PgPool, request: &PageRequest) -> Result<Vec<Entry>, Error> {
-    let PageRequest { after, newest_first, max_items, max_bytes } = request;
-    let statement = match newest_first {
-        true => select_page!("<", "created DESC, process DESC"),
-        false => select_page!(">", "created, process"),
+    let PageRequest { after, newest_first, unfinished, max_items, max_bytes } = request;
+    let statement = match (newest_first, unfinished) {
+        (true, false) => select_page!("<", "", "created DESC, process DESC"),
+        (false, false) => select_page!(">", "", "created, process"),
+        (true, true) => select_page!("<", " AND summary IS NULL", "created DESC, process DESC"),
+        (false, true) => select_page!(">", " AND summary IS NULL", "created, process"),
     };
     // No process has one of these numbers.
     let edge = if *newest_first { i64::MAX } else { -1 };
@@ -75,6 +77,21 @@ pub(super) async fn page(pool: &PgPool, request: &PageRequest) -> Result<Vec<Ent
     retry(|| async {
         let rows = sqlx::query(statement).bind(number).bind(process).bind(max_items).bind(max_bytes);
         rows.fetch_all(pool).await?.iter().map(entry).collect()
+    })
+    .await
+}
+
+/// Ids of processes that begin with a text and have no slash.
+pub(super) async fn ids(pool: &PgPool, prefix: &str, max_items: usize) -> Result<Vec<String>, Error> {
+    // Ids are in the order of their bytes: no text that begins with the prefix follows this one.
+    let end = format!("{prefix}{}", char::MAX);
+    let max_items = i64::try_from(max_items).unwrap_or(i64::MAX);
+    retry(|| async {
+        let ids = sqlx::query_scalar(
+            "SELECT process FROM xavantes.processes
+             WHERE process >= $1 AND process <= $2 AND position('/' IN process) = 0 ORDER BY process LIMIT $3",
+        );
+        ids.bind(prefix).bind(&end).bind(max_items).fetch_all(pool).await
     })
     .await
 }

@@ -164,6 +164,19 @@ impl Database {
         Ok(value.map(|value| self.decode_process(id.as_bytes(), &value)))
     }
 
+    /// Ids of processes that begin with a text and have no slash.
+    pub(super) fn ids(&self, prefix: &str, max_items: usize) -> Result<Vec<String>, Error> {
+        let mut ids = Vec::new();
+        for key in self.processes.scan_prefix(prefix).keys() {
+            if ids.len() >= max_items {
+                break;
+            }
+            let key = key.map_err(|error| self.failed(&error))?;
+            ids.extend(std::str::from_utf8(&key).ok().filter(|id| !id.contains('/')).map(str::to_owned));
+        }
+        Ok(ids)
+    }
+
     fn decode_process(&self, key: &[u8], value: &[u8]) -> Result<ProcessRecord, Damage> {
         let decoded = decode(TreeId::Processes, key, value).map(|Numbered { record, .. }| record);
         decoded.map_err(|error| self.head_damage(&error))

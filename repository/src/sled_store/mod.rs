@@ -201,12 +201,19 @@ impl Repository for SledStore {
                 let mut after = request.after.clone();
                 // One place at a time, so that the committer waits for none of the reads.
                 let places = iter::from_fn(|| {
-                    after = Some(index.lock().next_place(after.as_ref(), request.newest_first)?);
-                    after.clone()
+                    let next = index.lock().next_place(after.as_ref(), request.newest_first, request.unfinished)?;
+                    after = Some(next.0.clone());
+                    Some(next)
                 });
+                let places = places.filter_map(|(place, is_wanted)| is_wanted.then_some(place));
                 take_page(places.filter_map(|place| read_place(database, index, &place).transpose()), &request)
             })
             .await
+    }
+
+    async fn ids(&self, prefix: &str, max_items: usize) -> Result<Vec<String>, Error> {
+        let prefix = prefix.to_owned();
+        self.opened.read(move |database, _| database.ids(&prefix, max_items)).await
     }
 
     async fn find(&self, process: &str) -> Result<Option<Entry>, Error> {

@@ -8,6 +8,9 @@ use crate::error::Error;
 use crate::places::page_places;
 use crate::repository::Place;
 
+/// Upper bound on the places that a reader passes over while it has the index.
+const MAX_PASSED_PLACES: usize = 1000;
+
 /// All processes by id.
 #[derive(Debug, Default)]
 pub(super) struct RecordIndex {
@@ -38,9 +41,22 @@ impl RecordIndex {
         self.entries.iter_mut()
     }
 
-    /// The next place behind one, in the order of creation or backwards.
-    pub(super) fn next_place(&self, after: Option<&Place>, newest_first: bool) -> Option<Place> {
-        page_places(&self.places, after, newest_first).next().cloned()
+    /// The next place behind one, in the order of creation or backwards, and whether its process is wanted: with
+    /// `unfinished`, this passes over ended processes, but not over so many that the committer waits for long.
+    pub(super) fn next_place(
+        &self,
+        after: Option<&Place>,
+        newest_first: bool,
+        unfinished: bool,
+    ) -> Option<(Place, bool)> {
+        let mut passed = None;
+        for place in page_places(&self.places, after, newest_first).take(MAX_PASSED_PLACES) {
+            if !unfinished || self.entries.get(&place.process).is_some_and(IndexEntry::is_unfinished) {
+                return Some((place.clone(), true));
+            }
+            passed = Some(place);
+        }
+        passed.map(|place| (place.clone(), false))
     }
 }
 

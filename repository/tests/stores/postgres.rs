@@ -10,7 +10,12 @@ use crate::suite::{self, text};
 
 async fn migrated_url(postgres: &Postgres) -> String {
     let url = postgres.url();
-    let steps = ["step 1: processes and documents", "step 2: unique epochs", "step 3: order of creation"];
+    let steps = [
+        "step 1: processes and documents",
+        "step 2: unique epochs",
+        "step 3: order of creation",
+        "step 4: unfinished processes",
+    ];
     assert_eq!(migrate(&url).await.unwrap(), steps);
     url
 }
@@ -209,7 +214,7 @@ async fn a_database_of_a_former_version_keeps_working() {
         sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
     }
     assert!(matches!(open_postgres(&url, "node").await.err(), Some(Error::Broken(_))), "it must be migrated first");
-    assert_eq!(migrate(&url).await.unwrap(), ["step 3: order of creation"]);
+    assert_eq!(migrate(&url).await.unwrap(), ["step 3: order of creation", "step 4: unfinished processes"]);
     let store = open_postgres(&url, "node").await.unwrap();
     store.create("p", text("head")).await.unwrap();
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);

@@ -18,6 +18,7 @@ pub async fn run(store: &Store) {
     concurrent_writers_do_not_interfere(store).await;
     large_payloads_are_stored(store).await;
     pages_follow_the_order_of_creation(store).await;
+    ids_are_found_by_their_beginning(store).await;
     claimed_processes_are_not_gained_again(store).await;
 }
 
@@ -280,13 +281,33 @@ async fn concurrent_writers_do_not_interfere(store: &Store) {
 
 /// The processes that a store lists in pages of this many.
 async fn read_pages(store: &Store, newest_first: bool, batch: usize) -> Vec<String> {
-    let mut entries = Entries::page(store, None, newest_first, batch);
+    let request = PageRequest { after: None, newest_first, unfinished: false, max_items: batch, max_bytes: usize::MAX };
+    let mut entries = Entries::behind(store, request);
     let mut processes = Vec::new();
     while let Some(entry) = entries.next().await.unwrap() {
         assert_eq!(Place::parse(&entry.place().to_string()), Some(entry.place()));
         processes.push(entry.process);
     }
     processes
+}
+
+async fn ids_are_found_by_their_beginning(store: &Store) {
+    let created = ["Begin-7f3a", "Begin-7f", "Begin-7g", "Begin-7f/part@1", "Begin-é", "begin-7f"];
+    for id in created {
+        store.create(id, text("head")).await.unwrap();
+    }
+    store.close("Begin-7f", text("summary")).await.unwrap();
+    let ids = async |prefix, max_items| store.ids(prefix, max_items).await.unwrap();
+    assert_eq!(ids("Begin-7f", 9).await, ["Begin-7f", "Begin-7f3a"]);
+    assert_eq!(ids("Begin-", 9).await, ["Begin-7f", "Begin-7f3a", "Begin-7g", "Begin-é"]);
+    assert_eq!(ids("Begin-", 2).await, ["Begin-7f", "Begin-7f3a"]);
+    for nothing in ["Begin-8", "egin", "Begin-7f3a ", "Begin-\0", "Begin-%", "Begin-7f/"] {
+        assert!(ids(nothing, 9).await.is_empty(), "{nothing:?}");
+    }
+    for id in created {
+        let _ = store.close(id, text("summary")).await;
+        store.forget(&[id.into()]).await.unwrap();
+    }
 }
 
 async fn pages_follow_the_order_of_creation(store: &Store) {
@@ -304,7 +325,13 @@ async fn pages_follow_the_order_of_creation(store: &Store) {
     assert_eq!(read_pages(store, true, 100).await, backwards);
 
     // A page ends at its bounds, and goes on behind a process that has been removed.
-    let request = |after, max_items, max_bytes| PageRequest { after, newest_first: true, max_items, max_bytes };
+    let request = |after, max_items, max_bytes| PageRequest {
+        after,
+        newest_first: true,
+        unfinished: false,
+        max_items,
+        max_bytes,
+    };
     let ids = async |request| {
         let page = store.page(&request).await.unwrap();
         page.into_iter().map(|entry| entry.process).collect::<Vec<_>>()
@@ -312,7 +339,10 @@ async fn pages_follow_the_order_of_creation(store: &Store) {
     assert_eq!(ids(request(None, 2, usize::MAX)).await, ["page b", "page/m"]);
     assert_eq!(ids(request(None, 9, 1)).await, ["page b"]);
     assert_eq!(ids(request(None, 9, 9)).await, ["page b", "page/m", "page a"], "the third has 104 bytes");
+    let unfinished = |after, max_items| PageRequest { unfinished: true, ..request(after, max_items, usize::MAX) };
+    assert_eq!(ids(unfinished(None, 3)).await, ["page b", "page/m", "page z"]);
     let place = store.find("page a").await.unwrap().unwrap().place();
+    assert_eq!(ids(unfinished(Some(place.clone()), 1)).await, ["page z"]);
     store.forget(&["page a".into()]).await.unwrap();
     assert_eq!(ids(request(Some(place), 1, usize::MAX)).await, ["page z"]);
     assert_eq!(read_pages(store, false, 2).await.len(), all.len() - 1);

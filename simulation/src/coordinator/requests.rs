@@ -6,7 +6,7 @@ use xavantes_engine::{Engine, Start, StepOutput, Time};
 use xavantes_model::value::Value;
 use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::driver_input::ProcessInput;
-use xavantes_process_coordinator::process::journal::{Head, Origin};
+use xavantes_process_coordinator::process::journal::{Head, Origin, ProcessTags};
 use xavantes_process_coordinator::record_codec;
 use xavantes_process_coordinator::subtrees::move_notice::{MoveReportStep, ParentState, on_move_report};
 use xavantes_process_coordinator::subtrees::parent_links::ParentAttempt;
@@ -117,6 +117,7 @@ impl World<'_> {
             parent: origin,
             no_reuse: false,
             relays: Vec::new(),
+            tags: ProcessTags::default(),
             first: driver.first_record().into(),
         };
         let change = StoreChange::Create(id.clone(), record_codec::encode(&head));

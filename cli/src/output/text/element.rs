@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::process::some_labels;
 use super::units::{duration, mib, seconds, timestamp};
 use crate::output::printer::Report;
 use crate::output::visible::visible_line;
@@ -101,6 +102,8 @@ fn facts(element: &Element) -> String {
     };
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     add("path", Some(element.path.clone()));
+    add("name", element.name.clone());
+    add("labels", some_labels(&element.labels));
     add("element", Some(element.element.clone()));
     add("type", element.r#type.clone());
     add("state", Some(state_text(element)));

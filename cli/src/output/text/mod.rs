@@ -5,6 +5,7 @@
 //! | `process` | processes and their results |
 //! | `definition` | what a process was submitted with |
 //! | `element` | elements, as lines of facts or as a tree |
+//! | `log_lines` | output of failed activities |
 //! | `reuse` | decisions about reuse |
 //! | `grid` | nodes, groups, types, sources, and commands that change something |
 //! | `repository` | the repository of a node |
@@ -18,6 +19,7 @@ mod definition;
 mod element;
 mod grid;
 mod import;
+mod log_lines;
 mod plan;
 mod prediction;
 mod process;

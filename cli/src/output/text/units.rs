@@ -13,6 +13,17 @@ pub(crate) fn duration(length: Duration) -> String {
     }
 }
 
+/// How long ago something was, in its largest unit.
+pub(crate) fn age(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match (seconds / 86_400, seconds / 3600, seconds / 60) {
+        (0, 0, 0) => format!("{seconds}s ago"),
+        (0, 0, minutes) => format!("{minutes}m ago"),
+        (0, hours, _) => format!("{hours}h ago"),
+        (days, ..) => format!("{days}d ago"),
+    }
+}
+
 /// A length of time with four digits or so: seconds below two minutes, then two units.
 pub(crate) fn precise(seconds: f64) -> String {
     if !seconds.is_finite() {
@@ -88,6 +99,9 @@ mod tests {
     fn durations_have_two_units_at_most() {
         for (seconds, shown) in [(0, "0s"), (59, "59s"), (65, "1m 05s"), (7380, "2h 03m"), (90_000, "1d 01h")] {
             assert_eq!(duration(Duration::from_secs(seconds)), shown);
+        }
+        for (seconds, shown) in [(59, "59s ago"), (65, "1m ago"), (7380, "2h ago"), (90_000, "1d ago")] {
+            assert_eq!(age(Duration::from_secs(seconds)), shown);
         }
     }
 }
