@@ -1,20 +1,18 @@
 //! The process that a user wants to start: documents, a process type in them, and its parameters, checked before the
 //! grid is asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value as Json;
 use xavantes_model::definition::ProcessType;
-use xavantes_model::diagnostic::{Source, did_you_mean};
-use xavantes_model::load::load;
+use xavantes_model::diagnostic::did_you_mean;
 use xavantes_model::value::{Type, Value};
-use xavantes_proto::{MAX_MESSAGE_BYTES, MAX_RESULTS_BYTES, Message, receive, v1, value};
+use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1, value};
 
 use crate::args::{DefinitionArgs, labels};
 use crate::documents::{load_sources, read_files};
 use crate::exit::Exit;
-use crate::grid_connection::{CoordinatorClient, ask, refused};
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::transfer;
@@ -22,17 +20,9 @@ use crate::transfer;
 /// Upper bound on the names in an error message.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// The request that starts the process. All problems are printed. A `grid`, if there is one, is asked for types that
-/// the documents use and do not define.
-pub(crate) async fn request(
-    arguments: &DefinitionArgs,
-    grid: Option<&mut CoordinatorClient>,
-    output: Output,
-) -> Result<v1::SubmitRequest, Exit> {
-    let mut sources = read_files(&arguments.files)?;
-    if let Some(grid) = grid {
-        sources.extend(submitted_before(&sources, grid).await?);
-    }
+/// The request that starts the process. All problems are printed.
+pub(crate) fn request(arguments: &DefinitionArgs, output: Output) -> Result<v1::SubmitRequest, Exit> {
+    let sources = read_files(&arguments.files)?;
     let program = load_sources(&sources, output)?;
     let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
     let process = &program.processes[process];
@@ -66,24 +56,6 @@ pub(crate) async fn request(
             )))
         }
     }
-}
-
-/// Documents of the grid that define types which these documents use and do not define.
-async fn submitted_before(sources: &[Source], grid: &mut CoordinatorClient) -> Result<Vec<Source>, Exit> {
-    let problems = load(sources).err().unwrap_or_default();
-    let unknown = problems.iter().filter(|problem| problem.code == "unknown-type");
-    let names: BTreeSet<String> = unknown
-        .filter_map(|problem| sources[problem.span.source].text.get(problem.span.bytes.clone()))
-        .map(str::to_owned)
-        .collect();
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let request = v1::FindTypesRequest { names: names.into_iter().collect() };
-    let parts = ask(grid.find_types(request)).await?;
-    let found = receive::<v1::FindTypesResponse>(parts, MAX_RESULTS_BYTES).await.map_err(|status| refused(&status))?;
-    let found = found.documents;
-    Ok(found.into_iter().map(|document| Source::new(document.name, document.text)).collect())
 }
 
 /// A different id each time. The coordinator takes a second request with the same id for a repetition by the network.

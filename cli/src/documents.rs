@@ -26,12 +26,14 @@ pub(crate) fn read_files<P: AsRef<Path>>(files: &[P]) -> Result<Vec<Source>, Exi
     unreadable.map(|()| sources)
 }
 
-/// Loads documents. If they have problems, the report about them is printed.
+/// Loads documents. If they have errors, the report about them is printed. Otherwise warnings go to standard error.
 pub(crate) fn load_sources(sources: &[Source], output: Output) -> Result<Program, Exit> {
-    load::load(sources).map_err(|diagnostics| {
+    let program = load::load(sources).map_err(|diagnostics| {
         output.report(&Validation::new(sources, &diagnostics));
         Exit::Usage
-    })
+    })?;
+    output.warn(&Validation::new(sources, &program.warnings));
+    Ok(program)
 }
 
 fn read(file: &Path) -> Result<Source, String> {

@@ -425,8 +425,8 @@ fn a_process_that_can_never_run_here_fails_instead_of_waiting() {
     let folder = Folder::new();
     let text = process(r#"<ACTIVITY NAME="a" TYPE="Odd"/>"#).replace(
         "</XAVANTES>",
-        r#"<ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="pyhton">1</CODE></ACTIVITY_TYPE></XAVANTES>"#,
+        r#"<ACTIVITY_TYPE NAME="Odd"><CODE LANGUAGE="cobol">1</CODE></ACTIVITY_TYPE></XAVANTES>"#,
     );
     let ended = xavantes(&["run", &folder.write("odd.xml", &text)], "");
-    assert_ended(&ended, 1, &["a: no connected worker has an interpreter for \"pyhton\"", "no other workers"]);
+    assert_ended(&ended, 1, &["a: no connected worker has an interpreter for \"cobol\"", "no other workers"]);
 }

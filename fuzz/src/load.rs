@@ -19,7 +19,8 @@ pub fn check(bytes: &[u8]) {
 
 fn check_findings(text: &str, found: &[Diagnostic]) {
     assert!(!found.is_empty(), "refused without a reason");
-    assert!(found.len() <= 201, "{} findings", found.len());
+    assert!(found.iter().any(Diagnostic::is_error), "refused without an error");
+    assert!(found.len() <= 252, "{} findings", found.len());
     for diagnostic in found {
         assert!(text.get(diagnostic.span.bytes.clone()).is_some(), "not in the text: {diagnostic:?}");
         assert!(diagnostic.message.len() <= 4096, "a message of {} bytes", diagnostic.message.len());
@@ -44,6 +45,11 @@ fn check_process(program: &Program, process: &ProcessType) {
         }
         assert!(node.local_slots().end <= node.variables.len());
         assert!(node.summary as usize <= node.variables.len());
+        for forward in &node.forwards {
+            assert!(node.elements.contains(&forward.element));
+            let _ = &program.signature(&nodes[forward.element.index()])[forward.from as usize];
+            assert!(node.variables[forward.to as usize].implicit);
+        }
         check_kind(program, node);
         for script in node.scripts() {
             check_script(program, process, script);

@@ -34,8 +34,9 @@ macro_rules! decoders {
 #[rustfmt::skip]
 const DECODERS: &[(&str, Decode)] = decoders![
     AddSourceRequest, AttemptsRequest, AttemptsResponse, BackupRequest, Chunk, CountRequest, DrainRequest, ExplainRequest,
-    ExplainResponse, FetchFailure, FetchRequest, FindTypesRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
-    HasRequest, HasResponse, Heartbeat, IntroduceRequest, IntroduceResponse, KeepRequest, ListGroupsRequest, ListNodesRequest, ListRequest, ListSourcesRequest,
+    ExplainResponse, FetchFailure, FetchRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
+    HasRequest, HasResponse, Heartbeat, IntroduceRequest, IntroduceResponse, KeepRequest, ListGroupsRequest,
+    ListNodesRequest, ListRequest, ListSourcesRequest,
     ListSourcesResponse, ListTypesRequest, LogPiece, LogsRequest, MovedRequest, MovedResponse, OffsetRequest, OutputsRequest,
     Part, PlaceRequest, PlaceResponse, ProcessStatus, PutChunk, RemoveSourceRequest, ResolveRequest, ResultsRequest, Roster, ShowRequest,
     ShowResponse, StatusesRequest, SteerRequest, SubmitRequest, WatchRequest, WorkOrder, WorkReport

@@ -38,9 +38,21 @@ impl Span {
     }
 }
 
+/// What a finding means for the documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The documents cannot be used.
+    Error,
+    /// The documents can be used, but probably do not mean what their author meant.
+    Warning,
+}
+
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// Whether the documents can be used nevertheless.
+    pub severity: Severity,
     /// Stable short name of the rule, for scripts: `unknown-element`, `lua-syntax`, …
     pub code: &'static str,
     /// Message in one sentence.
@@ -52,9 +64,14 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Makes a finding without advice.
+    /// Makes an error without advice.
     pub fn new(code: &'static str, span: Span, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), span, help: None }
+        Self { severity: Severity::Error, code, message: message.into(), span, help: None }
+    }
+
+    /// True if the documents cannot be used because of this finding.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
     }
 
     /// Adds advice to the finding.

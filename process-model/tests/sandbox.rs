@@ -306,7 +306,12 @@ fn activities_call_shared_objects_through_their_worker() {
     let ports = [port("set"), port("n"), port("attempt")];
     let activity = |text: &str| {
         let code = Code::statements(text, 1, &ports, &[port("n")]);
-        sandbox().run_activity(&code, &[set.clone(), Value::Null, Value::Int(1)], Box::new(Remote(Vec::new())))
+        sandbox().run_activity(
+            &code,
+            &[set.clone(), Value::Null, Value::Int(1)],
+            Duration::MAX,
+            Box::new(Remote(Vec::new())),
+        )
     };
     assert_eq!(activity("n = set:size() + attempt").unwrap(), [Value::Int(2)]);
     assert!(activity("set:add(1)").unwrap_err().message.contains("RemoteSet:add: the set is closed"));
@@ -461,7 +466,7 @@ proptest! {
         let code = Code::expressions(&["value"], 1, &[port("value")]);
         let (back, _) = sandbox().run(&code, [Argument::Value(&value)], &mut Objects::default()).unwrap();
         prop_assert_eq!(&back[0], &value);
-        let back = sandbox().run_activity(&code, std::slice::from_ref(&value), Box::new(Remote(Vec::new()))).unwrap();
+        let back = sandbox().run_activity(&code, std::slice::from_ref(&value), Duration::MAX, Box::new(Remote(Vec::new()))).unwrap();
         prop_assert_eq!(&back[0], &value);
     }
 
@@ -470,4 +475,14 @@ proptest! {
         let _ = check(&text, Form::Statements);
         let _ = check(&text, Form::Expression);
     }
+}
+
+#[test]
+fn an_activity_has_the_time_that_its_run_gives_it() {
+    let code = Code::statements("while true do end", 7, &[], &[]);
+    let mut sandbox = sandbox();
+    let mut run = |time| sandbox.run_activity(&code, &[], time, Box::new(Remote(Vec::new())));
+    let error = run(Duration::from_millis(20)).unwrap_err();
+    assert_eq!((error.kind, error.line), (ErrorKind::Time, 7), "{error}");
+    assert!(error.message.contains("ran longer than its limit"), "{error}");
 }

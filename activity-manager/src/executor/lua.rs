@@ -15,8 +15,8 @@ use crate::attempts::job::Job;
 use crate::logs::live_log::OutputStream;
 use crate::logs::log_store::LogStore;
 
-/// Limits of one activity. Only `TIMEOUT` bounds its time.
-const LIMITS: ScriptLimits = ScriptLimits { steps: u64::MAX, memory: 512 << 20, time: Duration::MAX };
+/// Limits of one activity. The time is that of an activity without a `TIMEOUT`; the worker watches a `TIMEOUT` itself.
+const LIMITS: ScriptLimits = ScriptLimits { steps: u64::MAX, memory: 512 << 20, time: Duration::from_secs(3600) };
 
 /// The threads that run Lua activities.
 pub(crate) struct LuaPool {
@@ -81,7 +81,8 @@ impl LuaWorker {
         arguments.resize(activity.parameters.len(), Value::Null);
         arguments.push(Value::Int(job.attempt.key.attempt.into()));
         let connection = HostConnection { host: host.clone(), logs: self.logs.clone(), job: job.clone(), sequence: 0 };
-        match sandbox.run_activity(code, &arguments, Box::new(connection)) {
+        let time = if job.timeout.is_some() { Duration::MAX } else { LIMITS.time };
+        match sandbox.run_activity(code, &arguments, time, Box::new(connection)) {
             Ok(results) => Outcome::Completed(v1::Completed { results: results.iter().map(value).collect() }),
             Err(error) if error.kind == ErrorKind::Stopped || job.stop.is_requested() => match job.timeout_failure() {
                 Some(failure) => Outcome::Failed(v1::Failure { worker: Some(self.node.to_string()), ..*failure }),
@@ -93,7 +94,10 @@ impl LuaWorker {
                     _ => v1::FailureKind::Limit,
                 }
                 .into(),
-                message: error.message,
+                message: match error.kind {
+                    ErrorKind::Time => format!("{}; the attribute TIMEOUT allows more", error.message),
+                    _ => error.message,
+                },
                 line: Some(error.line),
                 worker: Some(self.node.to_string()),
                 ..v1::Failure::default()

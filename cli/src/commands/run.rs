@@ -50,7 +50,7 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(arguments: RunArgs, output: Output) -> Result<Exit, Exit> {
     let request = match arguments.resume {
         true => None,
-        false => Some(definition::request(&arguments.definition, None, output).await?),
+        false => Some(definition::request(&arguments.definition, output)?),
     };
     let mut settings = Settings {
         name: "local".into(),

@@ -35,8 +35,8 @@ pub(crate) struct SubmitArgs {
 
 pub(crate) async fn submit(arguments: SubmitArgs, output: Output) -> Result<Exit, Exit> {
     let address = arguments.grid.coordinator.as_str();
+    let mut request = definition::request(&arguments.definition, output)?;
     let mut client = coordinator(address).await?;
-    let mut request = definition::request(&arguments.definition, Some(&mut client), output).await?;
     transfer::upload(&mut request, address, output.is_quiet()).await?;
     let submitted = Instant::now();
     let process = ask(client.submit(request)).await?.process;

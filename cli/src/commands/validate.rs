@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use xavantes_model::load::load;
 
-use crate::documents::{load_sources, read_files};
+use crate::documents::read_files;
 use crate::exit::Exit;
 use crate::output::printer::Output;
 use crate::report::validation::Validation;
@@ -18,6 +19,9 @@ pub(crate) struct ValidateArgs {
 
 pub(crate) fn validate(arguments: &ValidateArgs, output: Output) -> Result<Exit, Exit> {
     let sources = read_files(&arguments.files)?;
-    load_sources(&sources, output)?;
-    Ok(output.report(&Validation::new(&[], &[])))
+    let (found, exit) = match load(&sources) {
+        Ok(program) => (program.warnings, Exit::Success),
+        Err(found) => (found, Exit::Usage),
+    };
+    Ok(output.report(&Validation::new(&sources, &found)).or(exit))
 }

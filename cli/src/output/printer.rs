@@ -74,6 +74,13 @@ impl Output {
         logs::LogSink::new(self.format, path)
     }
 
+    /// Shows a report beside the answer on standard error, unless the user wants only results and errors.
+    pub(crate) fn warn<R: Report>(self, report: &R) {
+        if !self.quiet {
+            terminal::note_coloured(&report.text());
+        }
+    }
+
     /// Notes something on standard error, unless the user wants only results and errors.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {

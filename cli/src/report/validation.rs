@@ -12,10 +12,21 @@ use xavantes_model::diagnostic::{Diagnostic, LineIndex, Source};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Validation {
-    /// Whether there are no problems
+    /// Whether there are no errors
     pub valid: bool,
-    /// All problems
+    /// All problems: errors and warnings
     pub problems: Vec<Finding>,
+}
+
+/// What a problem means for the definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) enum FindingSeverity {
+    /// The definition cannot run
+    Error,
+    /// The definition can run, but probably does not mean what its author meant
+    Warning,
 }
 
 /// A problem of a definition.
@@ -28,6 +39,8 @@ pub(crate) struct Finding {
     pub start: PositionReport,
     /// Character after the last one
     pub end: PositionReport,
+    /// Whether the definition can run nevertheless
+    pub severity: FindingSeverity,
     /// Name of the rule: `unknown-element`, `lua-syntax`, …
     pub code: &'static str,
     /// What is wrong
@@ -63,7 +76,8 @@ impl Validation {
             let source = found.span.source;
             Finding::new(found, &sources[source], &lines[source])
         };
-        Self { valid: diagnostics.is_empty(), problems: diagnostics.iter().map(problem).collect() }
+        let valid = !diagnostics.iter().any(Diagnostic::is_error);
+        Self { valid, problems: diagnostics.iter().map(problem).collect() }
     }
 }
 
@@ -81,6 +95,7 @@ impl Finding {
             file: source.name.to_string(),
             start: position(bytes.start),
             end: position(bytes.end),
+            severity: if found.is_error() { FindingSeverity::Error } else { FindingSeverity::Warning },
             code: found.code,
             message: found.message.clone(),
             help: found.help.clone(),

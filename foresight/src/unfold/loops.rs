@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{AxisValues, Bound, DefinitionNode, Direction, Kind, LoopSource, Script};
+use xavantes_model::definition::{Bound, DefinitionNode, Direction, Kind, ListValues, LoopSource, Script};
 use xavantes_model::value::{Type, Value};
 
 use super::activity::items;
@@ -211,13 +211,14 @@ impl Walk<'_> {
     /// The values of a loop, if they are known.
     fn range(&mut self, scopes: &Scopes, source: &LoopSource) -> Option<Range> {
         match source {
-            LoopSource::Each(script) => items(&self.expression(scopes, script)).map(Range::List),
+            LoopSource::Each(ListValues::Literal(list)) => Some(Range::List(list.clone())),
+            LoopSource::Each(ListValues::Code(script)) => items(&self.expression(scopes, script)).map(Range::List),
             LoopSource::Grid(axes) => {
                 let mut values = Vec::with_capacity(axes.len());
                 for axis in axes {
                     values.push(match &axis.values {
-                        AxisValues::Literal(list) => list.clone(),
-                        AxisValues::Code(script) => items(&self.expression(scopes, script))?,
+                        ListValues::Literal(list) => list.clone(),
+                        ListValues::Code(script) => items(&self.expression(scopes, script))?,
                     });
                 }
                 let total = values.iter().try_fold(1u64, |total, axis| total.checked_mul(axis.len() as u64))?;

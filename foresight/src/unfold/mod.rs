@@ -282,7 +282,14 @@ impl Walk<'_> {
             exit = self.element(scopes, finally, None, exit, context)?;
         }
         let collected = collect.map(|collect| self.expression(scopes, collect));
-        let values = scopes.frames.pop().map(|frame| frame.variables).unwrap_or_default();
+        let mut frame = scopes.frames.pop();
+        if let Some(frame) = &mut frame {
+            for forward in &node.forwards {
+                let ended = frame.results.get(&forward.element).and_then(|values| values.get(forward.from as usize));
+                frame.variables[forward.to as usize] = ended.cloned().unwrap_or_else(Known::nothing);
+            }
+        }
+        let values = frame.map(|frame| frame.variables).unwrap_or_default();
         if let (Some(around), Some(collected)) = (scopes.frames.last_mut(), collected) {
             around.collected.push(collected);
         }

@@ -170,12 +170,6 @@ impl Programs {
     pub fn types(&self) -> Vec<v1::TypeDescription> {
         self.known.lock().types.all().cloned().collect()
     }
-
-    /// The documents of the latest program that defines a type.
-    pub async fn defining(&self, name: &str) -> Result<Option<Arc<v1::Program>>, Error> {
-        let Some(digest) = self.known.lock().types.defining(name) else { return Ok(None) };
-        Ok(self.fetch(&digest).await?.map(|loaded| loaded.wire))
-    }
 }
 
 #[allow(clippy::result_large_err)] // gRPC answers with a status.
@@ -183,7 +177,7 @@ fn load_documents(documents: Vec<v1::Document>) -> Result<LoadedProgram, Status>
     let sources: Vec<Source> =
         documents.iter().map(|document| Source::new(document.name.as_str(), document.text.as_str())).collect();
     let program = load(&sources).map_err(|problems| {
-        let first = problems.iter().take(MAX_PROBLEMS).map(|problem| {
+        let first = problems.iter().filter(|problem| problem.is_error()).take(MAX_PROBLEMS).map(|problem| {
             let source = &sources[problem.span.source];
             let at = LineIndex::new(&source.text).position(&source.text, problem.span.bytes.start);
             format!("{}:{}:{}: {}", source.name, at.line, at.column, problem.message)

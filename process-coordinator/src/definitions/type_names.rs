@@ -51,12 +51,6 @@ impl TypeIndex {
     pub fn all(&self) -> impl Iterator<Item = &v1::TypeDescription> {
         self.programs.iter().flat_map(|program| &program.types)
     }
-
-    /// Digest of the latest program that defines a type.
-    pub fn defining(&self, name: &str) -> Option<Arc<str>> {
-        let defines = |program: &&ProgramTypes| program.types.iter().any(|it| it.name == name);
-        self.programs.iter().rev().find(defines).map(|program| program.digest.clone())
-    }
 }
 
 #[cfg(test)]
@@ -77,9 +71,12 @@ mod tests {
         let many = |prefix: &'static str| program((0..MAX_TYPES / 2).map(move |number| format!("{prefix}{number}")));
         assert!(index.add("1", &many("a")) && index.add("1", &many("a")) && index.add("2", &many("b")));
         assert!(index.add("3", &program([])));
-        assert_eq!(index.defining("a7").as_deref(), Some("1"));
+        let digests = |index: &TypeIndex, name: &str| -> Vec<String> {
+            index.all().filter(|it| it.name == name).map(|it| it.digest.clone()).collect()
+        };
+        assert_eq!(digests(&index, "a7"), ["1"]);
         assert!(!index.add("4", &program(["b7".to_owned()])), "the limit is reached");
-        assert_eq!((index.defining("a7"), index.defining("b7").as_deref()), (None, Some("4")));
+        assert_eq!((digests(&index, "a7"), digests(&index, "b7")), (Vec::new(), vec!["2".to_owned(), "4".to_owned()]));
         assert_eq!(index.all().count(), MAX_TYPES / 2 + 1);
     }
 }

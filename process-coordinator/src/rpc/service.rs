@@ -63,7 +63,6 @@ impl ProcessCoordinator for Service {
     type ResultsStream = ResponseStream<v1::Part>;
     type DefinitionStream = ResponseStream<v1::Part>;
     type ShowStream = ResponseStream<v1::Part>;
-    type FindTypesStream = ResponseStream<v1::Part>;
     type DelegateStream = ResponseStream<v1::WorkReport>;
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
@@ -130,13 +129,6 @@ impl ProcessCoordinator for Service {
         request: Request<v1::ListTypesRequest>,
     ) -> Result<Response<v1::ListTypesResponse>, Status> {
         types::list_types(&self.coordinator, request.into_inner()).await.map(Response::new)
-    }
-
-    async fn find_types(
-        &self,
-        request: Request<v1::FindTypesRequest>,
-    ) -> Result<Response<Self::FindTypesStream>, Status> {
-        types::find_types(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn delegate(

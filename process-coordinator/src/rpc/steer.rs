@@ -76,7 +76,7 @@ async fn reopen(coordinator: &Arc<Coordinator>, entry: &Entry, path: String) -> 
         Err(error) => error,
     };
     Err(match &error {
-        ReopenError::NotKept if coordinator.status_of(entry).state() == v1::ProcessState::Completed => {
+        ReopenError::NotKept if coordinator.status_of(entry).state() == v1::State::Completed => {
             Status::failed_precondition(format!("{id} completed: there is nothing to retry"))
         }
         ReopenError::NotKept => Status::failed_precondition(format!(

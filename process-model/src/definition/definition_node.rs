@@ -60,6 +60,19 @@ pub struct DefinitionNode {
     pub spreads: bool,
     /// True if some code reads its results, so the engine keeps them after the node ended.
     pub kept: bool,
+    /// Results of elements in it that code around it reads. When the node completes, they become results of its own.
+    pub forwards: Box<[Forward]>,
+}
+
+/// A variable of a controller that takes the value of a parameter of one of its elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forward {
+    /// The element.
+    pub element: DefinitionNodeId,
+    /// Position in the element's signature.
+    pub from: u32,
+    /// Position among the variables of the controller.
+    pub to: u32,
 }
 
 impl DefinitionNode {
@@ -72,11 +85,8 @@ impl DefinitionNode {
                 LoopSource::Count { from, to, step, .. } => {
                     scripts.extend([from, to, step].into_iter().flatten().filter_map(Bound::script));
                 }
-                LoopSource::Each(script) => scripts.push(script),
-                LoopSource::Grid(axes) => scripts.extend(axes.iter().filter_map(|axis| match &axis.values {
-                    AxisValues::Code(script) => Some(script),
-                    AxisValues::Literal(_) => None,
-                })),
+                LoopSource::Each(values) => scripts.extend(values.script()),
+                LoopSource::Grid(axes) => scripts.extend(axes.iter().filter_map(|axis| axis.values.script())),
             },
             Kind::While { condition, .. } => scripts.push(condition),
             _ => {}
@@ -205,7 +215,7 @@ pub enum LoopSource {
         inputs: u32,
     },
     /// `EACH`.
-    Each(Box<Script>),
+    Each(ListValues),
     /// `PARAM_GRID`.
     Grid(Vec<Axis>),
 }
@@ -218,16 +228,25 @@ pub struct Axis {
     /// Type of the values.
     pub ty: Type,
     /// Values.
-    pub values: AxisValues,
+    pub values: ListValues,
 }
 
-/// The values of an axis.
+/// A list, literal or computed.
 #[derive(Debug, Clone)]
-pub enum AxisValues {
+pub enum ListValues {
     /// Values in the document.
     Literal(Arc<Vec<Value>>),
     /// Expression that gives a list.
-    Code(Script),
+    Code(Box<Script>),
+}
+
+impl ListValues {
+    fn script(&self) -> Option<&Script> {
+        match self {
+            ListValues::Code(script) => Some(script),
+            ListValues::Literal(_) => None,
+        }
+    }
 }
 
 /// A whole number, literal or computed.

@@ -27,7 +27,7 @@ pub use activity::{
     ActivityCode, ActivityFiles, ActivityType, Capture, Environment, ExitStatuses, FileText, InputFile, Launch,
     OutputFile, Requires,
 };
-pub use definition_node::{Axis, AxisValues, Bound, DefinitionNode, Kind, LoopSource, Parallel};
+pub use definition_node::{Axis, Bound, DefinitionNode, Forward, Kind, ListValues, LoopSource, Parallel};
 pub use definition_node_id::DefinitionNodeId;
 pub use estimate::{
     Amount, AssumedFile, Assumptions, Estimate, EstimateCode, EstimateInput, FileAccess, FileEstimate, FileName,

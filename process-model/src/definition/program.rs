@@ -9,7 +9,7 @@ use super::definition_node_id::DefinitionNodeId;
 use super::estimate::Estimate;
 use super::script::ScriptInput;
 use super::variable::Variable;
-use crate::diagnostic::did_you_mean;
+use crate::diagnostic::{Diagnostic, did_you_mean};
 
 /// All types of a set of documents, linked to each other.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,8 @@ pub struct Program {
     pub processes: Vec<ProcessType>,
     /// Activity types, in document order.
     pub activities: Vec<ActivityType>,
+    /// What its author probably did not mean, in document order.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Program {

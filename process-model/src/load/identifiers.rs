@@ -62,7 +62,8 @@ pub(super) fn single_name(text: &str) -> Option<NameUse> {
     let start = text.len() - text.trim_start().len();
     let end = start + name.len();
     let field = field.map(|field| (field.to_owned(), end + 1..end + 1 + field.len()));
-    Some(NameUse { name: name.to_owned(), at: start..end, field, write: false, read: true })
+    let (name, inner) = (name.to_owned(), Vec::new());
+    Some(NameUse { name, at: start..end, field, inner, writes_inside: false, write: false, read: true })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! | `activity` | builds activity types: code, launch, files |
 //! | `estimate` | `ESTIMATE` of types and activities |
 //! | `parameters`, `attributes` | parts that types and elements share |
+//! | `policies` | warns of settings of retries that never apply |
 //! | `literals`, `identifiers`, `template`, `type_check` | texts in attributes |
 //! | `document`, `report`, `problem`, `code_limits` | places, findings, bounds |
 
@@ -23,6 +24,7 @@ mod grammar;
 mod identifiers;
 mod literals;
 mod parameters;
+mod policies;
 mod problem;
 mod process;
 mod report;
@@ -40,7 +42,8 @@ pub use process::compile_exit_condition;
 use report::LoadReport;
 use signatures::Types;
 
-/// Reads and checks documents that belong together. The error is everything that is wrong with them, in order.
+/// Reads and checks documents that belong together. The error is everything that is wrong with them, in order, with at least
+/// one finding that is an error. Otherwise the program has the warnings.
 pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {
     let mut report = LoadReport::default();
     let mut types = Types::default();
@@ -78,5 +81,7 @@ pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {
             break;
         }
     }
-    report.finish().map(|()| program)
+    policies::check_types(&documents, &types, &program, &mut report);
+    program.warnings = report.finish()?;
+    Ok(program)
 }

@@ -16,6 +16,8 @@ pub(super) struct LoadProblem<'a> {
     pub message: String,
     /// True for a problem with an assignment, which leaves open what the script assigns.
     pub write: bool,
+    /// True if the script can be used nevertheless.
+    pub warning: bool,
     /// Computes the advice, only for problems that the report shows.
     pub help: Box<dyn FnOnce() -> Option<String> + 'a>,
 }
@@ -50,18 +52,44 @@ impl ProblemPlace<'_> {
     /// Reports a syntax error.
     pub fn report_syntax_error(&self, report: &mut LoadReport, text: &str, error: SyntaxError) {
         let templates = text.contains("${");
-        report.add("lua-syntax", self.span(error.at), error.message, || {
+        let message = self.with_document_lines(text, &error.message);
+        report.add("lua-syntax", self.span(error.at), message, || {
             templates.then(|| "code is written without ${ }".into())
         });
     }
 
-    /// Reports problems. Returns whether there are none.
-    pub fn report_problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> bool {
-        let clean = problems.is_empty();
-        for problem in problems {
-            report.add(problem.code, self.span(problem.at), problem.message, problem.help);
+    /// Luau counts lines from the beginning of the script; people count them from the beginning of the document.
+    fn with_document_lines(&self, text: &str, message: &str) -> String {
+        const AT_LINE: &str = "at line ";
+        let mut shown = String::new();
+        let mut rest = message;
+        while let Some(found) = rest.find(AT_LINE) {
+            let (before, behind) = rest.split_at(found + AT_LINE.len());
+            let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+            shown.push_str(before);
+            match behind[..digits].parse::<usize>() {
+                Ok(line) => {
+                    let offset: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+                    let offset = self.mapped.source_offset(self.start + offset);
+                    shown.push_str(&self.document.lines.line(offset).to_string());
+                }
+                Err(_) => shown.push_str(&behind[..digits]),
+            }
+            rest = &behind[digits..];
         }
-        clean
+        shown + rest
+    }
+
+    /// Reports problems. Returns whether the script can be used.
+    pub fn report_problems(&self, report: &mut LoadReport, problems: Vec<LoadProblem<'_>>) -> bool {
+        let usable = problems.iter().all(|problem| problem.warning);
+        for LoadProblem { code, at, message, warning, help, .. } in problems {
+            match warning {
+                true => report.warn(code, self.span(at), message, help),
+                false => report.add(code, self.span(at), message, help),
+            }
+        }
+        usable
     }
 
     /// Reports that a script is too large.

@@ -1,9 +1,11 @@
 //! Collects the findings about a set of documents.
 
-use crate::diagnostic::{Diagnostic, Span};
+use crate::diagnostic::{Diagnostic, Severity, Span};
 
-/// Upper bound on the findings in a report, because a longer list helps nobody.
+/// Upper bound on the errors in a report, because a longer list helps nobody.
 const MAX_FINDINGS: usize = 200;
+/// Upper bound on the warnings in a report.
+const MAX_WARNINGS: usize = 50;
 /// Upper bound on the names that are compared with a misspelt one, because each comparison takes time.
 pub(super) const MAX_CANDIDATES: usize = 1000;
 
@@ -13,6 +15,9 @@ pub(super) struct LoadReport {
     found: Vec<Diagnostic>,
     /// Says that there are more findings than the report shows.
     left_out: Option<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    /// Says that there are more warnings than the report shows.
+    warnings_left_out: Option<Diagnostic>,
 }
 
 impl LoadReport {
@@ -47,14 +52,42 @@ impl LoadReport {
         self.push(Diagnostic { help, ..Diagnostic::new(code, span, message) });
     }
 
-    /// Returns the findings in the order of the documents, if there are any.
-    pub fn finish(mut self) -> Result<(), Vec<Diagnostic>> {
-        if self.found.is_empty() {
-            return Ok(());
+    /// Adds a warning: the documents can be used nevertheless. `help` runs only if the warning will be shown.
+    pub fn warn(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl FnOnce() -> Option<String>,
+    ) {
+        let warning = |code, span, message| Diagnostic {
+            severity: Severity::Warning,
+            ..Diagnostic::new(code, span, presentable(message))
+        };
+        if self.warnings.len() < MAX_WARNINGS {
+            let help = help().map(presentable);
+            self.warnings.push(Diagnostic { help, ..warning(code, span, message.into()) });
+        } else if self.warnings_left_out.is_none() {
+            let message = format!("there are more than {MAX_WARNINGS} warnings; the others are not shown");
+            self.warnings_left_out = Some(warning("too-many", span, message));
         }
-        self.found.sort_by_key(|diagnostic| (diagnostic.span.source, diagnostic.span.bytes.start));
-        self.found.extend(self.left_out);
-        Err(self.found)
+    }
+
+    /// Returns the findings in the order of the documents: the warnings if there are no errors, or else all of them.
+    pub fn finish(self) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+        let in_order = |findings: &mut Vec<Diagnostic>| {
+            findings.sort_by_key(|diagnostic| (diagnostic.span.source, diagnostic.span.bytes.start));
+        };
+        let Self { mut found, left_out, mut warnings, warnings_left_out } = self;
+        if found.is_empty() {
+            in_order(&mut warnings);
+            warnings.extend(warnings_left_out);
+            return Ok(warnings);
+        }
+        found.extend(warnings);
+        in_order(&mut found);
+        found.extend(left_out.into_iter().chain(warnings_left_out));
+        Err(found)
     }
 }
 

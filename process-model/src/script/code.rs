@@ -10,7 +10,7 @@ use super::compiler::compile_check;
 pub struct Port {
     /// Name.
     pub name: Arc<str>,
-    /// Field, for `name.field`.
+    /// Field, for `name.field`; fields with dots between them, for `name.field.inner`.
     pub field: Option<Arc<str>>,
 }
 
@@ -74,27 +74,77 @@ impl Code {
     }
 }
 
+/// The fields of a table, in the order of their first use.
+#[derive(Default)]
+struct FieldTable<'a>(Vec<(&'a str, FieldValue<'a>)>);
+
+enum FieldValue<'a> {
+    /// The local that holds the value.
+    Local(String),
+    Table(FieldTable<'a>),
+}
+
+impl<'a> FieldTable<'a> {
+    /// Adds a value under fields with dots between them. No field is both a value and a table: an element and a parameter
+    /// of the same controller never have the same name.
+    fn add(&mut self, path: &'a str, local: String) {
+        let Some((field, rest)) = path.split_once('.') else {
+            return self.0.push((path, FieldValue::Local(local)));
+        };
+        let known = self.0.iter().position(|(name, _)| *name == field).unwrap_or_else(|| {
+            self.0.push((field, FieldValue::Table(FieldTable::default())));
+            self.0.len() - 1
+        });
+        if let FieldValue::Table(table) = &mut self.0[known].1 {
+            table.add(rest, local);
+        }
+    }
+
+    fn write(&self, text: &mut String) {
+        text.push('{');
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(name);
+            text.push('=');
+            match value {
+                FieldValue::Local(local) => text.push_str(local),
+                FieldValue::Table(table) => table.write(text),
+            }
+        }
+        text.push('}');
+    }
+}
+
 /// Declares the inputs as locals. Names with fields become tables of their fields.
 fn head(inputs: &[Port]) -> String {
     if inputs.is_empty() {
         return String::new();
     }
     let mut locals = Vec::new();
-    let mut tables: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut tables = FieldTable::default();
     for (index, port) in inputs.iter().enumerate() {
         match &port.field {
             None => locals.push(port.name.to_string()),
             Some(field) => {
                 locals.push(format!("_xv{index}"));
-                let entry = format!("{field}=_xv{index}");
-                match tables.iter_mut().find(|(name, _)| *name == &*port.name) {
-                    Some((_, entries)) => entries.push(entry),
-                    None => tables.push((&port.name, vec![entry])),
+                let known = tables.0.iter().position(|(name, _)| *name == &*port.name).unwrap_or_else(|| {
+                    tables.0.push((&port.name, FieldValue::Table(FieldTable::default())));
+                    tables.0.len() - 1
+                });
+                if let FieldValue::Table(table) = &mut tables.0[known].1 {
+                    table.add(field, format!("_xv{index}"));
                 }
             }
         }
     }
-    let tables: String =
-        tables.iter().map(|(name, entries)| format!("local {name}={{{}}};", entries.join(","))).collect();
-    format!("local {}=...;{tables}", locals.join(","))
+    let mut head = format!("local {}=...;", locals.join(","));
+    for (name, value) in &tables.0 {
+        let FieldValue::Table(table) = value else { continue };
+        head.push_str(&format!("local {name}="));
+        table.write(&mut head);
+        head.push(';');
+    }
+    head
 }

@@ -22,6 +22,10 @@ pub struct NameUse {
     pub at: Range<usize>,
     /// Field with its bytes, for `name.field`.
     pub field: Option<(String, Range<usize>)>,
+    /// Further fields with their bytes, for `name.field.inner`.
+    pub inner: Vec<(String, Range<usize>)>,
+    /// True if the script assigns something inside `name.field`.
+    pub writes_inside: bool,
     /// True if the script assigns the name or its field.
     pub write: bool,
     /// True if the script reads the old value, as in `n += 1`.
@@ -76,8 +80,13 @@ impl Walker {
         if self.counts.get(name).is_some_and(|count| *count > 0) {
             return;
         }
-        let field = field.and_then(|field| Some((identifier(field)?.to_owned(), self.range(field))));
-        self.uses.push(NameUse { name: name.to_owned(), at: self.range(token), field, write, read });
+        let field = field.and_then(|field| self.field(field));
+        let (name, at, inner) = (name.to_owned(), self.range(token), Vec::new());
+        self.uses.push(NameUse { name, at, field, inner, writes_inside: false, write, read });
+    }
+
+    fn field(&self, token: &TokenReference) -> Option<(String, Range<usize>)> {
+        Some((identifier(token)?.to_owned(), self.range(token)))
     }
 
     fn scoped(&mut self, inside: impl FnOnce(&mut Self)) {
@@ -224,7 +233,16 @@ impl Walker {
             Prefix::Name(name) => match suffixes.first() {
                 Some(Suffix::Index(Index::Dot { name: field, .. })) => {
                     let whole = suffixes.len() == 1;
+                    let before = self.uses.len();
                     self.mention(name, Some(field), write && whole, read || !write || !whole);
+                    let fields = suffixes[1..].iter().map_while(|suffix| match suffix {
+                        Suffix::Index(Index::Dot { name, .. }) => self.field(name),
+                        _ => None,
+                    });
+                    let inner: Vec<_> = fields.collect();
+                    if let Some(used) = self.uses.get_mut(before) {
+                        (used.inner, used.writes_inside) = (inner, write && !whole);
+                    }
                 }
                 _ => self.mention(name, None, false, true),
             },

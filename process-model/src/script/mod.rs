@@ -34,7 +34,7 @@ pub use code::{Code, Port};
 pub use free_names::NameUse;
 pub use lua_objects::{Effects, RemoteObjects};
 pub use prelude::BUILTINS;
-pub(crate) use prelude::TEXT_OF;
+pub(crate) use prelude::{RAISES, TEXT_OF};
 pub use sandbox::Sandbox;
 pub use script_check::{Form, MAX_CODE, MAX_NAMES, SyntaxError, check};
 pub use script_limits::{Error, ErrorKind, ScriptLimits};

@@ -6,6 +6,9 @@ use mlua::{Lua, LuaString, MultiValue, Result, Value as LuaValue};
 use super::compiler::{OUT_OF_MEMORY, PRELUDE_CHUNK};
 use super::int64::Int64;
 
+/// The function that raises an error.
+pub(crate) const RAISES: &str = "error";
+
 /// The names that code finds without declaring them.
 pub const BUILTINS: [&str; 30] = [
     "assert",

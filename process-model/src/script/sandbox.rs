@@ -123,8 +123,10 @@ impl Sandbox {
         &mut self,
         code: &Code,
         arguments: &[Value],
+        time: Duration,
         remote: Box<dyn RemoteObjects>,
     ) -> Result<Vec<Value>, Error> {
+        self.meter.time.set(time);
         let converted: mlua::Result<MultiValue> =
             arguments.iter().map(|value| to_lua(&self.lua, value, false)).collect();
         let converted = converted.map_err(|error| self.explain(code, &error))?;
@@ -140,7 +142,7 @@ impl Sandbox {
         let values = match (outcome, self.meter.exceeded.get()) {
             (Ok(values), None) => values,
             (Ok(_), Some(kind)) => {
-                return Err(Error { kind, message: limit_message(kind, self.meter.limits), line: code.line });
+                return Err(Error { kind, message: limit_message(kind, self.meter.limits()), line: code.line });
             }
             (Err(error), _) => return Err(self.explain(code, &error)),
         };
@@ -175,7 +177,7 @@ impl Sandbox {
         };
         let message = match kind {
             ErrorKind::Code => message,
-            kind => limit_message(kind, self.meter.limits),
+            kind => limit_message(kind, self.meter.limits()),
         };
         Error { kind, message, line: code.line + line.saturating_sub(1) }
     }

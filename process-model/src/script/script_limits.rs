@@ -53,6 +53,8 @@ pub struct Error {
 /// Consumption of the current run, shared with the interrupt handler.
 pub(super) struct Meter {
     pub limits: ScriptLimits,
+    /// Limit of time of the current run.
+    pub time: Cell<Duration>,
     pub steps: Cell<u64>,
     pub started: Cell<Instant>,
     /// First limit that the run exceeded.
@@ -61,7 +63,18 @@ pub(super) struct Meter {
 
 impl Meter {
     pub fn new(limits: ScriptLimits) -> Self {
-        Self { limits, steps: Cell::new(0), started: Cell::new(Instant::now()), exceeded: Cell::new(None) }
+        Self {
+            limits,
+            time: Cell::new(limits.time),
+            steps: Cell::new(0),
+            started: Cell::new(Instant::now()),
+            exceeded: Cell::new(None),
+        }
+    }
+
+    /// Limits of the current run.
+    pub fn limits(&self) -> ScriptLimits {
+        ScriptLimits { time: self.time.get(), ..self.limits }
     }
 
     /// Begins a new run.
@@ -79,7 +92,7 @@ impl Meter {
         if steps > self.limits.steps {
             self.exceeded.set(Some(ErrorKind::Steps));
         } else if steps.is_multiple_of(STEPS_PER_CLOCK_READ) {
-            if self.started.get().elapsed() > self.limits.time {
+            if self.started.get().elapsed() > self.time.get() {
                 self.exceeded.set(Some(ErrorKind::Time));
             } else if stopped() {
                 self.exceeded.set(Some(ErrorKind::Stopped));

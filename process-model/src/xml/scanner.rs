@@ -92,7 +92,10 @@ impl<'a> Scanner<'a> {
         let found = self.text[start..end].chars().next().unwrap_or(' ');
         let here = start..start + found.len_utf8();
         if start == *at {
-            return Err(self.malformed(here, format!("white space is missing before `{}`", found.escape_default())));
+            return Err(match bytes.get(start.wrapping_sub(1)) {
+                Some(quote @ (b'"' | b'\'')) => self.ended_value(start, *quote),
+                _ => self.malformed(here, format!("white space is missing before `{}`", found.escape_default())),
+            });
         }
         let name_span = start..self.name_end(start, end);
         let name = &self.text[name_span.clone()];
@@ -103,7 +106,13 @@ impl<'a> Scanner<'a> {
         let equals = self.skip_space(name_span.end, end);
         if equals == end || bytes[equals] != b'=' {
             let message = format!("the attribute `{}` has no value", clip(name));
-            return Err(self.malformed(name_span, message).help("write it as `name=\"value\"`"));
+            let help = match bytes.get(equals) {
+                Some(b'"' | b'\'') => {
+                    "a quote may have ended the value before it: write &quot; or &apos; for a quote in a value"
+                }
+                _ => "write it as `name=\"value\"`",
+            };
+            return Err(self.malformed(name_span, message).help(help));
         }
         let open = self.skip_space(equals + 1, end);
         if open == end || !matches!(bytes[open], b'"' | b'\'') {
@@ -116,6 +125,20 @@ impl<'a> Scanner<'a> {
         let value_span = open + 1..open + 1 + length;
         *at = value_span.end + 1;
         Ok(Some((name_span, value_span)))
+    }
+
+    /// Explains that the quote before `start` ended the value of an attribute, although something follows it directly.
+    fn ended_value(self, start: usize, quote: u8) -> Diagnostic {
+        let (name, reference, other) = match quote {
+            b'"' => ("\"", "&quot;", "'"),
+            _ => ("'", "&apos;", "\""),
+        };
+        let message = format!("this {name} ended the value of the attribute, but the text goes on behind it");
+        let help = format!(
+            "a {name} in the value is written {reference}, or the whole value stands in {other}…{other}; if the value ends \
+             here, put a space behind the quote"
+        );
+        self.malformed(start - 1..start, message).help(help)
     }
 
     /// Checks an XML declaration or a processing instruction.

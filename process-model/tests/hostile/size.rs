@@ -1,6 +1,6 @@
 //! Documents that are large, deep or wide, and numbers beyond all bounds.
 
-use xavantes_model::definition::{AxisValues, Kind, LoopSource};
+use xavantes_model::definition::{Kind, ListValues, LoopSource};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 
@@ -184,8 +184,8 @@ fn grids_are_not_expanded_by_the_loader() {
                 panic!()
             };
             let sizes = axes.iter().map(|axis| match &axis.values {
-                AxisValues::Literal(values) => values.len(),
-                AxisValues::Code(_) => 0,
+                ListValues::Literal(values) => values.len(),
+                ListValues::Code(_) => 0,
             });
             sizes.sum::<usize>()
         })

@@ -48,7 +48,7 @@ fn loops_have_sources_conditions_and_implicit_variables() {
     let each = named(&program, "each");
     assert_eq!(variables(each), "out completed!, out failed!, out cancelled!");
     assert!(
-        matches!(&each.kind, Kind::For { source: LoopSource::Each(script), .. } if script.inputs == [variable(0, 1)])
+        matches!(&each.kind, Kind::For { source: LoopSource::Each(ListValues::Code(script)), .. } if script.inputs == [variable(0, 1)])
     );
     assert!(matches!(
         named(&program, "code").kind,
@@ -61,10 +61,10 @@ fn loops_have_sources_conditions_and_implicit_variables() {
     assert!(matches!(parallel.max, Some(Bound::Literal(4))));
     let values: Vec<_> = axes.iter().map(|axis| (&*axis.name, axis.ty, &axis.values)).collect();
     assert!(
-        matches!(values[0], ("rate", Type::Float, AxisValues::Literal(v)) if **v == [Value::Float(0.1), Value::Float(1.0)])
+        matches!(values[0], ("rate", Type::Float, ListValues::Literal(v)) if **v == [Value::Float(0.1), Value::Float(1.0)])
     );
-    assert!(matches!(values[1], ("kind", Type::String, AxisValues::Literal(v)) if **v == ["a b".into(), "c".into()]));
-    assert!(matches!(values[2], ("some", Type::Int, AxisValues::Code(_))));
+    assert!(matches!(values[1], ("kind", Type::String, ListValues::Literal(v)) if **v == ["a b".into(), "c".into()]));
+    assert!(matches!(values[2], ("some", Type::Int, ListValues::Code(_))));
     let iterate = &nodes(&program)[grid.elements[0].index()];
     assert_eq!(variables(iterate), "local counter!, local rate!, local kind!, local some!");
     assert_eq!(iterate.local_slots(), 0..4);

@@ -185,7 +185,7 @@ fn types_are_found_in_other_documents_and_lines_in_their_own() {
 fn another_exit_condition_for_a_running_controller() {
     let program = main(
         r#"<ACTIVITY NAME="fit" TYPE="Fit"/><PARFOR NAME="f" TO="9" COLLECT="counter"><IN_PARAMETER NAME="x" TYPE="int" DEFAULT="1"/>
-        <ITERATE/></PARFOR><PAR NAME="p"><BLOCK NAME="inner"><OUT_PARAMETER NAME="y" TYPE="int"/></BLOCK></PAR>"#,
+        <ITERATE/></PARFOR><PAR NAME="p"><BLOCK NAME="inner"><OUT_PARAMETER NAME="y" TYPE="int" DEFAULT="1"/></BLOCK></PAR>"#,
     );
     let (parfor, par) = (named(&program, "f").id, named(&program, "p").id);
     let script =

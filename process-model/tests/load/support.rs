@@ -31,7 +31,7 @@ pub fn program(types: &str) -> Program {
 pub fn main(body: &str) -> Program {
     program(&format!(
         r#"<PROCESS_TYPE NAME="Main"><IN_PARAMETER NAME="n" TYPE="int"/><IN_PARAMETER NAME="list" TYPE="list"/>
-        <IN_PARAMETER NAME="text" TYPE="string"/><OUT_PARAMETER NAME="out" TYPE="int"/><BODY>{body}</BODY></PROCESS_TYPE>"#
+        <IN_PARAMETER NAME="text" TYPE="string"/><OUT_PARAMETER NAME="out" TYPE="int" OPTIONAL="true"/><BODY>{body}</BODY></PROCESS_TYPE>"#
     ))
 }
 

@@ -47,7 +47,7 @@ fn elements_and_controllers_are_checked() {
         (r#"<FOR NAME="f" TO="¦1${n}"><ITERATE/></FOR>"#, ("bad-value", "cannot be mixed", "one ${")),
         (r#"<FOR NAME="f" TO="${¦text}"><ITERATE/></FOR>"#, ("bad-value", "expected int, but \"text\" is string", "")),
         (r#"<FOR NAME="f" TO="1" STEP="¦0"><ITERATE/></FOR>"#, ("bad-value", "STEP: must not be 0", "")),
-        (r#"<FOR NAME="f" EACH="¦list"><ITERATE/></FOR>"#, ("bad-value", "gives a list", "${")),
+        (r#"<FOR NAME="f" EACH="¦list"><ITERATE/></FOR>"#, ("bad-value", "expected list", "${list}")),
         (r#"<FOR NAME="f" EACH="${¦n}"><ITERATE/></FOR>"#, ("bad-value", "expected list", "")),
         (r#"<¦FOR NAME="f" TO="1" EACH="${list}"><ITERATE/></FOR>"#, ("bad-value", "TO and EACH", "")),
         (

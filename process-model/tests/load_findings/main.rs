@@ -2,6 +2,7 @@
 
 mod elements;
 mod estimates;
+mod foreseen;
 mod names;
 mod report;
 mod support;

@@ -76,7 +76,7 @@ fn names_in_code_are_resolved_in_their_scope() {
 #[test]
 fn a_script_has_an_upper_bound_on_its_names() {
     let parameters = |count: usize| -> String {
-        (0..count).map(|i| format!("<OUT_PARAMETER NAME=\"p{i}\" TYPE=\"int\"/>")).collect()
+        (0..count).map(|i| format!("<OUT_PARAMETER NAME=\"p{i}\" TYPE=\"int\" OPTIONAL=\"true\"/>")).collect()
     };
     let assign = |count: usize| (0..count).map(|i| format!("p{i}=1 ")).collect::<String>();
     let read = |count: usize| (0..count).map(|i| format!("p{i}")).collect::<Vec<_>>().join("+");
@@ -108,4 +108,13 @@ fn columns_are_exact_behind_references_and_cdata() {
     let found = findings(&text);
     assert_eq!(found.len(), 1);
     assert_eq!(&text[found[0].span.bytes.clone()], "wrong", "{found:#?}");
+}
+
+#[test]
+fn syntax_errors_count_lines_as_the_document_does() {
+    let text = document(&body("<PRE_CODE>\n  out = 1\n  if n > 1 then\n    out = 2\n</PRE_CODE>"));
+    let line = text.lines().position(|line| line.contains("if n")).unwrap() + 1;
+    let found = findings(&text.replace("n > 1", "n == 1"));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].message.contains(&format!("'then' at line {line}")), "{found:#?}");
 }

@@ -1,5 +1,6 @@
 //! Grids of separate processes, seen from outside: through the commands, the protocol and the network.
 
+mod definitions;
 mod delegation;
 mod examples;
 mod far_files;

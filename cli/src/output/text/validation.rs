@@ -7,13 +7,13 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use crate::output::printer::Report;
 use crate::output::terminal::Stream;
 use crate::output::visible::visible_line;
-use crate::report::validation::Validation;
+use crate::report::validation::{FindingSeverity, Validation};
 
 impl Report for Validation {
     const TEXT_STREAM: Stream = Stream::Stderr;
 
     fn text(&self) -> String {
-        if self.valid {
+        if self.problems.is_empty() {
             return String::new();
         }
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -25,7 +25,11 @@ impl Report for Validation {
                 .path(visible_line(&problem.file))
                 .line_start(problem.start.line as usize)
                 .annotation(AnnotationKind::Primary.span(problem.marked.clone()));
-            let title = Level::ERROR.primary_title(&problem.message).id(problem.code);
+            let level = match problem.severity {
+                FindingSeverity::Error => Level::ERROR,
+                FindingSeverity::Warning => Level::WARNING,
+            };
+            let title = level.primary_title(&problem.message).id(problem.code);
             let mut group = Group::with_title(title).element(snippet);
             if let Some(help) = &problem.help {
                 group = group.element(Level::HELP.message(help));
@@ -33,7 +37,11 @@ impl Report for Validation {
             text += &renderer.render(&[group]);
             text += "\n\n";
         }
-        let (count, noun) = (self.problems.len(), if self.problems.len() == 1 { "problem" } else { "problems" });
-        text + &format!("{count} {noun}\n")
+        let number = |severity, noun: &str| {
+            let count = self.problems.iter().filter(|problem| problem.severity == severity).count();
+            (count > 0).then(|| format!("{count} {noun}{}", if count == 1 { "" } else { "s" }))
+        };
+        let counts = [number(FindingSeverity::Error, "problem"), number(FindingSeverity::Warning, "warning")];
+        text + &counts.into_iter().flatten().collect::<Vec<_>>().join(", ") + "\n"
     }
 }

@@ -63,7 +63,9 @@ impl EngineState {
         } else {
             store_summary(node, &mut ended, completed);
         }
-        if !completed {
+        if completed {
+            forward_results(node, &mut ended);
+        } else {
             clear_results(signature, &mut ended.variables);
         }
         unreachable.extend(self.hand_over_objects(program, &mut ended, completed, collected)?);
@@ -287,6 +289,18 @@ fn store_results(signature: &[Variable], variables: &mut Vec<Value>, results: &[
     let outs = signature.iter().enumerate().filter(|(_, variable)| variable.direction.is_out());
     for ((slot, _), value) in outs.zip(results) {
         variables[slot] = value.clone();
+    }
+}
+
+/// Makes results of elements in a controller, which code around it reads, results of the controller itself.
+fn forward_results(node: &DefinitionNode, ended: &mut Instance) {
+    if node.forwards.is_empty() || matches!(ended.body, Body::Leaf) {
+        return;
+    }
+    ended.variables.resize(node.variables.len().max(ended.variables.len()), Value::Null);
+    for forward in &node.forwards {
+        let kept = ended.kept.get_mut(&forward.element).and_then(|values| values.get_mut(forward.from as usize));
+        ended.variables[forward.to as usize] = kept.map(|value| value.clone()).unwrap_or_default();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_model::definition::{AxisValues, Bound, DefinitionNode, Kind, LoopSource, Parallel, Script};
+use xavantes_model::definition::{Bound, DefinitionNode, Kind, ListValues, LoopSource, Parallel, Script};
 use xavantes_model::script::Sandbox;
 use xavantes_model::value::{Type, Value};
 
@@ -79,14 +79,15 @@ impl Engine {
     ) -> Result<Range, Box<Failure>> {
         let bad = |message: String| Box::new(Failure::new(FailureKind::Parameter, message).at_line(node.line));
         match source {
-            LoopSource::Each(script) => Ok(Range::List(self.list(sandbox, id, "EACH", script)?)),
+            LoopSource::Each(ListValues::Literal(items)) => Ok(Range::List(items.clone())),
+            LoopSource::Each(ListValues::Code(script)) => Ok(Range::List(self.list(sandbox, id, "EACH", script)?)),
             LoopSource::Grid(axes) => {
                 let mut values = Vec::with_capacity(axes.len());
                 let mut total = 1u64;
                 for axis in axes {
                     let list = match &axis.values {
-                        AxisValues::Literal(list) => list.clone(),
-                        AxisValues::Code(script) => {
+                        ListValues::Literal(list) => list.clone(),
+                        ListValues::Code(script) => {
                             let list = self.list(sandbox, id, &axis.name, script)?;
                             let typed: Result<Vec<Value>, String> =
                                 list.iter().map(|value| axis.ty.accept(value.clone())).collect();

@@ -277,3 +277,19 @@ fn a_wrong_result_fails_the_delegated_element() {
     run.done("f");
     assert_eq!((run.failure().kind, &*run.failure().path), (FailureKind::Parameter, "P/f"));
 }
+
+#[test]
+fn results_inside_of_a_delegated_controller_come_back() {
+    let text = document(
+        r#"<PROCESS_TYPE NAME="Main"><OUT_PARAMETER TYPE="list" NAME="result"/><BODY>
+        <PAR NAME="p" DELEGATE="always"><ACTIVITY TYPE="Give" NAME="a"/>
+          <BLOCK NAME="b"><ACTIVITY TYPE="Give" NAME="c"/></BLOCK></PAR>
+        <POST_CODE>result = {p.a.value, p.b.c.value, p.completed}</POST_CODE></BODY></PROCESS_TYPE>"#,
+    );
+    let mut parent = setup(&text).delegations(1).run();
+    let mut child = receive(&text, &parent.delegation("p"), "P/p");
+    work(&mut child, "P/p/", &["a", "b/c"]);
+    let answer = answer_of(&child, &parent, "p");
+    parent.answer("p", answer);
+    assert_eq!(parent.result(), "[10,20,2]");
+}

@@ -199,3 +199,10 @@ fn nested_loops_have_their_own_counters() {
     );
     assert_eq!(setup(&text).run().results("seen"), "[11,21,22]");
 }
+
+#[test]
+fn a_loop_goes_through_a_list_in_the_document() {
+    let run = run(r#"<FOR NAME="f" EACH='[1, "two", [3]]' COLLECT="item"><ITERATE/></FOR>
+        <FOR NAME="none" EACH="[]" COLLECT="item"><ITERATE/></FOR><POST_CODE>result = {f.results, none.results}</POST_CODE>"#);
+    assert_eq!(run.result(), r#"[[1,"two",[3]],[]]"#);
+}

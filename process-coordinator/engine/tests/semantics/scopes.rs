@@ -95,3 +95,32 @@ fn code_that_fails_changes_nothing() {
         <POST_CODE>result = log:values()</POST_CODE>"#);
     assert_eq!(run.result(), "[1]");
 }
+
+#[test]
+fn code_reads_results_of_elements_inside_of_controllers() {
+    let mut run = run(r#"<PAR NAME="dag"><ACTIVITY TYPE="Give" NAME="a"/>
+          <BLOCK NAME="deep"><ACTIVITY TYPE="Give" NAME="z"/></BLOCK></PAR>
+        <SWITCH NAME="s"><CASE NAME="yes" CONDITION="dag.a.value == 1"><ACTIVITY TYPE="Give" NAME="y"/></CASE>
+          <DEFAULT><ACTIVITY TYPE="Give" NAME="n"/></DEFAULT></SWITCH>
+        <BLOCK NAME="bad" ON_FAILURE="continue"><ACTIVITY TYPE="Give" NAME="z"/><POST_CODE>error("no")</POST_CODE></BLOCK>
+        <POST_CODE>result = {dag.a.value, dag.deep.z.value, s.yes.y.value, s.default.n.value == nil, bad.z.value == nil,
+          dag.completed}</POST_CODE>"#);
+    run.give("dag/a", 1);
+    run.give("dag/deep/z", 2);
+    run.give("s/yes/y", 3);
+    run.give("bad/z", 4);
+    assert_eq!(run.result(), "[1,2,3,true,true,2]");
+}
+
+#[test]
+fn an_element_waits_for_results_inside_of_its_siblings() {
+    let mut run = run(r#"<PAR NAME="p"><BLOCK NAME="last"><OUT_PARAMETER TYPE="int" NAME="sum"/>
+            <ACTIVITY TYPE="Do" NAME="w"/><POST_CODE>sum = first.a.value + first.inner.b.value</POST_CODE></BLOCK>
+          <PAR NAME="first"><ACTIVITY TYPE="Give" NAME="a"/><BLOCK NAME="inner"><ACTIVITY TYPE="Give" NAME="b"/></BLOCK>
+          </PAR></PAR><POST_CODE>result = {p.last.sum}</POST_CODE>"#);
+    assert_eq!(run.running(), ["p/first/a", "p/first/inner/b"]);
+    run.give("p/first/a", 20);
+    run.give("p/first/inner/b", 22);
+    run.done("p/last/w");
+    assert_eq!(run.result(), "[42]");
+}

@@ -1,15 +1,17 @@
 //! The code of an activity type: Lua, a command, or a script for an interpreter.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::expressions::{check, compile_all, expression, inputs, report_too_large};
-use crate::definition::ActivityCode;
+use crate::definition::{ActivityCode, Direction, Variable};
+use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::report::LoadReport;
 use crate::load::signatures::TypeInfo;
-use crate::script::{Code, Form, Port};
+use crate::script::{Code, Form, Port, RAISES};
 use crate::xml;
 
 /// Reads `CODE`. Returns `None` if it is unusable, which is then reported.
@@ -40,9 +42,13 @@ pub(super) fn read_code(
                 });
                 return None;
             }
+            if !check_language(document, attribute, report) {
+                return None;
+            }
             let text = document.tree.text(node);
             let line = text.as_ref().map_or(info.line, |text| document.lines.line(text.source_offset(0)));
-            let text = text.map_or("".into(), |text| dedented(&text.value).into());
+            let text: Arc<str> = text.map_or("".into(), |text| dedented(&text.value).into());
+            warn_of_unmentioned_results(document, info, &text, report);
             Some(ActivityCode::Interpreter { language: language.into(), text, line })
         }
     }
@@ -62,6 +68,83 @@ fn dedented(text: &str) -> String {
     text.split('\n').map(|line| line.strip_prefix(common).unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
+/// Languages that workers know, and those of Xavantes itself.
+const LANGUAGES: [&str; 10] = ["lua", "command", "bash", "sh", "python", "R", "perl", "node", "ruby", "julia"];
+/// Interpreters whose names resemble others.
+const OTHERS: [&str; 14] = [
+    "ash", "dash", "ksh", "zsh", "csh", "tcsh", "fish", "ipython", "pypy", "jruby", "nodejs", "Rscript", "luajit", "r",
+];
+
+/// Reports the name of an interpreter that looks like a misspelt one. Returns true if the code can be used.
+fn check_language(document: &ParsedDocument, attribute: &xml::Attribute, report: &mut LoadReport) -> bool {
+    let written = attribute.value.value.as_str();
+    // `python3.11` is a version of `python`.
+    let name = written.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    if LANGUAGES.contains(&name) || OTHERS.contains(&name) {
+        return true;
+    }
+    let Some(help) = did_you_mean(name, LANGUAGES) else { return true };
+    let span = document.span(&attribute.value_span);
+    let message = format!("LANGUAGE: no interpreter that Xavantes knows is called {written:?}");
+    // One slip of the hand is surely a mistake. A longer name may be a program that its author made.
+    let slip = LANGUAGES.iter().any(|known| {
+        name.len() <= known.len() && strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase()) <= 1
+    });
+    if slip {
+        report.add("bad-value", span, message, || Some(help));
+    } else {
+        report.warn("bad-value", span, message, || Some(help));
+    }
+    !slip
+}
+
+/// The `OUT` parameters that need a value from the code.
+fn needed_results(info: &TypeInfo) -> impl Iterator<Item = (u32, &Variable)> {
+    let variables = (0u32..).zip(&info.parameters.variables);
+    variables.filter(|(_, variable)| {
+        variable.direction == Direction::Out && !variable.optional && variable.default.is_none()
+    })
+}
+
+/// Reports `OUT` parameters that Lua code never assigns. Code that raises errors may be meant to fail, without results.
+fn check_assigned(document: &ParsedDocument, info: &TypeInfo, text: &str, report: &mut LoadReport) {
+    let Ok(uses) = document.free_names(text, Form::Statements) else { return };
+    if uses.iter().any(|it| it.name == RAISES) {
+        return;
+    }
+    let assigned: HashSet<&str> = uses.iter().filter(|it| it.write).map(|it| it.name.as_str()).collect();
+    for (slot, variable) in needed_results(info).filter(|(_, variable)| !assigned.contains(&*variable.name)) {
+        let message = format!("nothing assigns the OUT parameter {:?}", variable.name);
+        report.add("unassigned", document.span(info.parameters.span(slot)), message, || {
+            let name = &variable.name;
+            Some(format!("assign it in CODE: {name} = …; or write OPTIONAL=\"true\" or a DEFAULT"))
+        });
+    }
+}
+
+/// Warns of `OUT` parameters that a script does not even mention. It can still write them to the file of results.
+fn warn_of_unmentioned_results(document: &ParsedDocument, info: &TypeInfo, text: &str, report: &mut LoadReport) {
+    if text.contains("XAVANTES_RESULTS") {
+        return;
+    }
+    let mut known: HashSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for (tag, node) in grammar::children(document, info.node, Tag::ActivityType) {
+        let element = document.tree.element(node);
+        let name = match tag {
+            Tag::Output => element.attribute("PARAMETER"),
+            Tag::OutParameter if element.attribute("FROM").is_some() => element.attribute("NAME"),
+            _ => None,
+        };
+        known.extend(name.map(|name| name.value.value.as_str()));
+    }
+    for (slot, variable) in needed_results(info).filter(|(_, variable)| !known.contains(&*variable.name)) {
+        let message = format!("the script never mentions the OUT parameter {:?}", variable.name);
+        report.warn("unassigned", document.span(info.parameters.span(slot)), message, || {
+            Some("assign a variable of this name, write FROM=\"stdout-trimmed\", or add an OUTPUT for a file".into())
+        });
+    }
+}
+
 fn read_lua(
     document: &ParsedDocument,
     info: &TypeInfo,
@@ -78,11 +161,15 @@ fn read_lua(
         .collect();
     let mut fits = check_count(inputs.len(), inputs.len(), outputs.len());
     let Some(mapped) = document.tree.text(node) else {
+        check_assigned(document, info, "", report);
         report_too_large(document, info, fits, report);
         let code = Code::statements("", document.line(node), &inputs, &outputs);
         return Some(ActivityCode::Lua { text: "".into(), code });
     };
     let clean = check(document, info, &mapped, 0..mapped.value.len(), Form::Statements, report);
+    if clean {
+        check_assigned(document, info, &mapped.value, report);
+    }
     let line = document.lines.line(mapped.source_offset(0));
     let code = Code::statements(&mapped.value, line, &inputs, &outputs);
     if clean {

@@ -127,7 +127,7 @@ fn problem<'a>(info: &'a TypeInfo, it: &NameUse, form: Form) -> Option<LoadProbl
     } else {
         ("unknown-name", format!("there is no {name:?} here"), Box::new(move || name_help(info, &name, true)))
     };
-    Some(LoadProblem { code, at: it.at.clone(), message, write: it.write, help })
+    Some(LoadProblem { code, at: it.at.clone(), message, write: it.write, warning: false, help })
 }
 
 /// Advises on an unknown name.

@@ -281,6 +281,12 @@ impl Tag {
         matches!(self, Tag::For | Tag::While | Tag::ParFor | Tag::ParWhile)
     }
 
+    /// True for scopes that run their elements one after the other.
+    pub fn is_sequence(self) -> bool {
+        use Tag::{Block, Body, Case, Catch, Default, Finally, Iterate};
+        matches!(self, Body | Block | Iterate | Case | Default | Catch | Finally)
+    }
+
     /// True for the parallel controllers.
     pub fn is_parallel(self) -> bool {
         matches!(self, Tag::Par | Tag::ParSwitch | Tag::ParFor | Tag::ParWhile)

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::linker::Linker;
-use super::resolver::{Resolver, parameter_help};
+use super::resolver::{CodePlace, Resolver, parameter_help};
 use super::scope::{Names, TypeInProgress};
 use crate::definition::{Bindings, DefinitionNodeId, Script, Variable};
 use crate::load::grammar::is_binding;
@@ -83,10 +83,24 @@ impl Linker<'_> {
             pieces.retain(|piece| !matches!(piece, Piece::Text(text) if is_blank(text)));
         }
         let problem = match (pieces.as_slice(), variable.ty) {
-            ([Piece::Text(text)], Some(ty)) => match ty.parse(text) {
-                Ok(value) => return Some(Binding::Literal(value)),
-                Err(problem) => problem,
-            },
+            ([Piece::Text(text)], Some(ty)) => {
+                let meant = self.names().meant_code(text);
+                let span = self.document.span(&attribute.value_span);
+                match ty.parse(text) {
+                    Ok(value) => {
+                        if let Some(help) = meant {
+                            let message =
+                                format!("{}: this is the text {text:?}, not the value of that name", attribute.name);
+                            self.report.warn("text-like-name", span, message, || Some(help));
+                        }
+                        return Some(Binding::Literal(value));
+                    }
+                    Err(problem) => {
+                        self.report.add("bad-value", span, format!("{}: {problem}", attribute.name), || meant);
+                        return None;
+                    }
+                }
+            }
             ([Piece::Code(range)], Some(ty)) => {
                 let may_be_nil = variable.optional || variable.default.is_some();
                 self.check_type(attribute, range.clone(), ty, may_be_nil);
@@ -104,7 +118,7 @@ impl Linker<'_> {
     fn binding_script(&mut self, id: DefinitionNodeId, computed: &[(&Attribute, u32, Vec<Piece>)]) -> Option<Script> {
         let scope = self.nodes[id.index()].parent?;
         let texts: Vec<_> = computed.iter().map(|(attribute, _, pieces)| (*attribute, pieces.as_slice())).collect();
-        let (script, read) = self.joined_script(&texts, scope);
+        let (script, read) = self.joined_script(&texts, scope, CodePlace::Attributes(id));
         self.keep_results(read);
         script
     }
@@ -114,11 +128,18 @@ impl Linker<'_> {
         &mut self,
         attributes: &[(&Attribute, &[Piece])],
         scope: DefinitionNodeId,
+        place: CodePlace,
     ) -> (Option<Script>, Vec<DefinitionNodeId>) {
         let Some((first, _)) = attributes.first() else { return (None, Vec::new()) };
         let line = self.document.lines.line(first.value_span.start);
-        let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
-        let mut resolver = Resolver::new(&names, scope, Form::Expression, &[]);
+        let names = TypeInProgress {
+            nodes: &self.nodes,
+            drafts: &self.drafts,
+            types: self.types,
+            table: &self.table,
+            forwards: &self.forwards,
+        };
+        let mut resolver = Resolver::new(&names, scope, Form::Expression, &[], place);
         let mut texts = Vec::new();
         let mut clean = true;
         for (attribute, pieces) in attributes {

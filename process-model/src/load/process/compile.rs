@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::linker::Linker;
-use super::resolver::Resolver;
+use super::resolver::{CodePlace, Resolver};
 use super::scope::{TypeInProgress, type_of};
 use crate::definition::{DefinitionNodeId, LoopSummary, Script};
 use crate::load::grammar::{self, Tag};
@@ -11,7 +11,7 @@ use crate::load::identifiers::single_name;
 use crate::load::problem::{ProblemPlace, report_unclosed};
 use crate::load::template::{self, Piece};
 use crate::load::type_check::{fits, wrong_literal};
-use crate::script::Form;
+use crate::script::{Form, RAISES};
 use crate::value::Type;
 use crate::xml::{self, Attribute, MappedText, is_blank};
 
@@ -70,7 +70,13 @@ impl<'a> Linker<'a> {
     /// Reports an expression that certainly does not have the type `ty`.
     pub fn check_type(&mut self, at: &Attribute, range: Range<usize>, ty: Type, may_be_nil: bool) {
         let text = &at.value.value[range.clone()];
-        let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
+        let names = TypeInProgress {
+            nodes: &self.nodes,
+            drafts: &self.drafts,
+            types: self.types,
+            table: &self.table,
+            forwards: &self.forwards,
+        };
         let problem = match single_name(text) {
             Some(name) => type_of(&names, &name)
                 .filter(|given| !fits(*given, ty))
@@ -153,8 +159,14 @@ impl<'a> Linker<'a> {
             .free_names(text, Form::Expression)
             .map_err(|error| place.report_syntax_error(self.report, text, error))
             .ok()?;
-        let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
-        let mut resolver = Resolver::new(&names, scope, Form::Expression, summaries);
+        let names = TypeInProgress {
+            nodes: &self.nodes,
+            drafts: &self.drafts,
+            types: self.types,
+            table: &self.table,
+            forwards: &self.forwards,
+        };
+        let mut resolver = Resolver::new(&names, scope, Form::Expression, summaries, CodePlace::Other);
         if !place.report_problems(self.report, resolver.resolve_all(&used)) {
             return None;
         }
@@ -171,27 +183,38 @@ impl<'a> Linker<'a> {
         node: xml::XmlElementId,
         scope: DefinitionNodeId,
         summaries: &[LoopSummary],
+        place: CodePlace,
     ) -> Option<(Option<Script>, bool)> {
         let Some(at) = self.document.tree.text(node).filter(|text| !is_blank(&text.value)) else {
             return Some((None, true));
         };
         let text = at.value.as_str();
         let line = self.line(&at, 0);
-        let place = ProblemPlace { document: self.document, mapped: &at, start: 0 };
+        let source = ProblemPlace { document: self.document, mapped: &at, start: 0 };
         let used = self
             .document
             .free_names(text, Form::Statements)
-            .map_err(|error| place.report_syntax_error(self.report, text, error))
+            .map_err(|error| source.report_syntax_error(self.report, text, error))
             .ok()?;
-        let names = TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table };
-        let mut resolver = Resolver::new(&names, scope, Form::Statements, summaries);
+        let names = TypeInProgress {
+            nodes: &self.nodes,
+            drafts: &self.drafts,
+            types: self.types,
+            table: &self.table,
+            forwards: &self.forwards,
+        };
+        let mut resolver = Resolver::new(&names, scope, Form::Statements, summaries, place);
         let problems = resolver.resolve_all(&used);
         let certain = !problems.iter().any(|problem| problem.write);
-        place.report_problems(self.report, problems);
+        let raises = used.iter().any(|it| it.name == RAISES);
+        source.report_problems(self.report, problems);
         let read = std::mem::take(&mut resolver.read);
         let script = resolver.statements(text, line);
         self.keep_results(read);
-        let script = script.map_err(|too_large| place.report_too_large(self.report, text, too_large)).ok()?;
+        if raises {
+            self.raising.insert(scope);
+        }
+        let script = script.map_err(|too_large| source.report_too_large(self.report, text, too_large)).ok()?;
         Some((Some(script), certain))
     }
 }

@@ -1,21 +1,24 @@
 //! Adds code to nodes: conditions, bounds, sources of loops, and the code of each kind of controller.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::compile::AttributeValue;
+use super::forwards::Forwards;
 use super::linker::Linker;
 use super::nodes::{NodeDraft, Skeleton};
+use super::resolver::CodePlace;
 use super::scope::{CodePosition, ScopeTable, readable_summaries};
 use crate::definition::{
-    Axis, AxisValues, Bound, DefinitionNode, DefinitionNodeId, Kind, LoopSource, Parallel, ScriptTarget,
+    Axis, Bound, DefinitionNode, DefinitionNodeId, Kind, ListValues, LoopSource, Parallel, ScriptTarget,
 };
 use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::literals;
 use crate::load::report::LoadReport;
 use crate::load::signatures::Types;
-use crate::value::Type;
+use crate::value::{Type, Value};
 use crate::xml::{self, Attribute, is_blank, trim};
 
 /// Adds the code to the nodes of a type, in document order.
@@ -26,14 +29,29 @@ pub(super) fn link(
     report: &mut LoadReport,
 ) -> Vec<DefinitionNode> {
     let Skeleton { nodes, drafts } = skeleton;
-    let (table, assigned, unclear) = (ScopeTable::default(), HashSet::new(), HashSet::new());
-    let mut linker = Linker { document, types, report, nodes, drafts, table, assigned, unclear };
+    let (table, forwards) = (ScopeTable::default(), Forwards::default());
+    let (assigned, unclear, raising) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let mut linker = Linker {
+        document,
+        types,
+        report,
+        nodes,
+        drafts,
+        table,
+        forwards,
+        assigned,
+        unclear,
+        raising,
+        incomplete: false,
+    };
     for index in 0..linker.nodes.len() {
         if linker.report.is_full() {
             break;
         }
         linker.node(DefinitionNodeId(index as u32));
     }
+    linker.check_results();
+    linker.add_forwards();
     linker.order_pars();
     linker.nodes
 }
@@ -57,8 +75,9 @@ impl<'a> Linker<'a> {
         self.pre_code(id, xml);
         if let Some(child) = grammar::child(self.document, xml, Tag::PostCode) {
             let summaries = readable_summaries(tag, collects, CodePosition::PostCode);
-            let script = self.statements(child, id, &summaries).and_then(|(script, _)| script);
-            self.nodes[id.index()].post_code = script.map(Box::new);
+            let script = self.statements(child, id, &summaries, CodePlace::PostCode);
+            self.incomplete |= !script.as_ref().is_some_and(|(_, certain)| *certain);
+            self.nodes[id.index()].post_code = script.and_then(|(script, _)| script).map(Box::new);
         }
         match tag {
             Tag::Switch | Tag::ParSwitch => self.switch(id, tag, xml),
@@ -72,7 +91,7 @@ impl<'a> Linker<'a> {
 
     fn pre_code(&mut self, id: DefinitionNodeId, xml: xml::XmlElementId) {
         let Some(child) = grammar::child(self.document, xml, Tag::PreCode) else { return };
-        match self.statements(child, id, &[]) {
+        match self.statements(child, id, &[], CodePlace::PreCode) {
             Some((script, certain)) => {
                 self.nodes[id.index()].pre_code = script.map(Box::new);
                 if !certain {
@@ -81,6 +100,7 @@ impl<'a> Linker<'a> {
             }
             None => drop(self.unclear.insert(id)),
         }
+        self.incomplete |= self.unclear.contains(&id);
         for target in self.nodes[id.index()].pre_code.iter().flat_map(|script| &script.outputs) {
             if let ScriptTarget::Element { element, slot } = target {
                 self.assigned.insert((*element, *slot));
@@ -173,17 +193,25 @@ impl<'a> Linker<'a> {
         }
         if let Some(attribute) = each {
             return match self.value(attribute)? {
-                AttributeValue::Code(range) => {
-                    self.check_type(attribute, range.clone(), Type::List, false);
-                    self.expression(&attribute.value, range, id, &[]).map(|script| LoopSource::Each(Box::new(script)))
-                }
-                AttributeValue::Literal(_) => {
-                    let span = document.span(&attribute.value_span);
-                    self.report.add("bad-value", span, "EACH: expected an expression that gives a list", || {
-                        Some("write EACH=\"${…}\"".into())
-                    });
-                    None
-                }
+                AttributeValue::Code(range) => self.list_code(attribute, range, id).map(LoopSource::Each),
+                AttributeValue::Literal(text) => match Type::List.parse(&text) {
+                    Ok(Value::List(items)) => Some(LoopSource::Each(ListValues::Literal(items))),
+                    parsed => {
+                        let problem = parsed.err().unwrap_or_else(|| "expected a list".into());
+                        let help = self.names().meant_code(&text);
+                        self.report.add(
+                            "bad-value",
+                            document.span(&attribute.value_span),
+                            format!("EACH: {problem}"),
+                            || {
+                                help.or_else(|| {
+                                    Some("write EACH=\"[1, 2, 3]\", or EACH=\"${…}\" for a list that code gives".into())
+                                })
+                            },
+                        );
+                        None
+                    }
+                },
             };
         }
         let from = self.bound(id, xml, "FROM", i64::MIN);
@@ -231,10 +259,7 @@ impl<'a> Linker<'a> {
         for (name, ty, xml) in drafts {
             let Some(attribute) = document.tree.element(xml).attribute("VALUES") else { continue };
             let values = match self.value(attribute) {
-                Some(AttributeValue::Code(range)) => {
-                    self.check_type(attribute, range.clone(), Type::List, false);
-                    self.expression(&attribute.value, range, id, &[]).map(AxisValues::Code)
-                }
+                Some(AttributeValue::Code(range)) => self.list_code(attribute, range, id),
                 Some(AttributeValue::Literal(text)) => self.axis_literals(attribute, &text, ty),
                 None => None,
             };
@@ -243,13 +268,19 @@ impl<'a> Linker<'a> {
         Some(axes)
     }
 
-    fn axis_literals(&mut self, attribute: &Attribute, text: &str, ty: Type) -> Option<AxisValues> {
+    /// Compiles an expression that gives a list.
+    fn list_code(&mut self, attribute: &Attribute, range: Range<usize>, id: DefinitionNodeId) -> Option<ListValues> {
+        self.check_type(attribute, range.clone(), Type::List, false);
+        self.expression(&attribute.value, range, id, &[]).map(|script| ListValues::Code(Box::new(script)))
+    }
+
+    fn axis_literals(&mut self, attribute: &Attribute, text: &str, ty: Type) -> Option<ListValues> {
         let values = match is_blank(text) {
             true => Err("there are no values".to_owned()),
             false => text.split(',').map(|item| ty.parse(trim(item))).collect::<Result<Vec<_>, _>>(),
         };
         match values {
-            Ok(values) => Some(AxisValues::Literal(Arc::new(values))),
+            Ok(values) => Some(ListValues::Literal(Arc::new(values))),
             Err(problem) => {
                 let span = self.document.span(&attribute.value_span);
                 self.report.add("bad-value", span, format!("VALUES: {problem}"), || {
@@ -273,8 +304,9 @@ impl<'a> Linker<'a> {
                 Ok(number) => Some(Bound::Literal(number)),
                 Err(problem) => {
                     let span = document.span(&attribute.value_span);
+                    let help = self.names().meant_code(&text);
                     self.report.add("bad-value", span, format!("{name}: {problem}"), || {
-                        Some("write a whole number, or an expression as ${…}".into())
+                        help.or_else(|| Some("write a whole number, or an expression as ${…}".into()))
                     });
                     None
                 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::after::{self, Links, Read};
 use super::linker::Linker;
+use super::resolver::element_around;
 use crate::definition::{DefinitionNode, DefinitionNodeId, Kind, ScriptInput};
 
 impl Linker<'_> {
@@ -38,18 +39,11 @@ fn reads(nodes: &[DefinitionNode]) -> HashMap<DefinitionNodeId, Vec<Read>> {
             let par = &nodes[scope.index()];
             let is_par = matches!(par.kind, Kind::Par { .. });
             let (Some(reader), true) = (element_around(nodes, par, node.id), is_par) else { continue };
-            let read = nodes[element.index()].position;
-            if reader != read {
+            if reader != *element {
+                let (reader, read) = (nodes[reader.index()].position, nodes[element.index()].position);
                 reads.entry(*scope).or_default().push(Read { reader, read });
             }
         }
     }
     reads
-}
-
-/// The position of the element of `par` that is `node` or contains it. `CATCH` and `FINALLY` are not elements.
-fn element_around(nodes: &[DefinitionNode], par: &DefinitionNode, node: DefinitionNodeId) -> Option<u32> {
-    let behind = par.elements.partition_point(|element| *element <= node);
-    let element = &nodes[par.elements.get(behind.checked_sub(1)?)?.index()];
-    (node < element.end).then_some(element.position)
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::linker::Linker;
 use super::nodes::CallSignature;
+use super::resolver::CodePlace;
 use crate::definition::{DefinitionNodeId, EstimateCode, EstimateInput};
 use crate::load::estimate::{EstimateCompiler, read_estimate};
 use crate::load::report::LoadReport;
@@ -42,7 +43,7 @@ impl EstimateCompiler for ScopeCompiler<'_, '_> {
     }
 
     fn compile(&mut self, attribute: &Attribute, pieces: &[Piece]) -> Option<EstimateCode> {
-        let (script, _) = self.linker.joined_script(&[(attribute, pieces)], self.scope);
+        let (script, _) = self.linker.joined_script(&[(attribute, pieces)], self.scope, CodePlace::Other);
         let script = script?;
         Some(EstimateCode { code: script.code, inputs: script.inputs.into_iter().map(EstimateInput::Around).collect() })
     }

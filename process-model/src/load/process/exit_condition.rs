@@ -1,6 +1,6 @@
 //! A new exit condition for a process that already runs.
 
-use super::resolver::Resolver;
+use super::resolver::{CodePlace, Resolver};
 use super::scope::{CodePosition, FinishedType, readable_summaries};
 use crate::definition::{DefinitionNodeId, Program, Script};
 use crate::load::grammar::Tag;
@@ -24,8 +24,8 @@ pub fn compile_exit_condition(
         CodePosition::ExitCondition,
     );
     let uses = script::check(text, Form::Expression).map_err(|error| error.message)?;
-    let mut resolver = Resolver::new(&finished, node, Form::Expression, &summaries);
-    if let Some(problem) = resolver.resolve_all(&uses).into_iter().next() {
+    let mut resolver = Resolver::new(&finished, node, Form::Expression, &summaries, CodePlace::Other);
+    if let Some(problem) = resolver.resolve_all(&uses).into_iter().find(|problem| !problem.warning) {
         return Err(match (problem.help)() {
             Some(help) => format!("{}: {help}", problem.message),
             None => problem.message,

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::forwards::Forwards;
 use super::nodes::NodeDraft;
 use super::scope::{ScopeTable, TypeInProgress};
 use crate::definition::{DefinitionNode, DefinitionNodeId};
@@ -17,16 +18,22 @@ pub(super) struct Linker<'a> {
     pub nodes: Vec<DefinitionNode>,
     pub drafts: Vec<NodeDraft>,
     pub table: ScopeTable,
+    pub forwards: Forwards,
     /// Parameters of elements that the code around them assigns.
     pub assigned: HashSet<(DefinitionNodeId, u32)>,
-    /// Scopes whose code has errors, so that its assignments are not known.
+    /// Scopes whose `PRE_CODE` has errors, so that its assignments are not known.
     pub unclear: HashSet<DefinitionNodeId>,
+    /// Scopes whose code raises errors. They may be meant to fail, without results.
+    pub raising: HashSet<DefinitionNodeId>,
+    /// True if the assignments of some code are not known.
+    pub incomplete: bool,
 }
 
 impl Linker<'_> {
     /// Returns the names in reach now.
     pub fn names(&self) -> TypeInProgress<'_> {
-        TypeInProgress { nodes: &self.nodes, drafts: &self.drafts, types: self.types, table: &self.table }
+        let Self { nodes, drafts, types, table, forwards, .. } = self;
+        TypeInProgress { nodes, drafts, types, table, forwards }
     }
 
     /// Marks elements whose results some code reads.

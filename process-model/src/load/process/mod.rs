@@ -12,6 +12,8 @@
 //! | `scope` | the names in reach of a script |
 //! | `after` | order of the elements of a `PAR` |
 //! | `data_flow` | which elements of a `PAR` read results of which others |
+//! | `results` | `OUT` parameters that no code assigns |
+//! | `forwards` | results of elements in controllers, for code around the controllers |
 //! | `exit_condition` | a new exit condition for a running process |
 
 mod after;
@@ -21,9 +23,11 @@ mod controllers;
 mod data_flow;
 mod estimate;
 mod exit_condition;
+mod forwards;
 mod linker;
 mod nodes;
 mod resolver;
+mod results;
 mod scope;
 
 use super::document::ParsedDocument;

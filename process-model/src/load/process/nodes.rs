@@ -9,6 +9,7 @@ use crate::load::attributes::{read_name, read_type};
 use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, Tag};
 use crate::load::parameters::Parameters;
+use crate::load::policies;
 use crate::load::report::LoadReport;
 use crate::load::signatures::{TypeInfo, Types};
 use crate::value::Type;
@@ -183,6 +184,9 @@ impl Builder<'_> {
             true => PolicyParts::read(self.document, xml, self.report).or(policy),
             false => policy.or(PolicyParts::default()),
         };
+        if tag.is_element() || tag == Tag::Iterate {
+            policies::check_element(self.document, xml, &policy, self.report);
+        }
         let words = [("auto", Delegate::Auto), ("always", Delegate::Always), ("never", Delegate::Never)];
         let delegate = read(self.document, xml, "DELEGATE", self.report, |text| choice(text, &words));
         let axes = if matches!(tag, Tag::For | Tag::ParFor) { self.axes(xml) } else { Vec::new() };
@@ -211,6 +215,7 @@ impl Builder<'_> {
             delegate: Delegate::Never,
             spreads: false,
             kept: false,
+            forwards: Box::default(),
         };
         self.nodes.push(node);
         self.drafts.push(draft);

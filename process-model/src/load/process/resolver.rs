@@ -3,8 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::forwards::hidden;
 use super::scope::{NameMeaning, Names};
-use crate::definition::{DefinitionNodeId, Direction, LoopSummary, Script, ScriptInput, ScriptTarget, Variable};
+use crate::definition::{
+    DefinitionNode, DefinitionNodeId, Direction, LoopSummary, Script, ScriptInput, ScriptTarget, Variable,
+};
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::grammar::Tag;
@@ -18,12 +21,26 @@ fn is_builtin(name: &str) -> bool {
     BUILTINS.contains(&name) || SharedKind::ALL.iter().any(|kind| kind.type_name() == name)
 }
 
+/// Where a script runs, relative to the elements of its scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodePlace {
+    /// `PRE_CODE`: before all of them.
+    PreCode,
+    /// `POST_CODE`: after all of them.
+    PostCode,
+    /// Attributes of one of them: before it.
+    Attributes(DefinitionNodeId),
+    /// Conditions, bounds and `COLLECT`.
+    Other,
+}
+
 /// Collects the inputs and outputs of scripts that share one set of inputs.
 pub(super) struct Resolver<'a, N> {
     names: &'a N,
     scope: DefinitionNodeId,
     form: Form,
     summaries: &'a [LoopSummary],
+    place: CodePlace,
     inputs: Vec<ScriptInput>,
     ports: Vec<Port>,
     outputs: Vec<(ScriptTarget, Port)>,
@@ -33,6 +50,8 @@ pub(super) struct Resolver<'a, N> {
     written: HashSet<usize>,
     /// Names that a problem was already found with.
     complained: HashSet<(String, Option<String>, bool)>,
+    /// The warning about the name that is being resolved.
+    warning: Option<LoadProblem<'a>>,
     /// Elements whose parameters the scripts read.
     pub read: Vec<DefinitionNodeId>,
 }
@@ -41,18 +60,26 @@ type Resolution<'a> = Result<(), LoadProblem<'a>>;
 
 impl<'a, N: Names> Resolver<'a, N> {
     /// Makes a resolver for scripts that run in `scope`.
-    pub fn new(names: &'a N, scope: DefinitionNodeId, form: Form, summaries: &'a [LoopSummary]) -> Self {
+    pub fn new(
+        names: &'a N,
+        scope: DefinitionNodeId,
+        form: Form,
+        summaries: &'a [LoopSummary],
+        place: CodePlace,
+    ) -> Self {
         Self {
             names,
             scope,
             form,
             summaries,
+            place,
             inputs: Vec::new(),
             ports: Vec::new(),
             outputs: Vec::new(),
             known: HashMap::new(),
             written: HashSet::new(),
             complained: HashSet::new(),
+            warning: None,
             read: Vec::new(),
         }
     }
@@ -63,7 +90,8 @@ impl<'a, N: Names> Resolver<'a, N> {
             uses.iter().filter(|it| it.write && it.field.is_none()).map(|it| it.name.as_str()).collect();
         let mut problems = Vec::new();
         for name_use in uses {
-            if let Err(problem) = self.resolve(name_use, replaced.contains(name_use.name.as_str())) {
+            let wrong = self.resolve(name_use, replaced.contains(name_use.name.as_str())).err();
+            for problem in wrong.into_iter().chain(self.warning.take()) {
                 let field = name_use.field.as_ref().map(|(field, _)| field.clone());
                 if self.complained.insert((name_use.name.clone(), field, name_use.write)) {
                     problems.push(problem);
@@ -195,10 +223,23 @@ impl<'a, N: Names> Resolver<'a, N> {
         // An unknown type was already reported where the element names it.
         let Some(signature) = signature else { return Ok(()) };
         let Some(slot) = self.names.slot(element, field) else {
+            if let Some(inner) = self.step(element, field).filter(|_| !it.write) {
+                return self.nested(it, scope, element, inner);
+            }
+            if let Some(problem) = self.unreachable(it, element, name, field) {
+                return Err(problem);
+            }
             let message = format!("{name:?} has no parameter {field:?}");
             let (field, at) = (field.clone(), at.clone());
             let help = move || parameter_help(&field, signature.iter());
-            return Err(LoadProblem { code: "unknown-parameter", at, message, write: it.write, help: Box::new(help) });
+            return Err(LoadProblem {
+                code: "unknown-parameter",
+                at,
+                message,
+                write: it.write,
+                warning: false,
+                help: Box::new(help),
+            });
         };
         if it.write {
             let direction = signature[slot as usize].direction;
@@ -217,6 +258,9 @@ impl<'a, N: Names> Resolver<'a, N> {
                 });
             }
         }
+        if it.read && signature[slot as usize].direction == Direction::Out {
+            self.check_order(it, scope, element);
+        }
         let port = self.port(name, Some(field), ScriptInput::Element { scope, element, slot });
         if it.write {
             self.output(port, ScriptTarget::Element { element, slot });
@@ -225,6 +269,150 @@ impl<'a, N: Names> Resolver<'a, N> {
             self.read.push(element);
         }
         Ok(())
+    }
+
+    /// Resolves `name.inner.result`: a result of an element in a controller, at any depth.
+    fn nested(
+        &mut self,
+        it: &NameUse,
+        scope: DefinitionNodeId,
+        element: DefinitionNodeId,
+        inner: DefinitionNodeId,
+    ) -> Resolution<'a> {
+        let names = self.names;
+        let mut path = vec![element, inner];
+        let mut written = it.field.as_ref().map_or_else(String::new, |(field, _)| field.clone());
+        let mut fields = it.inner.iter();
+        let (slot, variable) = loop {
+            let at = path[path.len() - 1];
+            let shown = format!("{}.{written}", it.name);
+            let Some((field, span)) = fields.next() else {
+                let signature = names.signature(at);
+                let example = signature.and_then(|known| known.iter().find(|it| it.direction == Direction::Out));
+                let example = format!("{shown}.{}", example.map_or("parameter", |variable| &variable.name));
+                let message = format!("{shown:?} is an element, and an element is not a value");
+                return problem("element-as-value", it, message, move || Some(format!("write {example}")));
+            };
+            let Some(signature) = names.signature(at) else { return Ok(()) };
+            if let Some(slot) = names.slot(at, field) {
+                written = format!("{written}.{field}");
+                break (slot, &signature[slot as usize]);
+            }
+            let Some(next) = self.step(at, field) else {
+                if let Some(problem) = self.unreachable(it, at, &shown, field) {
+                    return Err(problem);
+                }
+                let (message, field) = (format!("{shown:?} has no parameter {field:?}"), field.clone());
+                let help: Box<dyn FnOnce() -> Option<String>> =
+                    Box::new(move || parameter_help(&field, signature.iter()));
+                return Err(LoadProblem {
+                    code: "unknown-parameter",
+                    at: span.clone(),
+                    message,
+                    write: false,
+                    warning: false,
+                    help,
+                });
+            };
+            written = format!("{written}.{field}");
+            path.push(next);
+        };
+        if it.writes_inside {
+            let message = format!(
+                "\"{}.{written}\" belongs to an element inside {:?} and cannot be assigned here",
+                it.name, it.name
+            );
+            let help = format!(
+                "assign it in the PRE_CODE of the {} around that element",
+                names.nodes()[path[path.len() - 2].index()].tag
+            );
+            return problem("bad-assignment", it, message, move || Some(help));
+        }
+        self.check_order(it, scope, element);
+        let (mut from, mut variable) = ((path[path.len() - 1], slot), variable.clone());
+        for controller in path[..path.len() - 1].iter().rev() {
+            let Some(slot) = names.forward(*controller, from, &variable) else {
+                let message = format!("the results of \"{}.{written}\" are not kept", it.name);
+                return problem("unknown-name", it, message, || {
+                    Some("a running process keeps only the results that its definition reads".into())
+                });
+            };
+            variable = hidden(names.nodes(), from.0, &variable);
+            from = (*controller, slot);
+        }
+        self.port(&it.name, Some(&written), ScriptInput::Element { scope, element, slot: from.1 });
+        self.read.extend(path);
+        Ok(())
+    }
+
+    /// Returns the element with this name in a controller that runs each of its elements at most once.
+    fn step(&self, controller: DefinitionNodeId, name: &str) -> Option<DefinitionNodeId> {
+        let repeats = self.tag(controller).is_none_or(Tag::is_loop);
+        if repeats { None } else { self.names.inner(controller, name) }
+    }
+
+    /// Explains why code outside of a loop cannot read what is inside; `None` for other elements.
+    fn unreachable(
+        &self,
+        it: &NameUse,
+        element: DefinitionNodeId,
+        shown: &str,
+        field: &str,
+    ) -> Option<LoadProblem<'a>> {
+        let nodes = self.names.nodes();
+        let (message, help) = match self.tag(element)? {
+            tag if tag.is_loop() => {
+                let iterate = nodes[element.index()].elements.first()?;
+                let inner = self.names.inner(*iterate, field)?;
+                let result = self
+                    .names
+                    .signature(inner)
+                    .and_then(|known| known.iter().find(|it| it.direction == Direction::Out));
+                let result = format!("{field}.{}", result.map_or("result", |variable| &variable.name));
+                (
+                    format!("{field:?} runs once per iteration of {shown:?}, so it has no single result"),
+                    format!(
+                        "collect the results: write COLLECT=\"{result}\" on the loop, and read the list {shown}.results"
+                    ),
+                )
+            }
+            _ => return None,
+        };
+        problem("unknown-parameter", it, message, move || Some(help)).err()
+    }
+
+    /// Warns of the result of an element that cannot have ended when the script runs: it is always `nil`.
+    fn check_order(&mut self, it: &NameUse, scope: DefinitionNodeId, element: DefinitionNodeId) {
+        let nodes = self.names.nodes();
+        let reader = match self.place {
+            CodePlace::Attributes(reader) if scope == self.scope => Some(reader),
+            CodePlace::PreCode if scope == self.scope => None,
+            _ if scope == self.scope => return,
+            // `CATCH` and `FINALLY` are not elements: they run after all of them.
+            _ => match element_around(nodes, &nodes[scope.index()], self.scope) {
+                Some(reader) => Some(reader),
+                None => return,
+            },
+        };
+        let name = it.name.clone();
+        let in_order = Tag::from_name(nodes[scope.index()].tag).is_some_and(Tag::is_sequence);
+        let (message, help) = match reader {
+            None => (
+                format!("{name:?} has no results yet: PRE_CODE runs before the elements"),
+                "read it in POST_CODE, or in an attribute of an element that comes after it".to_owned(),
+            ),
+            Some(reader) if reader == element => (
+                format!("{name:?} has no results yet: it has not ended when this runs"),
+                "inside an element, use its own variables and the elements in it by their names".to_owned(),
+            ),
+            Some(reader) if in_order && nodes[reader.index()].position < nodes[element.index()].position => (
+                format!("{name:?} has no results yet: it runs after {:?}", nodes[reader.index()].name),
+                "change the order of the elements, or put them into a PAR, which starts them in the order of their data".to_owned(),
+            ),
+            Some(_) => return,
+        };
+        let found = problem("too-early", it, message, move || Some(help)).err();
+        self.warning = found.map(|found| LoadProblem { warning: true, ..found });
     }
 
     fn unknown(&self, it: &NameUse) -> Resolution<'a> {
@@ -276,6 +464,17 @@ impl<'a, N: Names> Resolver<'a, N> {
     }
 }
 
+/// The element of `scope` that is `node` or contains it. `CATCH` and `FINALLY` are not elements.
+pub(super) fn element_around(
+    nodes: &[DefinitionNode],
+    scope: &DefinitionNode,
+    node: DefinitionNodeId,
+) -> Option<DefinitionNodeId> {
+    let behind = scope.elements.partition_point(|element| *element <= node);
+    let element = *scope.elements.get(behind.checked_sub(1)?)?;
+    (node < nodes[element.index()].end).then_some(element)
+}
+
 fn problem<'a>(
     code: &'static str,
     it: &NameUse,
@@ -283,7 +482,7 @@ fn problem<'a>(
     help: impl FnOnce() -> Option<String> + 'a,
 ) -> Resolution<'a> {
     let end = it.field.as_ref().map_or(it.at.end, |(_, at)| if it.write { at.end } else { it.at.end });
-    Err(LoadProblem { code, at: it.at.start..end, message, write: it.write, help: Box::new(help) })
+    Err(LoadProblem { code, at: it.at.start..end, message, write: it.write, warning: false, help: Box::new(help) })
 }
 
 /// Suggests the parameter that was meant, or lists the parameters.

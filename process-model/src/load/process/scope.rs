@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::forwards::Forwards;
 use super::nodes::{CallSignature, NodeDraft};
 use crate::definition::{DefinitionNode, DefinitionNodeId, Direction, Kind, LoopSummary, Program, Variable};
 use crate::load::grammar::Tag;
+use crate::load::identifiers::single_name;
 use crate::load::parameters::Parameters;
 use crate::load::report::MAX_CANDIDATES;
 use crate::load::signatures::Types;
@@ -33,6 +35,11 @@ pub(super) trait Names {
     fn slot(&self, element: DefinitionNodeId, name: &str) -> Option<u32>;
     /// Returns at most [`MAX_CANDIDATES`] names, innermost first, to compare with a misspelt one.
     fn candidates(&self) -> Vec<&str>;
+    /// Returns the element or case of a controller that has this name.
+    fn inner(&self, controller: DefinitionNodeId, name: &str) -> Option<DefinitionNodeId>;
+    /// Returns the slot of the result of a controller that takes the value of a parameter of one of its elements; `None` if
+    /// a finished type has no such result.
+    fn forward(&self, controller: DefinitionNodeId, from: (DefinitionNodeId, u32), variable: &Variable) -> Option<u32>;
 }
 
 /// The names in reach while the nodes of a type are visited in order. The time of a lookup does not depend on the depth
@@ -85,6 +92,7 @@ pub(super) struct TypeInProgress<'a> {
     pub drafts: &'a [NodeDraft],
     pub types: &'a Types,
     pub table: &'a ScopeTable,
+    pub forwards: &'a Forwards,
 }
 
 impl TypeInProgress<'_> {
@@ -96,6 +104,17 @@ impl TypeInProgress<'_> {
             CallSignature::Process(process) => Some(&self.types.processes[process].parameters),
             CallSignature::Unknown => None,
         }
+    }
+
+    /// Advises to write `${…}` if a text is the name of a value in reach.
+    pub fn meant_code(&self, text: &str) -> Option<String> {
+        let name = single_name(text)?;
+        let is_value = match (self.find(&name.name)?, &name.field) {
+            (NameMeaning::Variable { .. }, None) => true,
+            (NameMeaning::Element { element, .. }, Some((field, _))) => self.slot(element, field).is_some(),
+            _ => false,
+        };
+        is_value.then(|| format!("did you mean ${{{}}}?", text.trim()))
     }
 
     /// Returns the slots of the parameters of an element that need a value.
@@ -129,6 +148,14 @@ impl Names for TypeInProgress<'_> {
     fn candidates(&self) -> Vec<&str> {
         let names = self.table.scopes.iter().rev().flat_map(|(_, names)| names);
         names.take(MAX_CANDIDATES).map(|name| &**name).collect()
+    }
+
+    fn inner(&self, controller: DefinitionNodeId, name: &str) -> Option<DefinitionNodeId> {
+        self.forwards.inner(self.nodes, controller, name)
+    }
+
+    fn forward(&self, controller: DefinitionNodeId, from: (DefinitionNodeId, u32), variable: &Variable) -> Option<u32> {
+        Some(self.forwards.slot(self.nodes, controller, from, variable))
     }
 }
 
@@ -183,6 +210,16 @@ impl Names for FinishedType<'_> {
             variables.map(|variable| &*variable.name).chain(self.elements(scope).map(|element| &*element.name))
         });
         names.take(MAX_CANDIDATES).collect()
+    }
+
+    fn inner(&self, controller: DefinitionNodeId, name: &str) -> Option<DefinitionNodeId> {
+        let mut elements = self.nodes()[controller.index()].elements.iter().copied();
+        elements.find(|element| &*self.nodes()[element.index()].name == name)
+    }
+
+    fn forward(&self, controller: DefinitionNodeId, from: (DefinitionNodeId, u32), _: &Variable) -> Option<u32> {
+        let mut forwards = self.nodes()[controller.index()].forwards.iter();
+        forwards.find(|forward| (forward.element, forward.from) == from).map(|forward| forward.to)
     }
 }
 

@@ -90,9 +90,7 @@ async fn attack(address: &str, kind: u64, number: u64) -> Option<()> {
         _ => {
             let mut coordinator = client::coordinator(&channel(address).await?);
             let _ = coordinator.list(v1::ListRequest::default()).await;
-            let watch = v1::WatchRequest { process: name.clone(), ..Default::default() };
-            let _ = coordinator.watch(watch).await;
-            let _ = coordinator.find_types(v1::FindTypesRequest { names: vec![name; 100] }).await;
+            let _ = coordinator.watch(v1::WatchRequest { process: name, ..Default::default() }).await;
         }
     }
     Some(())
