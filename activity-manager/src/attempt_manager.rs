@@ -432,10 +432,6 @@ impl ActivityHost for AttemptManager {
     }
 
     fn call(&self, job: &Job, call: v1::SharedCall) -> CallResult {
-        let size = call.encoded_len();
-        if size > MAX_PAYLOAD_BYTES {
-            return Err(too_large("the arguments", size));
-        }
         let (sender, receiver) = blocking::channel();
         let ticket = {
             let mut state = self.state.lock();

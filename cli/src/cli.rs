@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::args::{Format, GridArgs};
 use crate::commands::node::NodeEnd;
 use crate::commands::{
-    draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, results, run, schema, show,
-    simulate, sources, steer, submit, types, validate, wait,
+    draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, results, run, schema, shared,
+    show, simulate, sources, steer, submit, types, validate, wait,
 };
 use crate::exit::Exit;
 use crate::output::printer::Output;
@@ -100,6 +100,8 @@ pub(crate) enum CliCommand {
     /// Manage the database that the coordinators of a group share
     #[command(subcommand)]
     Repository(repository::RepositoryCommand),
+    /// Call a shared object, within a program that runs as an activity
+    Shared(shared::SharedArgs),
     /// Print the XML schema of definitions, for editors
     Schema,
     /// Print a completion script for a shell
@@ -142,6 +144,7 @@ pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
         CliCommand::Drain(arguments) => block_on(grid::drain(arguments, output)),
         CliCommand::Health(grid) => block_on(grid::health(&grid, output)),
         CliCommand::Repository(command) => block_on(repository::execute(command, output)),
+        CliCommand::Shared(arguments) => shared::shared(arguments, output),
         CliCommand::Schema => Ok(schema::schema()),
         CliCommand::Completions(arguments) => Ok(schema::completions(&arguments, &mut Cli::command())),
     };

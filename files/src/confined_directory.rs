@@ -17,6 +17,8 @@ const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 /// Upper bound on the names in a listing for messages.
 const MAX_LISTED_NAMES: usize = 10;
+/// Upper bound on the paths among which a message looks for a similar one.
+const MAX_COMPARED_PATHS: usize = 1000;
 
 /// An open directory, usually the working directory of an activity.
 #[derive(Debug)]
@@ -136,6 +138,12 @@ impl WorkingDirectory {
     pub fn is_directory(&self, path: &str) -> bool {
         let stat = rustix::fs::statat(&self.0, path, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+
+    /// The paths of the first files in the directory, for messages.
+    pub fn paths(&self) -> Vec<String> {
+        self.walk()
+            .map_or_else(|_| Vec::new(), |found| found.into_iter().take(MAX_COMPARED_PATHS).map(|it| it.path).collect())
     }
 
     /// The first names in the directory, for messages.

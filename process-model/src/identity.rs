@@ -6,7 +6,7 @@ use crate::definition::{ActivityCode, ActivityFiles, ActivityType, Capture, Dire
 use crate::value::Value;
 
 /// First byte of every encoding; a new encoding needs a new version.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Why a value has no identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +104,7 @@ impl Encoder {
             Some(Capture::Json) => 3,
             Some(Capture::ExitStatus) => 4,
         }));
+        self.0.push(launch.relaxed.into());
     }
 
     fn files(&mut self, files: &ActivityFiles) {

@@ -14,7 +14,7 @@ use crate::value::{Map, SharedKind, SharedRef, Value};
 use call_memory::CallMemory;
 
 pub use call_memory::CallAnswer;
-pub use object_calls::{Call, Method, MethodSignature, methods};
+pub use object_calls::{Call, Method, MethodSignature, called_method, methods};
 
 /// The position of the call memory in the table of objects. It is in the table so that this version reads the states that earlier
 /// ones stored.

@@ -14,6 +14,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Interval at which a program is checked that is about to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Endings of the files that the program is built from.
+const SOURCES: [&str; 12] =
+    [".rs", ".proto", ".toml", ".xsd", ".lock", ".luau", ".py", ".js", ".rb", ".R", ".jl", ".pl"];
+
 /// The root of the workspace.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of the workspace")
@@ -60,7 +64,7 @@ fn newest_source(folder: &Path) -> SystemTime {
                 if is_source {
                     pending.push(path);
                 }
-            } else if [".rs", ".proto", ".toml", ".xsd", ".lock", ".luau"].iter().any(|ending| name.ends_with(ending)) {
+            } else if SOURCES.iter().any(|ending| name.ends_with(ending)) {
                 newest = newest.max(modified(&path));
             }
         }

@@ -8,9 +8,10 @@ use xavantes_model::definition::ActivityCode;
 use xavantes_model::script::{ErrorKind, RemoteObjects, Sandbox, ScriptLimits};
 use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedRef, Value};
-use xavantes_proto::{method_name, v1, value};
+use xavantes_proto::{v1, value};
 
 use super::host::ActivityHost;
+use super::shared_calls::SharedCalls;
 use crate::attempts::job::Job;
 use crate::logs::live_log::OutputStream;
 use crate::logs::log_store::LogStore;
@@ -80,7 +81,12 @@ impl LuaWorker {
         let mut arguments = job.parameters.clone();
         arguments.resize(activity.parameters.len(), Value::Null);
         arguments.push(Value::Int(job.attempt.key.attempt.into()));
-        let connection = HostConnection { host: host.clone(), logs: self.logs.clone(), job: job.clone(), sequence: 0 };
+        let connection = HostConnection {
+            host: host.clone(),
+            logs: self.logs.clone(),
+            job: job.clone(),
+            calls: SharedCalls::default(),
+        };
         let time = if job.timeout.is_some() { Duration::MAX } else { LIMITS.time };
         match sandbox.run_activity(code, &arguments, time, Box::new(connection)) {
             Ok(results) => Outcome::Completed(v1::Completed { results: results.iter().map(value).collect() }),
@@ -111,27 +117,12 @@ struct HostConnection {
     host: Arc<dyn ActivityHost>,
     logs: Arc<LogStore>,
     job: Arc<Job>,
-    /// The number of the last call that changes an object.
-    sequence: u64,
+    calls: SharedCalls,
 }
 
 impl RemoteObjects for HostConnection {
     fn call(&mut self, object: &SharedRef, method: Method, arguments: Vec<Value>) -> Result<Value, String> {
-        let acknowledged = self.sequence;
-        if method.changes() {
-            self.sequence += 1;
-        }
-        let call = v1::SharedCall {
-            id: Some(self.job.attempt.key.to_wire()),
-            sequence: self.sequence,
-            acknowledged,
-            object: Some(object.into()),
-            method: method_name(object.kind, method).into(),
-            arguments: arguments.iter().map(value).collect(),
-            ticket: 0,
-            caller: 0,
-        };
-        self.host.call(&self.job, call)
+        self.calls.call(&*self.host, &self.job, object, method, &arguments)
     }
 
     fn print(&mut self, line: &str) {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xavantes_files::{EntryKind, Error, StagedOut, WorkingDirectory, file_name};
+use xavantes_model::diagnostic::did_you_mean;
 use xavantes_model::digest::Digest;
 use xavantes_model::value::{FileRef, Type, Value};
 use xavantes_proto::{v1, value};
@@ -43,6 +44,13 @@ struct StoredOutput {
     files: Vec<(String, Digest)>,
     /// All objects that the process needs for the result.
     objects: Vec<Digest>,
+}
+
+/// The file that the program probably meant: one whose path is similar, or one with the same name in another folder.
+fn near_miss(wanted: &str, paths: &[String]) -> Option<String> {
+    let paths = || paths.iter().map(String::as_str);
+    let moved = paths().find(|path| file_name(path) == file_name(wanted));
+    moved.map(|path| format!("did you mean {path:?}?")).or_else(|| did_you_mean(wanted, paths()))
 }
 
 impl Staging {
@@ -176,7 +184,9 @@ impl Staging {
                 return Ok(StoredOutput::default());
             }
             let what = if many { "nothing matches" } else { "the program did not make" };
-            return Err(wrong(format!("{what} {pattern:?}; in the working directory there is {}", place.listing())));
+            let hint = if many { None } else { near_miss(pattern, &place.paths()) };
+            let found = hint.unwrap_or_else(|| format!("in the working directory there is {}", place.listing()));
+            return Err(wrong(format!("{what} {pattern:?}; {found}")));
         }
         let store = self.fetcher.store();
         match (ty, &paths[..]) {

@@ -10,6 +10,7 @@
 //! | `node`, `repository` | `node`; `repository migrate`, `check`, `repair`, `backup`, `restore` |
 //! | `plan`, `simulate`, `predict` | `plan`; `simulate`; `predict` |
 //! | `import`, `draw` | `import dax`, `wfformat`, `sweeper`; `draw` |
+//! | `shared` | `shared`: calls of shared objects, within a program |
 //! | `validate`, `schema` | `validate`; `schema` and `completions` |
 //! | `ending`, `result_stream`, `watch` | parts of several commands: the end of a process, `--stream`, `--watch` |
 
@@ -30,6 +31,7 @@ mod result_stream;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod shared;
 pub(crate) mod show;
 pub(crate) mod simulate;
 pub(crate) mod sources;

@@ -7,7 +7,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    definition, element, grid, import, log_lines, plan, prediction, process, repository, silent_action, simulation,
+    definition, element, grid, import, log_lines, plan, prediction, process, repository, shared_value, silent_action,
+    simulation,
     validation,
 };
 
@@ -51,7 +52,8 @@ fn schema() -> Json {
         simulation::SimulationReport,
         prediction::HistoryList,
         prediction::PredictionReport,
-        prediction::Learned
+        prediction::Learned,
+        shared_value::SharedValue
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

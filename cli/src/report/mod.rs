@@ -9,6 +9,7 @@
 //! | `reuse` | whether a result came from the cache |
 //! | `reason` | failures, and why something waits or stands still |
 //! | `grid` | nodes, groups, types, sources |
+//! | `shared_value` | what a call of a shared object returned |
 //! | `silent_action` | commands that change something |
 //! | `repository` | the repository of a node |
 //! | `log_lines` | the output of an activity |
@@ -30,6 +31,7 @@ pub(crate) mod process;
 pub(crate) mod reason;
 pub(crate) mod repository;
 pub(crate) mod reuse;
+pub(crate) mod shared_value;
 pub(crate) mod silent_action;
 pub(crate) mod simulation;
 pub(crate) mod validation;

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tonic::Status;
 use xavantes_proto::message_limits::check_path;
@@ -15,6 +14,8 @@ use xavantes_proto::{MAX_MESSAGE_BYTES, call_with_timeout, connect, v1};
 use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
+use crate::rpc::attempt_records::ask_workers;
+use crate::rpc::ended_element::local_element;
 use crate::rpc::errors::repository_status;
 use crate::rpc::forward::Owner;
 use crate::workers::worker_messages::Vicinity;
@@ -46,22 +47,47 @@ pub(super) async fn logs(coordinator: &Arc<Coordinator>, request: v1::LogsReques
             return ask_owner(coordinator, &entry, &request).await;
         }
         if !(follows && runs) {
-            return Err(Status::not_found(nothing_known(&request)));
+            return Err(nothing_known(coordinator, &request).await);
         }
         tokio::time::sleep(SEARCH_INTERVAL).await;
     }
 }
 
-fn nothing_known(request: &v1::LogsRequest) -> String {
-    let which = match request.attempt {
-        0 => String::new(),
-        number => format!("attempt {number} of "),
+/// Why there is no output: as exactly as this coordinator knows the element.
+async fn nothing_known(coordinator: &Coordinator, request: &v1::LogsRequest) -> Status {
+    let element = match local_element(coordinator, &request.path).await {
+        Ok(element) => element,
+        Err(status) => return status,
     };
-    format!(
-        "nothing is known of what {which}{} wrote: it has not begun or is no activity, wrote nothing, ended too long ago, \
-         or its worker is gone",
-        request.path
-    )
+    Status::not_found(why_no_output(&request.path, request.attempt, element.as_ref()))
+}
+
+fn why_no_output(path: &str, attempt: u32, element: Option<&v1::Element>) -> String {
+    use v1::State;
+    let which = match attempt {
+        0 => path.to_owned(),
+        number => format!("attempt {number} of {path}"),
+    };
+    let unknown = |why: &str| format!("nothing is known of what {which} wrote: {why}");
+    let Some(element) = element else {
+        return unknown(
+            "it is in a part of the process that another coordinator runs or ran, and that one does not answer",
+        );
+    };
+    if element.tag != "ACTIVITY" {
+        return format!("{path} is a {}, which writes nothing itself: give the path of an activity in it", element.tag);
+    }
+    match element.state() {
+        _ if element.reused => unknown("the activity did not run, because an earlier result was reused"),
+        _ if attempt > element.attempts && element.attempts > 0 => {
+            unknown(&format!("the last attempt is {}", element.attempts))
+        }
+        State::Waiting | State::Queued if element.attempts == 0 => unknown("the activity has not begun"),
+        State::Running | State::Stopping => {
+            unknown("the activity runs, and its worker does not answer or it wrote nothing")
+        }
+        _ => unknown("Lua code that prints nothing has no output; otherwise its worker removed the output, or is gone"),
+    }
 }
 
 /// The process, if another coordinator of the repository runs or ran it.
@@ -82,35 +108,6 @@ async fn ask_owner(coordinator: &Coordinator, entry: &Entry, request: &v1::LogsR
         false => owner.ask(|mut client| async move { client.logs(request).await }).await?,
     };
     Ok(Box::pin(owner.pass_on(pieces)))
-}
-
-/// Records of an element's attempts, as far as connected workers have them, in the order of the attempts.
-pub(super) async fn attempt_records(coordinator: &Coordinator, path: &str) -> Vec<v1::AttemptRecord> {
-    let workers = coordinator.pool.vicinity(path).await.workers;
-    let found = ask_workers(coordinator, path, workers).await;
-    found.into_iter().map(|(_, record)| record).collect()
-}
-
-/// The attempts of an element that these workers have records of, with the addresses of the workers.
-async fn ask_workers(coordinator: &Coordinator, path: &str, workers: Vec<String>) -> Vec<(String, v1::AttemptRecord)> {
-    let request = v1::AttemptsRequest { realm: coordinator.repository.realm().to_owned(), path: path.to_owned() };
-    let mut asked = JoinSet::new();
-    for address in workers {
-        let request = request.clone();
-        asked.spawn(async move {
-            let channel = connect(&address).await.ok()?;
-            let known = call_with_timeout(ActivityManagerClient::new(channel).attempts(request)).await.ok()?;
-            Some((address, known.attempts))
-        });
-    }
-    let mut found: Vec<(String, v1::AttemptRecord)> = Vec::new();
-    while let Some(answer) = asked.join_next().await {
-        if let Ok(Some((address, attempts))) = answer {
-            found.extend(attempts.into_iter().map(|record| (address.clone(), record)));
-        }
-    }
-    found.sort_by_key(|(_, record)| (record.attempt, record.began_ms));
-    found
 }
 
 /// Searches the workers of this coordinator, then the coordinators that run or ran the element.
@@ -141,4 +138,27 @@ async fn search(coordinator: &Coordinator, request: &v1::LogsRequest) -> Result<
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_for_no_output_is_the_one_that_holds() {
+        let element = |tag: &str, state: v1::State, attempts| v1::Element {
+            tag: tag.into(),
+            state: state.into(),
+            attempts,
+            ..v1::Element::default()
+        };
+        let why = |attempt, element: v1::Element| why_no_output("P-1/a", attempt, Some(&element));
+        assert!(why(0, element("PARFOR", v1::State::Running, 0)).starts_with("P-1/a is a PARFOR"));
+        assert!(why(0, element("ACTIVITY", v1::State::Waiting, 0)).ends_with("the activity has not begun"));
+        let reused = v1::Element { reused: true, ..element("ACTIVITY", v1::State::Completed, 0) };
+        assert!(why(0, reused).contains("an earlier result was reused"));
+        let late = why(3, element("ACTIVITY", v1::State::Running, 2));
+        assert_eq!(late, "nothing is known of what attempt 3 of P-1/a wrote: the last attempt is 2");
+        assert!(why(0, element("ACTIVITY", v1::State::Completed, 1)).contains("is gone"));
+    }
 }

@@ -6,17 +6,21 @@
 //! | `submit`, `steer`, `forget` | starting, steering and removing processes |
 //! | `list`, `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
 //! | `definition` | what a process was submitted with |
+//! | `attempt_records` | attempts that workers know |
 //! | `backup` | the repository of this node |
 //! | `types` | registered process and activity types |
 //! | `delegate` | subtrees of other coordinators |
+//! | `ended_element` | elements as this coordinator itself knows them |
 //! | `list_filter` | which processes a list shows |
 //! | `find`, `resolve` | the process that a path is in; the path that the beginning of an id means |
 //! | `forward` | requests about processes that other coordinators run |
 //! | `errors` | errors as gRPC statuses |
 
+mod attempt_records;
 mod backup;
 mod definition;
 mod delegate;
+mod ended_element;
 mod errors;
 mod explain;
 mod find;

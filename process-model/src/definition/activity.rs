@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::estimate::Estimate;
+use super::language::Language;
 use super::variable::Variable;
 use crate::script::Code;
 
@@ -32,6 +33,24 @@ pub struct ActivityType {
     pub cache: bool,
     /// What planners may assume of its activities.
     pub estimate: Option<Box<Estimate>>,
+}
+
+impl ActivityType {
+    /// The language of the code, if its parameters are variables.
+    pub fn language(&self) -> Option<Language> {
+        match &self.code {
+            ActivityCode::Interpreter { language, .. } => Language::from_name(language),
+            _ => None,
+        }
+    }
+
+    /// True if the code assigns the result of this parameter: it comes neither from files nor from what the code prints.
+    pub fn is_assigned(&self, slot: usize) -> bool {
+        let variable = &self.parameters[slot];
+        let captured = self.launch.captures.get(slot).is_some_and(Option::is_some) || &*variable.name == "stdout";
+        let staged = self.files.outputs.iter().any(|output| output.slot as usize == slot);
+        variable.direction.is_out() && !captured && !staged
+    }
 }
 
 /// The files of an activity that runs in a working directory.
@@ -110,8 +129,10 @@ pub struct Launch {
     pub success: ExitStatuses,
     /// Exit statuses after which a retry makes sense. `None`: every status that is not a success.
     pub retry: Option<ExitStatuses>,
-    /// For each parameter in order: the source of its value, if that is not the file of results.
+    /// For each parameter in order: the source of its value, if that is not the code or the file of results.
     pub captures: Vec<Option<Capture>>,
+    /// True if a shell goes on after a command that failed.
+    pub relaxed: bool,
 }
 
 /// Environment variables with their values.

@@ -18,6 +18,7 @@ mod activity;
 mod definition_node;
 mod definition_node_id;
 mod estimate;
+mod language;
 mod policy;
 mod program;
 mod script;
@@ -33,6 +34,7 @@ pub use estimate::{
     Amount, AssumedFile, Assumptions, Estimate, EstimateCode, EstimateInput, FileAccess, FileEstimate, FileName,
     SizeEstimate,
 };
+pub use language::Language;
 pub use policy::{Delegate, OnFailure, Policy};
 pub use program::{ProcessType, Program};
 pub use script::{Bindings, LoopSummary, Script, ScriptInput, ScriptTarget};

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue, UserData, UserDataMethods, Value as LuaValue};
 
 use super::lua_values::{SharedHandle, from_lua, to_lua};
-use crate::shared_objects::{Call, Method, Objects, Undo, methods};
+use crate::shared_objects::{Call, Method, Objects, Undo, called_method, methods};
 use crate::value::{SharedKind, SharedRef, Value};
 
 /// Changes that a script made to shared objects.
@@ -114,21 +114,14 @@ fn call_shared(
     arguments: &MultiValue,
 ) -> mlua::Result<LuaValue> {
     let kind = object.kind.type_name();
-    let Some((_, method, least, most)) = methods(object.kind).iter().find(|(known, ..)| *known == name) else {
-        return Err(mlua::Error::runtime(format!("a {kind} has no method {name:?}")));
-    };
-    if arguments.len() < *least || arguments.len() > *most {
-        let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let message = format!("{kind}:{name} takes {expected} arguments, got {}", arguments.len());
-        return Err(mlua::Error::runtime(message));
-    }
+    let method = called_method(object.kind, name, arguments.len()).map_err(mlua::Error::runtime)?;
     let arguments = arguments.iter().map(|value| from_lua(lua, value)).collect::<mlua::Result<Vec<_>>>()?;
     let answer = match &mut *backend.borrow_mut() {
         Backend::Local { objects, effects, undo, room } => {
             if !objects.is_home_of(object) {
                 return Err(mlua::Error::runtime(format!("this {kind} belongs to another process")));
             }
-            let call = Call { object: object.id, method: *method, arguments };
+            let call = Call { object: object.id, method, arguments };
             let growth = call.max_growth();
             *room = room.checked_sub(growth).ok_or_else(|| {
                 mlua::Error::runtime(format!(
@@ -143,7 +136,7 @@ fn call_shared(
                 value
             })
         }
-        Backend::Remote(remote) => remote.call(object, *method, arguments),
+        Backend::Remote(remote) => remote.call(object, method, arguments),
         Backend::Idle => Err("shared objects cannot be used here".into()),
     };
     to_lua(lua, &answer.map_err(|message| mlua::Error::runtime(format!("{kind}:{name}: {message}")))?, false)

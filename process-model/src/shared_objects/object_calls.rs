@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::did_you_mean;
 use crate::value::{SharedKind, Value};
 
 /// A method of shared objects.
@@ -73,6 +74,23 @@ impl Method {
     pub fn changes(self) -> bool {
         !matches!(self, Method::Size | Method::Contains | Method::Values | Method::Keys | Method::Get)
     }
+}
+
+/// Finds the method that a call names, and checks the number of its arguments.
+pub fn called_method(kind: SharedKind, name: &str, arguments: usize) -> Result<Method, String> {
+    let known = kind.type_name();
+    let Some((_, method, least, most)) = methods(kind).iter().find(|(method, ..)| *method == name) else {
+        let hint = did_you_mean(name, methods(kind).iter().map(|(method, ..)| *method));
+        return Err(format!(
+            "a {known} has no method {name:?}{}",
+            hint.map_or(String::new(), |hint| format!("; {hint}"))
+        ));
+    };
+    if !(*least..=*most).contains(&arguments) {
+        let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        return Err(format!("{known}:{name} takes {expected} arguments, got {arguments}"));
+    }
+    Ok(*method)
 }
 
 /// A call of a method of a shared object.

@@ -48,13 +48,14 @@ fn programs_have_images_environments_and_exit_statuses() {
         <INOUT_PARAMETER NAME="c" TYPE="int" FROM=" exit-status "/>
         <ENV NAME="THREADS" VALUE="${n * 2}"/><ENV NAME="WORD" VALUE="a ${attempt}"/>
         <REQUIRES SCRATCH="1KiB" OPEN_FILES="64" PROCESSES="8"/>
-        <CODE LANGUAGE="sh" IMAGE="debian:12" SUCCESS="0,3" RETRY="75, 100-110">true</CODE></ACTIVITY_TYPE>
+        <CODE LANGUAGE="sh" IMAGE="debian:12" SUCCESS="0,3" RETRY="75, 100-110" STRICT="false">true</CODE></ACTIVITY_TYPE>
         <PROCESS_TYPE NAME="P"><BODY/></PROCESS_TYPE>"#,
     );
     let run_type = program.activities.last().unwrap();
     let requires = &run_type.requires;
     assert_eq!((requires.scratch, requires.open_files, requires.processes), (1024, 64, 8));
-    let Launch { image, environment, success, retry, captures } = &run_type.launch;
+    let Launch { image, environment, success, retry, captures, relaxed } = &run_type.launch;
+    assert!(relaxed);
     assert_eq!(image.as_deref(), Some("debian:12"));
     assert_eq!(environment.names, ["THREADS".into(), "WORD".into()]);
     let arguments = [Value::Int(4), Value::Null, Value::Null, Value::Null, Value::Int(2)];

@@ -121,7 +121,18 @@ fn activity_types_are_checked() {
         (r#"<¦ENV NAME="A" VALUE="a"/><CODE LANGUAGE="lua"/>"#, ("misplaced-element", "not for Lua", "bash")),
         (r#"<CODE LANGUAGE="lua" ¦IMAGE="debian"/>"#, ("unknown-attribute", "IMAGE is only for programs", "bash")),
         (r#"<CODE LANGUAGE="sh" IMAGE="¦--privileged"/>"#, ("bad-value", "IMAGE: expected the name", "")),
+        (r#"<CODE LANGUAGE="python" ¦STRICT="true"/>"#, ("unknown-attribute", "only for bash and sh", "remove")),
+        (r#"<CODE LANGUAGE="sh" STRICT="¦yes"/>"#, ("bad-value", "STRICT: expected true or false", "")),
         (r#"<CODE LANGUAGE="sh" SUCCESS="¦256"/>"#, ("bad-value", "SUCCESS: expected exit statuses", "")),
+        (
+            r#"<IN_PARAMETER NAME="¦lambda" TYPE="float"/><CODE LANGUAGE="python"/>"#,
+            ("bad-name", "\"lambda\" is a reserved word of python", "\"lambda_value\""),
+        ),
+        (
+            r#"<OUT_PARAMETER NAME="¦PATH" TYPE="string"/><CODE LANGUAGE="bash"/>"#,
+            ("bad-name", "a variable of bash itself", "\"path_value\""),
+        ),
+        (r#"<OUT_PARAMETER NAME="¦N" TYPE="int"/><CODE LANGUAGE="ruby"/>"#, ("bad-name", "a constant of ruby", "")),
         (r#"<CODE LANGUAGE="sh" RETRY="¦9-3"/>"#, ("bad-value", "RETRY: 9-3 is an empty range", "")),
         (
             r#"<OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout"/><CODE LANGUAGE="lua"/>"#,

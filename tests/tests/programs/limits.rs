@@ -46,10 +46,10 @@ fn a_program_that_fills_the_disk_is_killed_with_a_clear_error() {
     let mut place = TestWorker::new(&[]);
     let script = "while true; do head -c 4000000 /dev/zero >> large; sleep 0.02; done";
     let error = place.failing(&format!("<REQUIRES SCRATCH=\"20MB\"/>{}", sh(script)));
-    assert_tells(&error, &["the sh code used ", "of disk, its limit is 19.1 MiB"]);
+    assert_tells(&error, &["the sh code used ", "of disk, its limit is 20 MB"]);
     // Even if it writes faster than the worker measures.
     let error = place.failing(&format!("<REQUIRES SCRATCH=\"5MB\"/>{}", sh("head -c 30000000 /dev/zero > large")));
-    assert_tells(&error, &["the sh code used ", "of disk, its limit is 4.8 MiB"]);
+    assert_tells(&error, &["the sh code used ", "of disk, its limit is 5 MB"]);
 }
 
 #[test]

@@ -27,7 +27,9 @@ fn output_is_stored_for_each_attempt() {
     assert_eq!(shown["records"][1].get("error"), None, "{shown}");
     let none = logs(&["--attempt", "3"]);
     assert_eq!(none.code, 2, "{none:?}");
-    assert_tells(&none.stderr, &["nothing is known of what attempt 3 of", "/work wrote"]);
+    assert_tells(&none.stderr, &["nothing is known of what attempt 3 of", "/work wrote: "]);
+    let none = place.grid.cli(&place.address, &["logs", &process]);
+    assert_tells(&none.stderr, &["is a PROCESS, which writes nothing itself: give the path of an activity in it"]);
     // As text, standard output and standard error are separate.
     let text = xavantes_tests::xavantes(&["logs", &path, "--coordinator", &place.address]);
     assert_eq!((text.code, &*text.stdout, &*text.stderr), (0, "out 2\n", "err 2\n"));

@@ -8,3 +8,4 @@ mod limits;
 mod logs;
 mod misbehaving;
 mod scripts;
+mod variables;

@@ -104,7 +104,6 @@ fn parameters_arrive_by_environment_and_file_and_results_return() {
         "<IN_PARAMETER TYPE=\"int\" NAME=\"n\" DEFAULT=\"41\"/>
         <IN_PARAMETER TYPE=\"list\" NAME=\"items\" DEFAULT='[1, \"two\"]'/>
         <IN_PARAMETER TYPE=\"string\" NAME=\"none\" OPTIONAL=\"true\"/>
-        <IN_PARAMETER TYPE=\"string\" NAME=\"PATH\" DEFAULT=\"/nowhere\"/>
         <OUT_PARAMETER TYPE=\"int\" NAME=\"next\"/>
         <OUT_PARAMETER TYPE=\"string\" NAME=\"seen\"/>
         <OUT_PARAMETER TYPE=\"map\" NAME=\"given\"/>
@@ -130,7 +129,6 @@ END
     assert_eq!(results["status"], 3, "what FROM says comes first: {ended}");
     assert_eq!(results["printed"], json!(["work", "work"]), "{ended}");
     assert_eq!(results["given"]["items"], json!([1, "two"]), "{ended}");
-    assert_eq!(results["given"]["PATH"], "/nowhere", "{ended}");
     assert_eq!(results["seen"], "LIST|unset|82|a 'b' |1|w|2|67108864", "{ended}");
 }
 
@@ -192,8 +190,8 @@ fn a_result_that_a_program_does_not_write_keeps_its_value_or_is_an_error() {
     let types = |script: &str| format!("<OUT_PARAMETER TYPE=\"int\" NAME=\"count\"/>{}", sh(script));
     let error = place.failing(&types("echo '{\"Count\": 1}' > $XAVANTES_RESULTS"));
     assert_tells(&error, &["result \"count\": the program did not give it: the results file has \"Count\""]);
-    let error = place.failing(&types("echo 1"));
-    assert_tells(&error, &["result \"count\"", "XAVANTES_RESULTS", "FROM=\"stdout\""]);
+    let command = "<OUT_PARAMETER TYPE=\"int\" NAME=\"count\"/><CODE LANGUAGE=\"command\"><ARG>true</ARG></CODE>";
+    assert_tells(&place.failing(command), &["result \"count\"", "XAVANTES_RESULTS", "FROM=\"stdout\""]);
     let error = place.failing(&types("echo '{\"count\": NaN}' > $XAVANTES_RESULTS"));
     assert_tells(&error, &["the results file is not JSON", "NaN and Infinity are not JSON"]);
 }
@@ -243,4 +241,20 @@ fn an_activity_waits_for_its_interpreter_and_does_not_block_others() {
     grid.worker("a/special", &address, &["--config", &config, "--slots", "1"]);
     let ended = grid.end(&address, &process);
     assert_eq!(ended["results"]["said"], "rare things", "{ended}");
+}
+
+#[test]
+fn a_missing_output_names_the_file_that_was_probably_meant() {
+    let mut place = TestWorker::new(&[]);
+    for (wanted, made, told) in [
+        ("result.cvs", "result.csv", "did not make \"result.cvs\"; did you mean \"result.csv\"?"),
+        ("result.csv", "out/result.csv", "did you mean \"out/result.csv\"?"),
+        ("result.csv", "else", "in the working directory there is \"else\""),
+    ] {
+        let types = format!(
+            "<OUT_PARAMETER TYPE=\"file\" NAME=\"table\"/><OUTPUT PARAMETER=\"table\" PATTERN=\"{wanted}\"/>{}",
+            sh(&format!("mkdir -p \"$(dirname {made})\"; echo 1 > {made}"))
+        );
+        assert_tells(&place.failing(&types), &["output \"table\"", told]);
+    }
 }

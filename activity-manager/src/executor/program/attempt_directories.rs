@@ -6,6 +6,8 @@
 //! | `work/` | the current directory and the home of the program |
 //! | `tmp/` | temporary files |
 //! | `script`, `parameters.json`, `results.json` | input and output of the program |
+//! | `shared` | the socket for calls of shared objects |
+//! | `prelude`, `values.json`, `assigned.json` | input and output where parameters are variables |
 
 #[cfg(test)]
 mod tests;
@@ -249,6 +251,25 @@ impl WorkDir {
 
     pub fn parameters(&self) -> PathBuf {
         self.path.join("parameters.json")
+    }
+
+    /// What an interpreter runs instead of the script, if parameters are variables.
+    pub fn prelude(&self) -> PathBuf {
+        self.path.join("prelude")
+    }
+
+    pub fn values(&self) -> PathBuf {
+        self.path.join("values.json")
+    }
+
+    /// What the prelude writes.
+    pub fn assigned(&self) -> PathBuf {
+        self.path.join("assigned.json")
+    }
+
+    /// The socket on which the program calls shared objects.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("shared")
     }
 
     pub fn results(&self) -> PathBuf {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 use xavantes_model::definition::Requires;
 
-use super::resource_limits::format_bytes;
+use super::resource_limits::format_limit;
 
 /// The controllers that this worker uses.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
@@ -161,7 +161,7 @@ impl CgroupUsage {
     /// Describes the limit that a failed program reached.
     pub fn exceeded(&self, requires: &Requires) -> Option<String> {
         if self.out_of_memory > 0 {
-            Some(format!("used more memory than its limit of {}", format_bytes(requires.memory)))
+            Some(format!("used more memory than its limit of {}", format_limit(requires.memory)))
         } else if self.not_started > 0 {
             Some(format!("could not start another process or thread, its limit is {}", requires.processes))
         } else {

@@ -12,7 +12,7 @@ use xavantes_proto::v1;
 use super::attempt_directories::WorkDir;
 use super::cgroups::Cgroup;
 use super::invocation::Invocation;
-use super::program_host::ProgramHost;
+use super::program_host::{COMMAND_VARIABLE, ProgramHost};
 use super::resource_limits::UsageLimits;
 use super::tracked_program::ProgramSpec;
 use crate::attempt_failure::{AttemptFailure, failure, worker_failure};
@@ -36,8 +36,8 @@ pub(super) fn command(
     }
     variables.extend(invocation.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
     if let (Some(engine), Some(image)) = (&host.engine, &activity.launch.image) {
-        // The image has a PATH of its own.
-        let shared = host.variables.iter().filter(|(name, _)| name != "PATH");
+        // The image has a PATH and commands of its own.
+        let shared = host.variables.iter().filter(|(name, _)| name != "PATH" && name != COMMAND_VARIABLE);
         let text = |it: &OsString| it.to_string_lossy().into_owned();
         variables.splice(0..0, shared.map(|(name, value)| (text(name), text(value))));
         let command = engine.command(image, invocation, &variables, requires, gpus, workdir);

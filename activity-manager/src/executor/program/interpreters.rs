@@ -5,17 +5,21 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// Languages with the names of their interpreters, in order of preference.
-const KNOWN: [(&str, &[&str]); 8] = [
-    ("bash", &["bash"]),
-    ("sh", &["sh"]),
-    ("python", &["python3", "python"]),
-    ("R", &["Rscript"]),
-    ("perl", &["perl"]),
-    ("node", &["node", "nodejs"]),
-    ("ruby", &["ruby"]),
-    ("julia", &["julia"]),
-];
+use xavantes_model::definition::Language;
+
+/// The names of the interpreters of a language, in order of preference.
+fn programs(language: Language) -> &'static [&'static str] {
+    match language {
+        Language::Bash => &["bash"],
+        Language::Sh => &["sh"],
+        Language::Python => &["python3", "python"],
+        Language::R => &["Rscript"],
+        Language::Perl => &["perl"],
+        Language::Node => &["node", "nodejs"],
+        Language::Ruby => &["ruby"],
+        Language::Julia => &["julia"],
+    }
+}
 
 /// Commands of interpreters by language. The path of the script follows the command.
 #[derive(Debug, Clone, Default)]
@@ -26,11 +30,11 @@ impl Interpreters {
     /// command withdraws a language.
     pub fn find(path: &OsStr, named: &BTreeMap<String, Vec<String>>) -> Self {
         let mut found = BTreeMap::new();
-        for (language, programs) in KNOWN {
-            let program =
-                programs.iter().find_map(|program| search(path, program)?.into_os_string().into_string().ok());
+        for (name, language) in Language::ALL {
+            let mut programs = programs(language).iter();
+            let program = programs.find_map(|program| search(path, program)?.into_os_string().into_string().ok());
             if let Some(program) = program {
-                found.insert(language.to_owned(), vec![program]);
+                found.insert(name.to_owned(), vec![program]);
             }
         }
         found.extend(named.clone());
@@ -51,7 +55,7 @@ impl Interpreters {
 
 /// The usual name of an interpreter, for images, which have interpreters of their own.
 pub(crate) fn usual_interpreter(language: &str) -> &str {
-    KNOWN.iter().find(|(known, _)| *known == language).map_or(language, |(_, programs)| programs[0])
+    Language::from_name(language).map_or(language, |known| programs(known)[0])
 }
 
 /// Searches a program in the folders of `path`, as a shell does.

@@ -32,7 +32,7 @@ pub(crate) struct Invocation {
     pub environment: BTreeMap<String, String>,
 }
 
-/// The invocation of an attempt. A script becomes the last argument of its interpreter. `parameters` have paths in the
+/// The invocation of an attempt. A script, or its prelude, becomes the last argument of its interpreter. `parameters` have paths in the
 /// working directory instead of files.
 pub(crate) fn invocation(
     job: &Job,
@@ -55,7 +55,8 @@ pub(crate) fn invocation(
                 let message = format!("this node has no interpreter for {language:?}");
                 return Err(failure(v1::FailureKind::Worker, message));
             };
-            command.push(text(&workdir.script()));
+            let first = if job.activity().language().is_some() { workdir.prelude() } else { workdir.script() };
+            command.push(text(&first));
             (format!("the {language} code"), command)
         }
         ActivityCode::Lua { .. } => return Err(failure(v1::FailureKind::Worker, "Lua code has no command line")),

@@ -7,6 +7,8 @@
 //! | `program_host` | what all programs of a worker share |
 //! | `run_program` | one attempt, from its working directory to its results |
 //! | `invocation`, `interpreters` | the command line and the variables of an attempt |
+//! | `prelude`, `shell_prelude`, `program_values`, `assigned_outs` | parameters and results as variables of the code |
+//! | `call_channel` | calls of shared objects by a program |
 //! | `command_line` | the operating system command, with its limits |
 //! | `supervise` | a running program until nothing of it runs any more |
 //! | `child` | one process that this worker started |
@@ -21,7 +23,9 @@
 //! | `attempt_directories` | directories of attempts |
 //! | `captured_output`, `program_results` | what a program writes, and its results |
 
+mod assigned_outs;
 mod attempt_directories;
+mod call_channel;
 mod captured_output;
 pub mod cgroups;
 mod child;
@@ -33,12 +37,15 @@ mod interpreters;
 mod invocation;
 pub mod memory;
 pub mod options;
+mod prelude;
 mod procfs;
 pub(crate) mod program_host;
 mod program_results;
 mod program_table;
+mod program_values;
 mod resource_limits;
 pub(crate) mod run_program;
+mod shell_prelude;
 mod signals;
 mod supervise;
 mod tracked_program;

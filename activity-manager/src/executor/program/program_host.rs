@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,6 +21,21 @@ use super::options::ProgramOptions;
 use super::program_table::{self, ProgramTable};
 use super::watchdog::Watchdog;
 use crate::logs::log_store::LogStore;
+
+/// The variable with the path of the command `xavantes`. Containers do not have it: they need not have the command.
+pub(crate) const COMMAND_VARIABLE: &str = "XAVANTES_COMMAND";
+
+/// The folders of programs, with that of the command at the end if it is not among them.
+fn path_with(path: OsString, command: Option<&Path>) -> OsString {
+    let Some(folder) = command.and_then(Path::parent) else { return path };
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    if folders.iter().any(|known| known == folder) {
+        return path;
+    }
+    folders.push(folder.to_owned());
+    // A folder with a colon in its name cannot be on the path.
+    std::env::join_paths(folders).unwrap_or(path)
+}
 
 /// What the programs of a worker run on.
 #[derive(Debug)]
@@ -59,7 +74,8 @@ impl ProgramHost {
                 (folder.clone(), Some(folder))
             }
         };
-        let path = default_path();
+        let command = std::env::current_exe().ok();
+        let path = path_with(default_path(), command.as_deref());
         let workdirs = WorkDirs::open(&folder, options.keep_failed)?;
         let logs = LogStore::open(&folder.join("logs"), options.logs)?;
         let engine = ContainerEngine::find(&path, options.containers.as_deref(), workdirs.root());
@@ -72,6 +88,8 @@ impl ProgramHost {
             ("LANG".into(), std::env::var_os("LANG").unwrap_or_else(|| "C.UTF-8".into())),
             ("XAVANTES_NODE".into(), node.into()),
         ];
+        // Programs make calls of shared objects with this command.
+        variables.extend(command.map(|command| (COMMAND_VARIABLE.into(), command.into())));
         let inherited = options.environment.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         variables.extend(inherited);
         Ok(Self {

@@ -13,7 +13,11 @@ use xavantes_model::definition::{ActivityType, Capture, Launch, Variable};
 use xavantes_model::value::{Type, Value};
 use xavantes_proto::{v1, value};
 
+use super::assigned_outs::Assigned;
+use super::attempt_directories::WorkDir;
 use super::captured_output::{CapturedOutput, MAX_CAPTURED_BYTES};
+use super::prelude::read_assigned;
+use super::program_values::ProgramObjects;
 use super::resource_limits::format_bytes;
 use crate::attempt_failure::{AttemptFailure, failure};
 use crate::attempts::job::Job;
@@ -76,14 +80,17 @@ fn describe_signal(number: i32) -> String {
 }
 
 /// The results of a program, in the order of its `OUT` and `INOUT` parameters, and the names in the results file that no
-/// parameter has.
+/// parameter has. `staged` are the parameters as the program saw them.
 pub(crate) fn collect(
     job: &Job,
-    file: &Path,
+    staged: &[Value],
+    objects: &ProgramObjects,
+    workdir: &WorkDir,
     exit: &ProgramExit,
 ) -> Result<(Vec<v1::Value>, Vec<String>), AttemptFailure> {
     let activity = job.activity();
-    let mut given = read_results(file)?;
+    let mut given = read_results(&workdir.results())?;
+    let mut assigned = read_variables(activity, staged, objects, &workdir.assigned())?;
     let nothing = Value::Null;
     let mut results = Vec::new();
     for (at, (variable, capture)) in activity.parameters.iter().zip(&activity.launch.captures).enumerate() {
@@ -93,6 +100,13 @@ pub(crate) fn collect(
         let result = match (given.remove(&*variable.name), capture) {
             (_, Some(capture)) => captured(variable, *capture, exit)?,
             (Some(json), None) => Value::try_from(json).map_err(|problem| bad_result(&variable.name, &problem))?,
+            (None, None) if assigned.contains_key(&*variable.name) => {
+                let result = assigned.remove(&*variable.name).unwrap_or(Ok(Value::Null));
+                let result = result.map_err(|problem| bad_result(&variable.name, &problem))?;
+                // A path of an unchanged file is not the file.
+                let unchanged = variable.direction.is_in() && staged.get(at) == Some(&result);
+                if unchanged { job.parameters[at].clone() } else { result }
+            }
             // Without the line break at the end.
             (None, None) if &*variable.name == "stdout" => Value::from(printed_text(exit)?.trim_end_matches('\n')),
             // An `INOUT` parameter that the program did not change keeps its value.
@@ -121,6 +135,9 @@ pub(crate) fn check_complete(
         }
         _ => "",
     };
+    if let (Some(language), []) = (activity.language(), unused) {
+        return Err(bad_result(name, &format!("the {} code never assigned the variable {name}", language.name())));
+    }
     let names: Vec<String> = unused.iter().take(5).map(|name| format!("{name:?}")).collect();
     let others = if names.is_empty() { String::new() } else { format!("the results file has {}", names.join(", ")) };
     Err(bad_result(name, &format!("the program did not give it: {others}{hint}")))
@@ -166,39 +183,26 @@ fn printed_text(exit: &ProgramExit) -> Result<std::borrow::Cow<'_, str>, Attempt
     Ok(String::from_utf8_lossy(&exit.stdout.bytes))
 }
 
-/// The members of the results file. The program may have put anything there, so this follows no links and never blocks.
+/// What the code assigned to its results, if parameters are variables in its language.
+fn read_variables(
+    activity: &ActivityType,
+    staged: &[Value],
+    objects: &ProgramObjects,
+    file: &Path,
+) -> Result<Assigned, AttemptFailure> {
+    let Some(language) = activity.language() else { return Ok(Assigned::new()) };
+    let Some(bytes) = read_bounded(file, "the file of variables")? else { return Ok(Assigned::new()) };
+    // The directory can serve other attempts if nothing is left in it.
+    let _ = std::fs::remove_file(file);
+    read_assigned(language, activity, staged, objects, &bytes).map_err(|problem| {
+        failure(v1::FailureKind::Parameter, format!("the variables of the results cannot be read: {problem}"))
+    })
+}
+
+/// The members of the results file.
 fn read_results(file: &Path) -> Result<serde_json::Map<String, serde_json::Value>, AttemptFailure> {
     let bad = |message: String| failure(v1::FailureKind::Parameter, message);
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(file) {
-        Ok(opened) => opened,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(serde_json::Map::new()),
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Err(bad("the results file is a symbolic link: write a file".into()));
-        }
-        Err(error) => return Err(bad(format!("the results file cannot be read: {error}"))),
-    };
-    let metadata = opened.metadata().map_err(|error| bad(format!("the results file cannot be read: {error}")))?;
-    if !metadata.is_file() {
-        return Err(bad("the results file is not a file".into()));
-    }
-    let too_large = |bytes: u64| {
-        let message = format!(
-            "the results file has {}, at most {} are read",
-            format_bytes(bytes),
-            format_bytes(MAX_RESULTS_BYTES)
-        );
-        failure(v1::FailureKind::Limit, message)
-    };
-    if metadata.len() > MAX_RESULTS_BYTES {
-        return Err(too_large(metadata.len()));
-    }
-    let mut bytes = Vec::new();
-    let mut limited = opened.take(MAX_RESULTS_BYTES + 1);
-    limited.read_to_end(&mut bytes).map_err(|error| bad(format!("the results file cannot be read: {error}")))?;
-    if bytes.len() as u64 > MAX_RESULTS_BYTES {
-        return Err(too_large(bytes.len() as u64));
-    }
+    let Some(bytes) = read_bounded(file, "the results file")? else { return Ok(serde_json::Map::new()) };
     match serde_json::from_slice(&bytes) {
         Ok(serde_json::Value::Object(members)) => Ok(members),
         Ok(_) => Err(bad("the results file is not a JSON object".into())),
@@ -208,6 +212,40 @@ fn read_results(file: &Path) -> Result<serde_json::Map<String, serde_json::Value
             Err(bad(format!("the results file is not JSON: {error}{hint}")))
         }
     }
+}
+
+/// Reads a file that a program wrote, if there is one. The program may have put anything there, so this follows no links and
+/// never blocks.
+fn read_bounded(file: &Path, what: &str) -> Result<Option<Vec<u8>>, AttemptFailure> {
+    let bad = |message: String| failure(v1::FailureKind::Parameter, message);
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(file) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Err(bad(format!("{what} is a symbolic link: write a file")));
+        }
+        Err(error) => return Err(bad(format!("{what} cannot be read: {error}"))),
+    };
+    let metadata = opened.metadata().map_err(|error| bad(format!("{what} cannot be read: {error}")))?;
+    if !metadata.is_file() {
+        return Err(bad(format!("{what} is not a file")));
+    }
+    let too_large = |bytes: u64| {
+        let message =
+            format!("{what} has {}, at most {} are read", format_bytes(bytes), format_bytes(MAX_RESULTS_BYTES));
+        failure(v1::FailureKind::Limit, message)
+    };
+    if metadata.len() > MAX_RESULTS_BYTES {
+        return Err(too_large(metadata.len()));
+    }
+    let mut bytes = Vec::new();
+    let mut limited = opened.take(MAX_RESULTS_BYTES + 1);
+    limited.read_to_end(&mut bytes).map_err(|error| bad(format!("{what} cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_RESULTS_BYTES {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]

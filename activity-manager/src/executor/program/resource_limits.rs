@@ -25,9 +25,11 @@ impl UsageLimits {
     pub fn exceeded(&self, used: ObservedUsage) -> Option<String> {
         let over = |used: u64, limit: u64| limit > 0 && used > limit;
         if over(used.memory, self.memory) {
-            Some(format!("used {} of memory, its limit is {}", format_bytes(used.memory), format_bytes(self.memory)))
+            let [used, limit] = format_like(used.memory, self.memory);
+            Some(format!("used {used} of memory, its limit is {limit}"))
         } else if over(used.scratch, self.scratch) {
-            Some(format!("used {} of disk, its limit is {}", format_bytes(used.scratch), format_bytes(self.scratch)))
+            let [used, limit] = format_like(used.scratch, self.scratch);
+            Some(format!("used {used} of disk, its limit is {limit}"))
         } else if over(used.processes, self.processes) {
             Some(format!("had {} processes at once, its limit is {}", used.processes, self.processes))
         } else {
@@ -47,13 +49,36 @@ pub(crate) fn peak_memory(seen: u64, counted: u64, own: impl FnOnce() -> u64) ->
     }
 }
 
+/// Units of sizes, the largest first.
+type SizeUnits = [(&'static str, u64); 4];
+const BINARY_UNITS: SizeUnits = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+const DECIMAL_UNITS: SizeUnits = [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+
 /// A number of bytes with a unit, for messages.
 pub(crate) fn format_bytes(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match units.iter().find(|(_, shift)| bytes >> shift > 0) {
+    format_in(bytes, &BINARY_UNITS)
+}
+
+/// A used and a limiting number of bytes, both in the units in which the limit was written: those that divide it best.
+fn format_like(used: u64, limit: u64) -> [String; 2] {
+    let count = |units: &SizeUnits| {
+        units.iter().find(|(_, unit)| limit.is_multiple_of(*unit)).map_or(limit, |(_, unit)| limit / unit)
+    };
+    let units = if count(&DECIMAL_UNITS) < count(&BINARY_UNITS) { DECIMAL_UNITS } else { BINARY_UNITS };
+    [format_in(used, &units), format_in(limit, &units)]
+}
+
+/// A limit in the units in which it was written.
+pub(crate) fn format_limit(limit: u64) -> String {
+    let [_, limit] = format_like(0, limit);
+    limit
+}
+
+fn format_in(bytes: u64, units: &SizeUnits) -> String {
+    match units.iter().find(|(_, unit)| bytes >= *unit) {
         None => format!("{bytes} bytes"),
-        Some((unit, shift)) if bytes.is_multiple_of(1 << shift) => format!("{} {unit}", bytes >> shift),
-        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1u64 << shift) as f64),
+        Some((name, unit)) if bytes.is_multiple_of(*unit) => format!("{} {name}", bytes / unit),
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
     }
 }
 
@@ -68,6 +93,10 @@ mod tests {
         let message = |used| limits.exceeded(used).unwrap_or_default();
         let memory = message(ObservedUsage { memory: 512 << 20, ..ObservedUsage::default() });
         assert_eq!(memory, "used 512 MiB of memory, its limit is 256 MiB");
+        let asked = UsageLimits { memory: 500_000_000, ..UsageLimits::default() };
+        let memory = asked.exceeded(ObservedUsage { memory: 512 << 20, ..ObservedUsage::default() });
+        assert_eq!(memory.as_deref(), Some("used 536.9 MB of memory, its limit is 500 MB"));
+        assert_eq!(format_like(1, 2_000_000_000_000), ["1 bytes", "2 TB"]);
         let scratch = message(ObservedUsage { scratch: 3 << 29, ..ObservedUsage::default() });
         assert_eq!(scratch, "used 1.5 GiB of disk, its limit is 1 GiB");
         assert_eq!(

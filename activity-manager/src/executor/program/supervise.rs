@@ -17,7 +17,7 @@ use super::invocation::Invocation;
 use super::procfs;
 use super::program_host::ProgramHost;
 use super::program_results::ProgramExit;
-use super::resource_limits::{ObservedUsage, format_bytes, peak_memory};
+use super::resource_limits::{ObservedUsage, format_limit, peak_memory};
 use crate::attempt_failure::{AttemptFailure, failure, worker_failure};
 use crate::attempts::job::Job;
 use crate::logs::live_log::{AttemptLog, OutputStream};
@@ -253,7 +253,7 @@ async fn after_container(
     let never_started = engine.never_started(processes, workdir, exit.status.code()).await;
     engine.remove(processes, workdir).await;
     if out_of_memory {
-        let message = format!("used more memory than its limit of {}", format_bytes(memory));
+        let message = format!("used more memory than its limit of {}", format_limit(memory));
         return Err(limit_failure("the container", &message, exit));
     }
     if never_started {

@@ -9,6 +9,7 @@
 //! | `reuse` | decisions about reuse |
 //! | `grid` | nodes, groups, types, sources, and commands that change something |
 //! | `repository` | the repository of a node |
+//! | `shared_value` | what a call of a shared object returned |
 //! | `plan`, `simulation`, `prediction` | plans, simulated runs of them, predictions |
 //! | `import` | imported workflows and pictures |
 //! | `validation` | problems with the source line and a marker |
@@ -25,6 +26,7 @@ mod prediction;
 mod process;
 mod repository;
 mod reuse;
+mod shared_value;
 mod simulation;
 mod text_table;
 pub(crate) mod units;

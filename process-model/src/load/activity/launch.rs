@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::expressions::{compile_all, expression};
-use crate::definition::{Capture, Environment, Launch};
+use crate::definition::{ActivityType, Capture, Environment, Language, Launch};
 use crate::load::attributes::{choice, read};
 use crate::load::document::ParsedDocument;
 use crate::load::grammar::{self, PROGRAM_ATTRIBUTES, Tag};
@@ -66,7 +66,44 @@ pub(super) fn read_launch(
         });
     }
     let environment = read_environment(document, info, report);
-    Launch { image, environment, success, retry, captures }
+    let relaxed = read_strict(document, code, report).is_some_and(|strict| !strict);
+    Launch { image, environment, success, retry, captures, relaxed }
+}
+
+/// Reads `STRICT`, which only shells have.
+fn read_strict(document: &ParsedDocument, code: xml::XmlElementId, report: &mut LoadReport) -> Option<bool> {
+    let element = document.tree.element(code);
+    let language = element.attribute("LANGUAGE").map_or("", |language| &language.value.value);
+    if let Some(attribute) = element.attribute("STRICT")
+        && !Language::from_name(language).is_some_and(Language::is_shell)
+    {
+        let message = format!("STRICT is only for bash and sh, not for {language}");
+        report.add("unknown-attribute", document.span(&attribute.name_span), message, || Some("remove it".into()));
+        return None;
+    }
+    read(document, code, "STRICT", report, |text| choice(text, &[("true", true), ("false", false)]))
+}
+
+/// Reports parameters whose names the language of the code does not allow as variables.
+pub(super) fn check_variable_names(
+    document: &ParsedDocument,
+    info: &TypeInfo,
+    activity: &ActivityType,
+    report: &mut LoadReport,
+) {
+    let Some(language) = activity.language() else { return };
+    for (slot, variable) in activity.parameters.iter().enumerate() {
+        if !variable.direction.is_in() && !activity.is_assigned(slot) {
+            continue;
+        }
+        if let Some(problem) = language.refuses(&variable.name) {
+            let message = format!("{problem}, so the code cannot have a variable of this name");
+            let name = variable.name.trim_start_matches('_').to_lowercase();
+            report.add("bad-name", document.span(info.parameters.span(slot as u32)), message, || {
+                Some(format!("rename the parameter, for example to {:?}", format!("{name}_value")))
+            });
+        }
+    }
 }
 
 fn read_environment(document: &ParsedDocument, info: &TypeInfo, report: &mut LoadReport) -> Environment {

@@ -44,7 +44,9 @@ pub(super) fn build(document: &ParsedDocument, info: &TypeInfo, report: &mut Loa
     let estimate = estimate::read(document, info, report);
     let (name, source, line, code) = (info.name.clone(), document.index, info.line, code?);
     let parameters = info.parameters.variables.clone();
-    Some(ActivityType { name, source, line, parameters, requires, files, code, launch, cache, estimate })
+    let activity = ActivityType { name, source, line, parameters, requires, files, code, launch, cache, estimate };
+    launch::check_variable_names(document, info, &activity, report);
+    Some(activity)
 }
 
 /// Reads `CACHE`. Results can be reused only if the activity has no other effects, as far as the definition tells.

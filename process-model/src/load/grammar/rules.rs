@@ -90,7 +90,7 @@ const COUNT: &[&str] = &["FROM", "TO", "STEP", "EACH", "COLLECT"];
 const WHILE: &[&str] = &["CONDITION", "COLLECT"];
 const NEEDS: &[&str] = &["CPUS", "MEMORY", "GPUS", "SCRATCH", "OPEN_FILES", "PROCESSES", "TAGS"];
 /// Attributes of code that is an external program.
-pub(in crate::load) const PROGRAM_ATTRIBUTES: &[&str] = &["IMAGE", "SUCCESS", "RETRY"];
+pub(in crate::load) const PROGRAM_ATTRIBUTES: &[&str] = &["IMAGE", "SUCCESS", "RETRY", "STRICT"];
 
 const NONE: Rule =
     Rule { tag: Tag::Arg, name: "", required: &[], attributes: &[], children: &[], needed: &[], text: false };
