@@ -9,7 +9,7 @@
 //! | `staged_paths` | the paths at which the files of a value are staged; pure |
 //! | `store` | the content-addressed object store on disk |
 //! | `confined_directory` | a directory that is read without leaving it |
-//! | `stage_in`, `stage_out` | from the store into a working directory, and back |
+//! | `directory_stage_in`, `directory_stage_out` | from the store into a working directory, and back |
 //! | `fetch` | downloads objects from other nodes |
 //! | `peers` | connections to other nodes |
 //! | `chunk_writer` | writes the chunks of a transfer to the store |
@@ -26,6 +26,8 @@ mod chunk_writer;
 mod confined_directory;
 mod counters;
 mod directory_source;
+mod directory_stage_in;
+mod directory_stage_out;
 mod error;
 mod error_status;
 mod fetch;
@@ -35,14 +37,14 @@ mod peers;
 mod send_files;
 mod service;
 mod sources;
-mod stage_in;
-mod stage_out;
 mod staged_paths;
 mod store;
 
 pub use allowed_path::check_path;
 pub use confined_directory::WorkingDirectory;
 pub use counters::TransferCounts;
+pub use directory_stage_in::{StageIn, StagedFiles};
+pub use directory_stage_out::StagedOut;
 pub use error::Error;
 pub use fetch::{Fetcher, ObjectRequest};
 pub use hash::{CHUNK_BYTES, digest_of};
@@ -50,8 +52,6 @@ pub use manifest::{EntryKind, Manifest, ManifestEntry};
 pub use send_files::{LocalContent, Sender};
 pub use service::Service;
 pub use sources::Sources;
-pub use stage_in::{StageIn, StagedFiles};
-pub use stage_out::StagedOut;
 pub use staged_paths::{StageItem, StageTarget, file_name, plan_stage_in};
 pub use store::file_index::StoreUsage;
 pub use store::receive::{Receiving, Reception};

@@ -27,10 +27,10 @@ use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::{call_with_timeout, connect, v1};
 
 use crate::directory_source::{DirectorySource, SourceEntry, SourceFile};
+use crate::directory_stage_out::{StagedOut, store_directory};
 use crate::error::Error;
 use crate::hash::CHUNK_BYTES;
 use crate::manifest::{EntryKind, Manifest, ManifestEntry};
-use crate::stage_out::{StagedOut, store_directory};
 use crate::store::store_state::FileStore;
 
 /// Upper bound on the files whose digest is remembered.

@@ -83,11 +83,11 @@ impl fmt::Display for Assumption {
 
 /// Collects assumptions, each element's once of each kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Assumptions {
+pub(crate) struct AssumptionLog {
     found: BTreeMap<(String, u8), Assumption>,
 }
 
-impl Assumptions {
+impl AssumptionLog {
     /// Adds an assumption. Of several counts for the same element the largest stays.
     pub(crate) fn add(&mut self, element: String, what: Assumed) {
         let kind = match &what {

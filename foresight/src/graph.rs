@@ -8,7 +8,7 @@ use xavantes_scheduling::problem::{ProblemError, Work, WorkflowBuilder};
 use xavantes_scheduling::{FileId, MachineId, TaskId, Workflow};
 
 use crate::forecast::TaskKind;
-use crate::unfold::InputFile;
+use crate::stored_input::StoredInput;
 
 /// Tasks that must end before something begins.
 pub(crate) type Frontier = Rc<[u32]>;
@@ -16,7 +16,7 @@ pub(crate) type Frontier = Rc<[u32]>;
 /// More edges between two sets of tasks go through a task without work in between.
 const MAX_DIRECT_EDGES: usize = 10_000;
 
-pub(crate) struct Task {
+pub(crate) struct GraphTask {
     pub name: String,
     pub kind: TaskKind,
     pub work: Work,
@@ -26,15 +26,15 @@ pub(crate) struct Task {
     pub writes: Vec<u32>,
 }
 
-struct File {
+struct GraphFile {
     name: Arc<str>,
     bytes: f64,
 }
 
 /// A part of a graph: the tasks after a point.
-pub(crate) struct Part(Vec<Task>);
+pub(crate) struct GraphPart(Vec<GraphTask>);
 
-impl Part {
+impl GraphPart {
     /// Seconds of all tasks.
     pub(crate) fn seconds(&self) -> f64 {
         self.0.iter().map(|task| task.work.cpu.or(task.work.gpu).unwrap_or(0.0)).sum()
@@ -43,8 +43,8 @@ impl Part {
 
 #[derive(Default)]
 pub(crate) struct Graph {
-    tasks: Vec<Task>,
-    files: Vec<File>,
+    tasks: Vec<GraphTask>,
+    files: Vec<GraphFile>,
     by_name: HashMap<Arc<str>, u32>,
 }
 
@@ -53,24 +53,24 @@ impl Graph {
         self.tasks.len()
     }
 
-    pub(crate) fn add(&mut self, task: Task) -> Frontier {
+    pub(crate) fn add(&mut self, task: GraphTask) -> Frontier {
         self.tasks.push(task);
         Rc::new([(self.tasks.len() - 1) as u32])
     }
 
     /// Takes out all tasks from this number on. Files stay: a file that nobody uses does no harm.
-    pub(crate) fn take_from(&mut self, first: usize) -> Part {
-        Part(self.tasks.split_off(first))
+    pub(crate) fn take_from(&mut self, first: usize) -> GraphPart {
+        GraphPart(self.tasks.split_off(first))
     }
 
     /// Puts a part back that was taken out at the same number of tasks.
-    pub(crate) fn put_back(&mut self, part: Part) {
+    pub(crate) fn put_back(&mut self, part: GraphPart) {
         self.tasks.extend(part.0);
     }
 
     /// A file of its own.
     pub(crate) fn new_file(&mut self, name: impl Into<Arc<str>>, bytes: f64) -> u32 {
-        self.files.push(File { name: name.into(), bytes });
+        self.files.push(GraphFile { name: name.into(), bytes });
         (self.files.len() - 1) as u32
     }
 
@@ -100,11 +100,11 @@ impl Graph {
         }
         let (reads, writes) = (Vec::new(), Vec::new());
         let (kind, work) = (TaskKind::Join, Work::cpu(0.0));
-        self.add(Task { name: name(), kind, work, cores: 1, after: frontier, reads, writes })
+        self.add(GraphTask { name: name(), kind, work, cores: 1, after: frontier, reads, writes })
     }
 
     /// The workflow. `input` knows files that no task writes.
-    pub(crate) fn build(self, input: &dyn Fn(&str) -> InputFile) -> Result<(Workflow, Vec<TaskKind>), ProblemError> {
+    pub(crate) fn build(self, input: &dyn Fn(&str) -> StoredInput) -> Result<(Workflow, Vec<TaskKind>), ProblemError> {
         let mut builder = WorkflowBuilder::new();
         let mut written = vec![false; self.files.len()];
         let mut used = vec![false; self.files.len()];
@@ -151,7 +151,7 @@ impl Graph {
 /// Edges from tasks that write files to later tasks that read them. Tasks of a sequence wait for the one before alone,
 /// and the data of earlier ones travel all the same. A file that is only written beside a task is none of its data: who
 /// reads it must come after who writes it.
-fn data_edges(tasks: &[Task], files: usize) -> Vec<(u32, u32)> {
+fn data_edges(tasks: &[GraphTask], files: usize) -> Vec<(u32, u32)> {
     let mut writers: Vec<Vec<u32>> = vec![Vec::new(); files];
     let mut edges = Vec::new();
     let mut search = Ancestors { seen: vec![u32::MAX; tasks.len()], steps: MAX_ANCESTOR_STEPS };
@@ -178,7 +178,7 @@ struct Ancestors {
 }
 
 impl Ancestors {
-    fn among(&mut self, tasks: &[Task], of: u32, mut wanted: Vec<u32>) -> Vec<u32> {
+    fn among(&mut self, tasks: &[GraphTask], of: u32, mut wanted: Vec<u32>) -> Vec<u32> {
         let Some(first) = wanted.iter().copied().min() else { return Vec::new() };
         let mut found = Vec::new();
         let mut open = vec![of];

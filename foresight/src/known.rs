@@ -53,7 +53,7 @@ pub(crate) fn merged<'a>(values: impl IntoIterator<Item = &'a Known>) -> Known {
 
 /// A scope: an element that has begun.
 #[derive(Debug, Clone)]
-pub(crate) struct Frame {
+pub(crate) struct ScopeFrame {
     pub node: DefinitionNodeId,
     pub variables: Vec<Known>,
     /// Parameters of elements that code has set.
@@ -66,7 +66,7 @@ pub(crate) struct Frame {
     pub collected: Vec<Known>,
 }
 
-impl Frame {
+impl ScopeFrame {
     pub(crate) fn new(node: DefinitionNodeId, variables: Vec<Known>) -> Self {
         let (inputs, results) = (BTreeMap::new(), BTreeMap::new());
         Self { node, variables, inputs, results, completed: 0, collected: Vec::new() }
@@ -77,15 +77,15 @@ impl Frame {
 #[derive(Debug, Clone)]
 pub(crate) struct Scopes {
     pub process: usize,
-    pub frames: Vec<Frame>,
+    pub frames: Vec<ScopeFrame>,
 }
 
 impl Scopes {
-    fn frame(&self, node: DefinitionNodeId) -> Option<&Frame> {
+    fn frame(&self, node: DefinitionNodeId) -> Option<&ScopeFrame> {
         self.frames.iter().rev().find(|frame| frame.node == node)
     }
 
-    fn frame_mut(&mut self, node: DefinitionNodeId) -> Option<&mut Frame> {
+    fn frame_mut(&mut self, node: DefinitionNodeId) -> Option<&mut ScopeFrame> {
         self.frames.iter_mut().rev().find(|frame| frame.node == node)
     }
 
@@ -155,11 +155,11 @@ pub(crate) fn initial(variable: &Variable, value: Known) -> Known {
 }
 
 /// Runs code where all that it reads is known.
-pub(crate) struct Evaluator {
+pub(crate) struct CodeEvaluator {
     pub sandbox: Sandbox,
 }
 
-impl Evaluator {
+impl CodeEvaluator {
     /// The values of a script, as many as wanted. Code that reads what is not known, uses shared objects or fails gives
     /// values that are not known; the error is the message of the failure.
     pub(crate) fn run(&mut self, scopes: &Scopes, script: &Script, wanted: usize) -> (Vec<Known>, Option<String>) {

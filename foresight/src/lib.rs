@@ -13,7 +13,8 @@
 //! | [`forecast`] | the task graph, and where its tasks and numbers come from |
 //! | [`assumption`] | what was assumed, and where |
 //! | [`expectation`] | counts and branches that users expect |
-//! | [`history`] | estimates from past runs |
+//! | [`past_runs`] | estimates from past runs |
+//! | [`stored_input`] | files that are in place before the process starts |
 //! | `known` | values that are known before the process runs, and code that computes them |
 //! | `graph` | the task graph under construction |
 
@@ -21,12 +22,14 @@ pub mod assumption;
 pub mod expectation;
 pub mod forecast;
 mod graph;
-pub mod history;
 mod known;
+pub mod past_runs;
+pub mod stored_input;
 pub mod unfold;
 
 pub use assumption::Assumption;
 pub use expectation::Expectations;
 pub use forecast::{Forecast, TaskKind};
-pub use history::Histories;
-pub use unfold::{Error, InputFile, Options, unfold};
+pub use past_runs::Histories;
+pub use stored_input::StoredInput;
+pub use unfold::{Error, Options, unfold};

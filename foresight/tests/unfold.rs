@@ -2,11 +2,11 @@
 
 use xavantes_foresight::assumption::Assumed;
 use xavantes_foresight::forecast::{Basis, TaskKind};
-use xavantes_foresight::{Error, Expectations, Forecast, Histories, InputFile, Options, unfold};
+use xavantes_foresight::{Error, Expectations, Forecast, Histories, Options, StoredInput, unfold};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 use xavantes_model::value::Value;
-use xavantes_scheduling::predictor::{History, Value as Attribute};
+use xavantes_scheduling::predictor::{ObservedValue as Attribute, RunHistory};
 
 /// Activity types of all tests: one that takes as long as its parameter says, one without an estimate, and two that
 /// write and read files.
@@ -47,7 +47,7 @@ fn try_unfold(text: &str, setting: &Setting<'_>) -> Result<(Forecast, Vec<String
     let options = Options {
         expectations: &expectations,
         histories: &setting.histories,
-        input: &|_| InputFile::default(),
+        input: &|_| StoredInput::default(),
         unroll: setting.unroll.unwrap_or(100),
         max_tasks: 1000,
         iterations: 4,
@@ -276,7 +276,7 @@ fn history_stands_in_for_estimates_and_defaults_are_said() {
     let unknown = unfolded(body);
     assert_eq!(graph(&unknown), "a 60 | b 60 <a");
     assert_eq!(assumptions(&unknown), ["activities of the type Guess take 60 s: no estimate and no history says it"]);
-    let mut history = History::new(vec!["arg-size".into(), "time".into()], 100).with_neighbours(1);
+    let mut history = RunHistory::new(vec!["arg-size".into(), "time".into()], 100).with_neighbours(1);
     for size in 1..30 {
         history.observe(vec![Attribute::Number(f64::from(size)), Attribute::Number(f64::from(size) * 3.0)]);
     }

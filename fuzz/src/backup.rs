@@ -7,12 +7,12 @@ use bytes::Bytes;
 use xavantes_repository::fuzzing::{backup_of, framed};
 use xavantes_repository::{Error, open_sled, restore_sled};
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 use crate::runtime::{block_on, scratch_directory};
 
 /// Checks a backup of some items.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     let mut items = vec![(1, b"realm".to_vec())];
     while input.has_more() && items.len() < 30 {
         items.push(match input.below(8) {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use xavantes_files::{EntryKind, FileStore, Hold, Manifest, ManifestEntry, Receiving, Reception, digest_of};
 use xavantes_model::digest::Digest;
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 use crate::runtime::scratch_directory;
 
 const LIMIT_BYTES: u64 = 600;
@@ -35,7 +35,7 @@ static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| {
 
 /// Checks a sequence of transfers and damages.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     // A part of a stream, and a list of a directory, may come from anybody.
     if let Ok(manifest) = Manifest::decode(bytes) {
         assert_eq!(Manifest::decode(&manifest.encode()).expect("its own encoding"), manifest);
@@ -94,7 +94,7 @@ fn open(folder: &Path) -> FileStore {
 
 /// Sends the right bytes of an object, or wrong ones.
 #[expect(clippy::vec_box, reason = "the store gives boxes out")]
-fn transfer(receiving: &mut Vec<Box<Receiving>>, input: &mut Input<'_>) {
+fn transfer(receiving: &mut Vec<Box<Receiving>>, input: &mut ByteChoices<'_>) {
     let Some(mut current) = receiving.pop() else { return };
     let object = &OBJECTS[usize::from(input.below(7))];
     let right = object.bytes.get(current.offset() as usize..).unwrap_or_default();
@@ -113,7 +113,7 @@ fn check_object(store: &FileStore, digest: &Digest) {
 }
 
 /// Damages the lists of pins while the store is closed.
-fn damage(folder: &Path, input: &mut Input<'_>) {
+fn damage(folder: &Path, input: &mut ByteChoices<'_>) {
     for file in std::fs::read_dir(folder.join("pins")).into_iter().flatten().flatten() {
         let Ok(mut bytes) = std::fs::read(file.path()) else { continue };
         let at = usize::from(input.byte());

@@ -1,9 +1,9 @@
 //! Files of strangers that the planners read: workflows, platforms and histories. What a reader accepts is consistent and
 //! within the limits; what it refuses gets a short reason with a place.
 
-use xavantes_scheduling::formats::{Place, ReadError, dax, gpu, teylo, vcl, wds, wfformat};
+use xavantes_scheduling::formats::{ReadError, TextPlace, dax, gpu, teylo, vcl, wds, wfformat};
 use xavantes_scheduling::predictor::arff;
-use xavantes_scheduling::predictor::history::{History, Value};
+use xavantes_scheduling::predictor::run_history::{ObservedValue, RunHistory};
 use xavantes_scheduling::problem::{CostModel, MAX_MACHINES, Machine, Platform, Problem, Workflow};
 
 /// Runs that a history keeps: few, so that inputs reach the limit.
@@ -30,7 +30,7 @@ pub fn check(bytes: &[u8]) {
 fn on_refused(text: &str, error: &ReadError) {
     let message = error.to_string();
     assert!(message.len() <= MAX_REASON_BYTES, "a message of {} bytes", message.len());
-    if let ReadError::Syntax { place: Place::Line(line), .. } = error {
+    if let ReadError::Syntax { place: TextPlace::Line(line), .. } = error {
         assert!((1..=text.split('\n').count()).contains(line), "{message}: there is no such line");
     }
 }
@@ -82,9 +82,9 @@ fn on_problem(problem: &Problem) {
 }
 
 /// What is written is read again, and predictions are numbers.
-fn on_history(history: &History) {
+fn on_history(history: &RunHistory) {
     assert!(history.runs().len() <= CAPACITY);
-    let runs = |history: &History| history.runs().map(<[Value]>::to_vec).collect::<Vec<_>>();
+    let runs = |history: &RunHistory| history.runs().map(<[ObservedValue]>::to_vec).collect::<Vec<_>>();
     let again = arff::read(&arff::write(history, "again"), CAPACITY).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((again.attributes(), runs(&again)), (history.attributes(), runs(history)));
     for run in history.runs() {

@@ -7,7 +7,7 @@ use xavantes_group_manager::Options;
 use xavantes_group_manager::state::{ManagerState, PlaceAnswer};
 use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1};
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 
 /// What a node or neighbour receives in one message, unless it asks for more.
 const DEFAULT_MESSAGE_BYTES: usize = 4 << 20;
@@ -25,7 +25,7 @@ fn options() -> Options {
 }
 
 /// A name of few possible ones, sometimes one that is too long or not a name.
-fn name(input: &mut Input<'_>) -> String {
+fn name(input: &mut ByteChoices<'_>) -> String {
     match input.below(16) {
         0 => String::new(),
         1 => "x".repeat(usize::from(input.byte()) << input.below(9)),
@@ -35,7 +35,7 @@ fn name(input: &mut Input<'_>) -> String {
     }
 }
 
-fn node(input: &mut Input<'_>) -> v1::NodeDescription {
+fn node(input: &mut ByteChoices<'_>) -> v1::NodeDescription {
     let copies = if input.below(8) == 0 { usize::from(input.byte()) / 8 } else { 0 };
     v1::NodeDescription {
         name: name(input),
@@ -48,7 +48,7 @@ fn node(input: &mut Input<'_>) -> v1::NodeDescription {
     }
 }
 
-fn heartbeat(input: &mut Input<'_>) -> v1::Heartbeat {
+fn heartbeat(input: &mut ByteChoices<'_>) -> v1::Heartbeat {
     let impaired = (input.below(8) == 0).then(|| "x".repeat(usize::from(input.byte()) << 12));
     v1::Heartbeat {
         node: (input.below(16) > 0).then(|| node(input)),
@@ -62,7 +62,7 @@ fn heartbeat(input: &mut Input<'_>) -> v1::Heartbeat {
     }
 }
 
-fn summary(input: &mut Input<'_>) -> v1::GroupSummary {
+fn summary(input: &mut ByteChoices<'_>) -> v1::GroupSummary {
     v1::GroupSummary {
         group: name(input),
         managers: (0..input.below(10)).map(|_| name(input)).collect(),
@@ -79,7 +79,7 @@ fn summary(input: &mut Input<'_>) -> v1::GroupSummary {
     }
 }
 
-fn group_state(input: &mut Input<'_>) -> v1::GroupState {
+fn group_state(input: &mut ByteChoices<'_>) -> v1::GroupState {
     if input.below(4) == 0 {
         return v1::GroupState::decode(input.bytes()).unwrap_or_default();
     }
@@ -135,7 +135,7 @@ fn check_state(state: &mut ManagerState, lends: bool, now: Duration) {
 
 /// Checks a sequence of messages.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     let mut now = Duration::from_secs(100);
     let stored = group_state(input);
     let mut state = ManagerState::new(options(), stored, Duration::from_millis(input.number()), now);

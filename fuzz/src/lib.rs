@@ -18,15 +18,15 @@
 //! | `backup` | backups that strangers made |
 //! | `worker` | what a worker reads back from its disk: the answer log, the index of logs |
 //! | `files` | the file store with any transfers, pins and damage |
-//! | `input` | reads choices out of bytes |
+//! | `byte_choices` | reads choices out of bytes |
 //! | `runtime` | a runtime and scratch directories |
 //! | `mutate` | runs a target with random inputs, for machines without a fuzzer |
 
 pub mod backup;
+mod byte_choices;
 pub mod files;
 pub mod formats;
 pub mod group;
-mod input;
 pub mod load;
 pub mod messages;
 pub mod mutate;

@@ -7,11 +7,11 @@ use xavantes_process_coordinator::subtrees::hosted_subtrees::Caller;
 use xavantes_process_coordinator::subtrees::parent_links::{ArrivalDecision, ParentAttempt, ParentLinks};
 use xavantes_proto::v1;
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 
 /// Checks a sequence of orders and events.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     let mut links: ParentLinks<u64, u64> = ParentLinks::default();
     let mut running: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
     let mut numbers = vec![0];

@@ -11,15 +11,15 @@ use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_process_coordinator::workers::worker_messages::{Order, PoolCommand};
 use xavantes_proto::{AttemptKey, v1};
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 
 const PEERS: [&str; 5] = ["a", "b", "g/x", "c@c:1", "nobody"];
 
-fn peer(input: &mut Input<'_>) -> Arc<str> {
+fn peer(input: &mut ByteChoices<'_>) -> Arc<str> {
     PEERS[usize::from(input.below(5))].into()
 }
 
-fn task(input: &mut Input<'_>, subtree: bool) -> Task {
+fn task(input: &mut ByteChoices<'_>, subtree: bool) -> Task {
     let key = input.key();
     let job = v1::Job {
         id: Some(key.to_wire()),
@@ -42,11 +42,11 @@ fn node(name: &str) -> v1::NodeDescription {
     v1::NodeDescription { name: name.into(), address: format!("{name}:1"), ..Default::default() }
 }
 
-fn keys(input: &mut Input<'_>) -> Vec<v1::AttemptId> {
+fn keys(input: &mut ByteChoices<'_>) -> Vec<v1::AttemptId> {
     (0..input.below(4)).map(|_| input.key().to_wire()).collect()
 }
 
-fn hello(input: &mut Input<'_>) -> v1::WorkerHello {
+fn hello(input: &mut ByteChoices<'_>) -> v1::WorkerHello {
     v1::WorkerHello {
         slots: input.number() as u32,
         queue: input.number() as u32,
@@ -57,7 +57,7 @@ fn hello(input: &mut Input<'_>) -> v1::WorkerHello {
     }
 }
 
-fn input_of_pool(input: &mut Input<'_>) -> PoolInput {
+fn input_of_pool(input: &mut ByteChoices<'_>) -> PoolInput {
     let process: Arc<str> = if input.below(2) == 0 { "p".into() } else { "q".into() };
     match input.below(22) {
         0 => PoolInput::Roster(v1::Roster {
@@ -125,7 +125,7 @@ fn input_of_pool(input: &mut Input<'_>) -> PoolInput {
 
 /// Checks a sequence of inputs.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     let mut pool = Pool::with_patience(Duration::from_secs(u64::from(input.below(20)) + 1));
     let mut now = Duration::ZERO;
     let mut connected: BTreeSet<Arc<str>> = BTreeSet::new();

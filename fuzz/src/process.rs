@@ -18,7 +18,7 @@ use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::v1::answer::Outcome;
 use xavantes_proto::{AttemptKey, Message, v1};
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 
 /// The document of all processes.
 pub const DOCUMENT: &str = include_str!("process.xml");
@@ -39,7 +39,7 @@ pub fn program() -> &'static Arc<Program> {
 }
 
 /// A process, its journal, and the attempts that it handed out.
-pub(crate) struct Run {
+pub(crate) struct FuzzedProcess {
     pub(crate) driver: Driver<u8, u8>,
     pub(crate) head: Head,
     pub(crate) snapshot: Option<Bytes>,
@@ -48,7 +48,7 @@ pub(crate) struct Run {
     now: u64,
 }
 
-impl Run {
+impl FuzzedProcess {
     /// Starts the process type with this number.
     pub fn start(number: usize) -> Self {
         let process = number % PROGRAM.processes.len();
@@ -104,7 +104,7 @@ impl Run {
     }
 
     /// The process takes the next input.
-    pub fn step(&mut self, input: &mut Input<'_>) {
+    pub fn step(&mut self, input: &mut ByteChoices<'_>) {
         self.now += input.number().min(100_000);
         let last = self.attempts.len().saturating_sub(1 + usize::from(input.below(4)));
         let known = self.attempts.get(last).cloned().unwrap_or_else(|| input.key());
@@ -157,8 +157,8 @@ impl Run {
 
 /// Checks a sequence of inputs.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
-    let mut run = Run::start(input.byte().into());
+    let input = &mut ByteChoices(bytes);
+    let mut run = FuzzedProcess::start(input.byte().into());
     while input.has_more() {
         run.step(input);
         let restored = restore(program(), &run.head, run.snapshot.as_deref(), &run.records).expect("its own journal");

@@ -12,12 +12,12 @@ use xavantes_process_coordinator::process::ended_summary::Summary;
 use xavantes_process_coordinator::process::journal::{Head, restore};
 use xavantes_process_coordinator::record_codec::decode;
 
-use crate::input::Input;
-use crate::process::{Run, program};
+use crate::byte_choices::ByteChoices;
+use crate::process::{FuzzedProcess, program};
 
 /// Checks a damaged record.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     match input.below(4) {
         0 => on_any_bytes(input.0),
         _ => on_damaged_journal(input),
@@ -38,8 +38,8 @@ fn on_any_bytes(bytes: &[u8]) {
 }
 
 /// The journal of a process with some bytes changed, removed or swapped.
-fn on_damaged_journal(input: &mut Input<'_>) {
-    let mut run = Run::start(input.byte().into());
+fn on_damaged_journal(input: &mut ByteChoices<'_>) {
+    let mut run = FuzzedProcess::start(input.byte().into());
     for _ in 0..input.below(12) {
         run.step(input);
     }

@@ -16,7 +16,7 @@ use tonic::{Request, Status};
 use xavantes_node::{CgroupsSetting, ContainersSetting, Node, Settings};
 use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1};
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 use crate::runtime::block_on;
 
 /// A call without a stream in its answer ends within this time.
@@ -29,12 +29,12 @@ const INPUTS_PER_HEALTH_CHECK: usize = 16;
 const MAX_MESSAGES: usize = 8;
 
 /// A call of a service.
-struct Call {
+struct ServiceMethod {
     path: PathAndQuery,
     answers_with_stream: bool,
 }
 
-static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
+static CALLS: LazyLock<Vec<ServiceMethod>> = LazyLock::new(|| {
     let descriptors = FileDescriptorSet::decode(xavantes_proto::DESCRIPTORS).expect("the protocol has descriptors");
     let mut calls = Vec::new();
     for file in &descriptors.file {
@@ -42,7 +42,7 @@ static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
             for method in &service.method {
                 let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                 let path = path.parse().expect("names make a path");
-                calls.push(Call { path, answers_with_stream: method.server_streaming() });
+                calls.push(ServiceMethod { path, answers_with_stream: method.server_streaming() });
             }
         }
     }
@@ -77,7 +77,7 @@ pub fn check(bytes: &[u8]) {
     if bytes.windows(8).any(|window| window.eq_ignore_ascii_case(b"LANGUAGE")) {
         return;
     }
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     let call = &CALLS[usize::from(input.byte()) % CALLS.len()];
     let mut messages = Vec::new();
     while input.has_more() && messages.len() < MAX_MESSAGES {
@@ -93,7 +93,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-async fn perform(channel: &Channel, call: &Call, messages: Vec<Bytes>) {
+async fn perform(channel: &Channel, call: &ServiceMethod, messages: Vec<Bytes>) {
     let mut client = Grpc::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     client.ready().await.expect("the node takes calls");
     let request = Request::new(tokio_stream::iter(messages));
@@ -118,7 +118,7 @@ async fn perform(channel: &Channel, call: &Call, messages: Vec<Bytes>) {
     }
 }
 
-fn check_status(call: &Call, status: &Status) {
+fn check_status(call: &ServiceMethod, status: &Status) {
     let text = status.message();
     assert!(text.len() <= 16 << 10, "{}: a status with a text of {} bytes", call.path, text.len());
     // A call that panics ends so, and so does an answer that is too large.

@@ -4,12 +4,12 @@ use xavantes_repository::fuzzing::{
     check_backup_items, check_damaged_witness, check_frames, check_payload, check_witness,
 };
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 
 /// The first byte chooses the kind of record.
 pub fn check(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     match kind % 5 {
         0 => check_frames(bytes),
         1 => {

@@ -11,7 +11,7 @@ use xavantes_activity_manager::attempts::realm_attempt::{CoordinatorStream, Real
 use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
-use crate::input::Input;
+use crate::byte_choices::ByteChoices;
 
 const SLOTS: u32 = 3;
 
@@ -46,8 +46,8 @@ impl Worker {
     }
 }
 
-fn order(input: &mut Input<'_>) -> v1::WorkOrder {
-    let ids = |input: &mut Input<'_>| (0..input.below(3)).map(|_| input.key().to_wire()).collect::<Vec<_>>();
+fn order(input: &mut ByteChoices<'_>) -> v1::WorkOrder {
+    let ids = |input: &mut ByteChoices<'_>| (0..input.below(3)).map(|_| input.key().to_wire()).collect::<Vec<_>>();
     v1::WorkOrder {
         jobs: (0..input.below(4))
             .map(|_| v1::Job {
@@ -68,7 +68,7 @@ fn order(input: &mut Input<'_>) -> v1::WorkOrder {
 
 /// Checks a sequence of orders and events.
 pub fn check(bytes: &[u8]) {
-    let input = &mut Input(bytes);
+    let input = &mut ByteChoices(bytes);
     let table = AttemptTable::new(Resources::slots(SLOTS), usize::from(input.below(5)));
     let mut worker = Worker { table, running: BTreeMap::new(), unwritten: Vec::new() };
     let mut streams: Vec<CoordinatorStream> = Vec::new();

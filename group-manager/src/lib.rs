@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `node_registry` | the nodes of the group, their roles and load |
 //! | `federation` | the summaries of other groups |
-//! | `placement` | the rule that chooses where work runs |
+//! | `group_placement` | the rule that chooses where work runs |
 //! | `lending` | slots that other groups borrow for a while |
 //! | `succession` | which of the managers leads, in which epoch |
 //! | `state` | all of it together, as one manager knows it |
@@ -16,7 +16,7 @@
 //! | module | is about |
 //! |---|---|
 //! | `service` | the gRPC calls of nodes, coordinators, clients and other managers |
-//! | `sources` | which data sources may be added |
+//! | `group_sources` | which data sources may be added |
 //! | `group_manager` | the state of a running manager, shared by calls and tasks |
 //! | `periodic_work` | the periodic work of a manager |
 //! | `replication` | the other managers of the group, which replicate the state of the leader |
@@ -26,16 +26,16 @@
 
 mod federation;
 mod group_manager;
+mod group_placement;
+mod group_sources;
 mod lending;
 mod neighbours;
 mod node_registry;
 mod options;
 mod periodic_work;
 mod persistence;
-mod placement;
 mod replication;
 mod service;
-mod sources;
 pub mod state;
 mod succession;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use xavantes_proto::message_limits::{self, InvalidField};
 use xavantes_proto::{Message, v1};
 
+use crate::group_placement::LocalCapacity;
 use crate::lending::LendableWorker;
-use crate::placement::LocalCapacity;
 
 /// Upper bound on the nodes of a group.
 const MAX_NODES: usize = 10_000;

@@ -19,8 +19,8 @@ use xavantes_telemetry::{NodeCondition, SlotUse, metrics};
 
 use crate::federation::Merged;
 use crate::group_manager::{Manager, clock_ms};
+use crate::group_sources::{self, SourceError};
 use crate::options::Options;
-use crate::sources::{self, SourceError};
 use crate::state::place_request::PlaceAnswer;
 use crate::{neighbours, periodic_work, replication};
 
@@ -124,7 +124,7 @@ impl Service {
     #[allow(clippy::result_large_err)] // tonic defines the size of a status.
     fn leading_for_source(&self, name: &str) -> Result<&Manager, Status> {
         let manager = self.leading()?;
-        sources::check_name(name)?;
+        group_sources::check_name(name)?;
         if manager.options.sources.contains_key(name) {
             return Err(SourceError::Configured(name.into()).into());
         }
@@ -343,8 +343,8 @@ impl GroupManager for Service {
     ) -> Result<Response<v1::AddSourceResponse>, Status> {
         let v1::AddSourceRequest { name, uri } = request.into_inner();
         let manager = self.leading_for_source(&name)?;
-        sources::check_uri(&name, &uri)?;
-        sources::check_count(&name, &manager.state().sources)?;
+        group_sources::check_uri(&name, &uri)?;
+        group_sources::check_count(&name, &manager.state().sources)?;
         manager.set_source(name, Some(uri)).await.map_err(SourceError::NotStored)?;
         Ok(Response::new(v1::AddSourceResponse {}))
     }

@@ -6,34 +6,23 @@ use xavantes_scheduling::formats::{ReadError, dax, wfformat};
 use xavantes_scheduling::id::{FileId, TaskId};
 use xavantes_scheduling::problem::Workflow;
 
-use crate::layout::{Layout, Product};
-use crate::names::{Alphabet, Names};
-use crate::order::{Part, reduce, structure};
-use crate::stand_in::StandIns;
+use crate::name_maker::{Alphabet, NameMaker};
+use crate::order::{StructurePart, reduce, structure};
+use crate::process_layout::{Layout, TaskOutput};
+use crate::stand_in::{StandIn, StandIns};
 use crate::sweeper;
-use crate::write::{Activity, Process, write};
+use crate::write::{Activity, ProcessText, write};
 use crate::xml_text::{literal, number};
 
 /// The format of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum SourceFormat {
     /// Pegasus DAX (XML).
     Dax,
     /// WfCommons WfFormat (JSON).
     Wfformat,
     /// Sweeper's YAML.
     Sweeper,
-}
-
-/// What activities do instead of the programs of a workflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StandIn {
-    /// Nothing.
-    None,
-    /// Sleep for the estimated time.
-    Sleep,
-    /// Compute for the estimated time.
-    Burn,
 }
 
 /// How to write a process.
@@ -57,7 +46,7 @@ impl Default for Options {
 
 /// The form of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ImportForm {
     /// One `PAR`, with every edge of the workflow in an `AFTER`.
     Graph,
     /// Nested `BLOCK`s and `PAR`s, with `AFTER` where the graph is not series-parallel.
@@ -80,7 +69,7 @@ pub struct Imported {
     /// Tasks whose names the language does not allow.
     pub renamed: usize,
     /// How the process was written. Structure that one script cannot pass results through stays a graph.
-    pub form: Form,
+    pub form: ImportForm,
     /// Tasks or parts that stand in a `PAR` with `AFTER`; 0 for a series-parallel workflow in structured form.
     pub linked: usize,
     /// Parameters of the process that take files, and the files.
@@ -123,14 +112,14 @@ pub enum ImportError {
 }
 
 /// Imports a document. `name` is that of the new process type.
-pub fn import(format: Format, document: &str, name: &str, options: Options) -> Result<Imported, ImportError> {
+pub fn import(format: SourceFormat, document: &str, name: &str, options: Options) -> Result<Imported, ImportError> {
     if !(0.0..=1000.0).contains(&options.scale) {
         return Err(ImportError::Scale(options.scale));
     }
     let imported = match format {
-        Format::Dax => stand_ins(&dax::read(document)?, "DAX", name, options),
-        Format::Wfformat => stand_ins(&wfformat::read(document)?, "WfFormat", name, options),
-        Format::Sweeper => sweeper::import(document, name, options.structured)?,
+        SourceFormat::Dax => stand_ins(&dax::read(document)?, "DAX", name, options),
+        SourceFormat::Wfformat => stand_ins(&wfformat::read(document)?, "WfFormat", name, options),
+        SourceFormat::Sweeper => sweeper::import(document, name, options.structured)?,
     };
     match imported.xml.len() {
         bytes if bytes > MAX_BYTES => Err(ImportError::TooLarge { bytes }),
@@ -139,7 +128,7 @@ pub fn import(format: Format, document: &str, name: &str, options: Options) -> R
 }
 
 /// The graph of a workflow, and the parts that its controllers are made of.
-pub(crate) fn parts(workflow: &Workflow, structured: bool) -> Part {
+pub(crate) fn parts(workflow: &Workflow, structured: bool) -> StructurePart {
     let order: Vec<usize> = workflow.order().iter().map(|task| task.index()).collect();
     if !structured {
         let mut position = vec![0; order.len()];
@@ -148,7 +137,7 @@ pub(crate) fn parts(workflow: &Workflow, structured: bool) -> Part {
             let parents = workflow.parents(TaskId::new(task)).iter();
             parents.map(|edge| position[edge.task.index()]).collect()
         };
-        return Part::Graph(order.iter().map(|task| (Part::Task(*task), parents(*task))).collect());
+        return StructurePart::Graph(order.iter().map(|task| (StructurePart::Task(*task), parents(*task))).collect());
     }
     let children: Vec<Vec<usize>> =
         workflow.tasks().map(|task| workflow.children(task).iter().map(|edge| edge.task.index()).collect()).collect();
@@ -156,11 +145,11 @@ pub(crate) fn parts(workflow: &Workflow, structured: bool) -> Part {
 }
 
 /// Elements of graphs in a part.
-pub(crate) fn linked(part: &Part) -> usize {
+pub(crate) fn linked(part: &StructurePart) -> usize {
     match part {
-        Part::Task(_) => 0,
-        Part::Series(parts) | Part::Parallel(parts) => parts.iter().map(linked).sum(),
-        Part::Graph(parts) => parts.len() + parts.iter().map(|(part, _)| linked(part)).sum::<usize>(),
+        StructurePart::Task(_) => 0,
+        StructurePart::Series(parts) | StructurePart::Parallel(parts) => parts.iter().map(linked).sum(),
+        StructurePart::Graph(parts) => parts.len() + parts.iter().map(|(part, _)| linked(part)).sum::<usize>(),
     }
 }
 
@@ -168,15 +157,15 @@ pub(crate) fn linked(part: &Part) -> usize {
 pub(crate) fn lay_out(
     workflow: &Workflow,
     structured: bool,
-    reads: &[Vec<Product>],
-    given: &[Product],
+    reads: &[Vec<TaskOutput>],
+    given: &[TaskOutput],
     task_names: &[String],
-    names: impl Fn() -> Names,
-) -> (Layout, Form, usize) {
-    let forms = if structured { vec![Form::Structured, Form::Graph] } else { vec![Form::Graph] };
+    names: impl Fn() -> NameMaker,
+) -> (Layout, ImportForm, usize) {
+    let forms = if structured { vec![ImportForm::Structured, ImportForm::Graph] } else { vec![ImportForm::Graph] };
     let mut found = None;
     for form in forms {
-        let part = parts(workflow, form == Form::Structured);
+        let part = parts(workflow, form == ImportForm::Structured);
         let layout = Layout::new(&part, reads, given, task_names, &mut names());
         let fits = !layout.is_too_wide();
         found = Some((layout, form, linked(&part)));
@@ -184,20 +173,22 @@ pub(crate) fn lay_out(
             break;
         }
     }
-    found.unwrap_or_else(|| (Layout::new(&Part::Series(Vec::new()), &[], &[], &[], &mut names()), Form::Graph, 0))
+    found.unwrap_or_else(|| {
+        (Layout::new(&StructurePart::Series(Vec::new()), &[], &[], &[], &mut names()), ImportForm::Graph, 0)
+    })
 }
 
 /// Writes a workflow with stand-ins for its programs.
 fn stand_ins(workflow: &Workflow, format: &str, name: &str, options: Options) -> Imported {
     let originals: Vec<&str> = workflow.tasks().map(|task| workflow.name(task)).collect();
-    let task_names = Names::new(Alphabet::Code).all(originals.iter().copied());
+    let task_names = NameMaker::new(Alphabet::Code).all(originals.iter().copied());
     let names = || {
-        let mut names = Names::new(Alphabet::Code);
+        let mut names = NameMaker::new(Alphabet::Code);
         names.all(task_names.iter().map(String::as_str));
         names
     };
-    let process = Names::new(Alphabet::Type).make(name);
-    let mut types = StandIns::new(options.stand_in, options.files, Names::new(Alphabet::Type));
+    let process = NameMaker::new(Alphabet::Type).make(name);
+    let mut types = StandIns::new(options.stand_in, options.files, NameMaker::new(Alphabet::Type));
     let mut activities = Vec::new();
     for task in workflow.tasks() {
         let kind = Some(workflow.kind(task)).filter(|kind| !kind.is_empty()).unwrap_or("Task");
@@ -222,7 +213,7 @@ fn stand_ins(workflow: &Workflow, format: &str, name: &str, options: Options) ->
         }
         activities.push(activity);
     }
-    let reads: Vec<Vec<Product>> =
+    let reads: Vec<Vec<TaskOutput>> =
         workflow.tasks().map(|task| if options.files { inputs(workflow, task) } else { Vec::new() }).collect();
     let (layout, form, linked) = lay_out(workflow, options.structured, &reads, &[], &task_names, names);
     let scaled = types.takes_time() || options.files;
@@ -233,7 +224,7 @@ fn stand_ins(workflow: &Workflow, format: &str, name: &str, options: Options) ->
     let (tasks, edges, files) = (workflow.task_count(), workflow.edge_count(), workflow.file_count());
     let description = format!("Imported from {format}: {tasks} tasks, {edges} edges, {files} files.");
     let renamed = activities.iter().filter(|activity| activity.original.is_some()).count();
-    let document = Process {
+    let document = ProcessText {
         name: &process,
         description: &description,
         parameters,
@@ -283,7 +274,7 @@ fn use_files(workflow: &Workflow, task: TaskId, activity: &mut Activity) {
 }
 
 /// The files that a task reads from its parents. A file that only others write is not there when the task starts.
-fn inputs(workflow: &Workflow, task: TaskId) -> Vec<Product> {
+fn inputs(workflow: &Workflow, task: TaskId) -> Vec<TaskOutput> {
     let mut products = Vec::new();
     for file in workflow.inputs(task) {
         let writers = workflow
@@ -292,7 +283,7 @@ fn inputs(workflow: &Workflow, task: TaskId) -> Vec<Product> {
             .filter(|writer| workflow.parents(task).iter().any(|edge| edge.task == **writer));
         products.extend(writers.filter_map(|writer| {
             let port = workflow.outputs(*writer).iter().position(|output| output == file)?;
-            Some(Product { task: writer.index(), port })
+            Some(TaskOutput { task: writer.index(), port })
         }));
     }
     products.sort_unstable();

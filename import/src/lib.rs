@@ -5,20 +5,21 @@
 //! |---|---|
 //! | [`import`] | the importers, their options and what they report |
 //! | `order` | transitive reduction and series-parallel structure of a task graph |
-//! | `layout` | controllers of the process, and the ways of results between them |
+//! | `process_layout` | controllers of the process, and the ways of results between them |
 //! | `write` | a layout as XML |
 //! | `stand_in` | activity types that stand in for programs that are not here |
 //! | `sweeper` | Sweeper's YAML and the activities that run its commands |
-//! | `names` | names that the language allows, one for each original name |
+//! | `name_maker` | names that the language allows, one for each original name |
 //! | `xml_text` | text in XML |
 
 mod import;
-mod layout;
-mod names;
+mod name_maker;
 mod order;
+mod process_layout;
 mod stand_in;
 mod sweeper;
 mod write;
 mod xml_text;
 
-pub use import::{Form, Format, ImportError, Imported, Options, StandIn, import};
+pub use import::{ImportError, ImportForm, Imported, Options, SourceFormat, import};
+pub use stand_in::StandIn;

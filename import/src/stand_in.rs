@@ -4,22 +4,32 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::import::StandIn;
-use crate::names::Names;
+use crate::name_maker::NameMaker;
 use crate::xml_text::{attribute, content};
+
+/// What activities do instead of the programs of a workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StandIn {
+    /// Nothing.
+    None,
+    /// Sleep for the estimated time.
+    Sleep,
+    /// Compute for the estimated time.
+    Burn,
+}
 
 /// Activity types, by what they stand in for and by the number of files that they make.
 pub(crate) struct StandIns {
     stand_in: StandIn,
     makes_files: bool,
-    names: Names,
+    names: NameMaker,
     known: HashMap<(String, usize), String>,
     /// The types as XML.
     pub text: String,
 }
 
 impl StandIns {
-    pub fn new(stand_in: StandIn, makes_files: bool, names: Names) -> Self {
+    pub fn new(stand_in: StandIn, makes_files: bool, names: NameMaker) -> Self {
         Self { stand_in, makes_files, names, known: HashMap::new(), text: String::new() }
     }
 

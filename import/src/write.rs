@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::layout::{Child, ControllerKind, Layout, Product};
+use crate::process_layout::{Child, ControllerKind, Layout, TaskOutput};
 use crate::xml_text::{attribute, content, literal, number};
 
 /// A task as an activity.
@@ -22,7 +22,7 @@ pub(crate) struct Activity {
 }
 
 /// What the process consists of, besides its layout.
-pub(crate) struct Process<'a> {
+pub(crate) struct ProcessText<'a> {
     pub name: &'a str,
     pub description: &'a str,
     /// Parameters of the process type, as XML.
@@ -30,31 +30,31 @@ pub(crate) struct Process<'a> {
     pub task_names: &'a [String],
     pub activities: &'a [Activity],
     /// Results that each task reads.
-    pub reads: &'a [Vec<Product>],
+    pub reads: &'a [Vec<TaskOutput>],
     /// Name of the parameter that takes the results that a task reads.
     pub reading: &'a str,
     /// Name and type of the `OUT` parameter that a product is.
-    pub port: &'a dyn Fn(Product) -> (String, &'static str),
+    pub port: &'a dyn Fn(TaskOutput) -> (String, &'static str),
     /// `OUT` parameters of the process and where their values come from.
-    pub results: &'a [(String, Product)],
+    pub results: &'a [(String, TaskOutput)],
     /// Activity types, as XML.
     pub types: String,
 }
 
 /// Writes the document.
-pub(crate) fn write(process: &Process, layout: &Layout) -> String {
-    let mut writer = Writer { process, layout, out: String::new() };
+pub(crate) fn write(process: &ProcessText, layout: &Layout) -> String {
+    let mut writer = ProcessWriter { process, layout, out: String::new() };
     writer.document();
     writer.out
 }
 
-struct Writer<'a> {
-    process: &'a Process<'a>,
+struct ProcessWriter<'a> {
+    process: &'a ProcessText<'a>,
     layout: &'a Layout,
     out: String,
 }
 
-impl Writer<'_> {
+impl ProcessWriter<'_> {
     fn document(&mut self) {
         let process = self.process;
         self.out.push_str("<XAVANTES VERSION=\"1\">\n");
@@ -64,7 +64,8 @@ impl Writer<'_> {
         self.out.push_str("    <BODY>\n");
         self.element(3, Child::Controller(0), "");
         if !process.results.is_empty() {
-            let assign = |(name, product): &(String, Product)| format!("{name} = {}", self.expression(*product, None));
+            let assign =
+                |(name, product): &(String, TaskOutput)| format!("{name} = {}", self.expression(*product, None));
             let code: Vec<String> = process.results.iter().map(assign).collect();
             self.code(3, &code);
         }
@@ -97,11 +98,11 @@ impl Writer<'_> {
         self.out.push_str("</POST_CODE>\n");
     }
 
-    fn expression(&self, product: Product, scope: Option<usize>) -> String {
+    fn expression(&self, product: TaskOutput, scope: Option<usize>) -> String {
         self.layout.expression(product, scope, self.process.task_names, &(self.process.port)(product).0)
     }
 
-    fn list(&self, products: &[Product], scope: Option<usize>) -> String {
+    fn list(&self, products: &[TaskOutput], scope: Option<usize>) -> String {
         let values: Vec<String> = products.iter().map(|product| self.expression(*product, scope)).collect();
         format!("{{{}}}", values.join(", "))
     }
@@ -154,7 +155,7 @@ impl Writer<'_> {
             self.element(level + 1, *child, &after);
         }
         if !controller.exports.is_empty() {
-            let assign = |product: &Product| {
+            let assign = |product: &TaskOutput| {
                 format!("{} = {}", layout.carriers[product], self.expression(*product, Some(number)))
             };
             let code: Vec<String> = controller.exports.iter().map(assign).collect();

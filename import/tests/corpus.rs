@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use xavantes_import::{Form, Format, Imported, Options, StandIn, import};
+use xavantes_import::{ImportForm, Imported, Options, SourceFormat, StandIn, import};
 use xavantes_model::definition::{DefinitionNodeId, FileName, Kind, ProcessType, Program};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
@@ -14,7 +14,7 @@ const MAX_COMPARED: usize = 2000;
 
 struct Entry {
     path: PathBuf,
-    format: Format,
+    format: SourceFormat,
     tasks: usize,
     files: usize,
     edges: usize,
@@ -36,8 +36,8 @@ fn entries() -> Option<Vec<Entry>> {
     let entries = lines.filter_map(|line| {
         let cells: Vec<&str> = line.split(',').collect();
         let format = match cells[fmt] {
-            "dax" => Format::Dax,
-            "wfformat" => Format::Wfformat,
+            "dax" => SourceFormat::Dax,
+            "wfformat" => SourceFormat::Wfformat,
             _ => return None,
         };
         let number = |column: usize| cells[column].parse().expect("it is a number");
@@ -149,7 +149,7 @@ fn every_workflow_of_the_index_imports_with_its_tasks_edges_and_files_in_both_fo
         let graph =
             import(entry.format, &text, "W", Options::default()).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!((graph.tasks, graph.edges, graph.files), (entry.tasks, entry.edges, entry.files), "{what}");
-        assert_eq!(graph.form, Form::Graph);
+        assert_eq!(graph.form, ImportForm::Graph);
         let whole = program(&graph, &what);
         let names = activities(&whole);
         let used = files(&whole).len();
@@ -159,7 +159,7 @@ fn every_workflow_of_the_index_imports_with_its_tasks_edges_and_files_in_both_fo
         let options = Options { structured: true, ..Options::default() };
         let structured = import(entry.format, &text, "W", options).unwrap_or_else(|error| panic!("{what}: {error}"));
         let nested = program(&structured, &what);
-        assert_eq!(structured.form, Form::Structured, "{what}");
+        assert_eq!(structured.form, ImportForm::Structured, "{what}");
         assert_eq!(structured.linked == 0, entry.series_parallel, "{what}");
         assert_eq!(files(&nested), files(&whole), "{what}");
         let sorted = |program: &Program| activities(program).into_iter().collect::<BTreeSet<_>>();
@@ -201,7 +201,7 @@ fn the_workflows_of_sweeper_have_their_tasks_and_edges() {
         let text = std::fs::read_to_string(&file).expect("the workflow can be read");
         for structured in [false, true] {
             let options = Options { structured, ..Options::default() };
-            let imported = import(Format::Sweeper, &text, "W", options).unwrap_or_else(|error| panic!("{error}"));
+            let imported = import(SourceFormat::Sweeper, &text, "W", options).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(activities(&program(&imported, "sweeper")).len(), imported.tasks);
             found.insert((imported.tasks, imported.edges));
         }

@@ -1,7 +1,7 @@
 //! Damaged and hostile workflows: an importer answers with an error or with a process that is valid, and never panics.
 
 use proptest::prelude::*;
-use xavantes_import::{Format, Options, StandIn, import};
+use xavantes_import::{Options, SourceFormat, StandIn, import};
 use xavantes_model::diagnostic::Source;
 use xavantes_model::load::load;
 
@@ -27,7 +27,7 @@ fn options() -> impl Strategy<Value = Options> {
 }
 
 /// Imports a text; what comes out must be valid.
-fn check(format: Format, text: &str, options: Options) -> bool {
+fn check(format: SourceFormat, text: &str, options: Options) -> bool {
     let Ok(imported) = import(format, text, "a name", options) else { return false };
     if let Err(found) = load(&[Source::new("imported.xml", imported.xml.as_str())]) {
         panic!("{text}\n{}\n{:#?}", imported.xml, &found[..1]);
@@ -37,7 +37,9 @@ fn check(format: Format, text: &str, options: Options) -> bool {
 
 #[test]
 fn the_undamaged_workflows_import() {
-    for (format, text) in [(Format::Dax, DAX), (Format::Wfformat, WFFORMAT), (Format::Sweeper, SWEEPER)] {
+    for (format, text) in
+        [(SourceFormat::Dax, DAX), (SourceFormat::Wfformat, WFFORMAT), (SourceFormat::Sweeper, SWEEPER)]
+    {
         for (structured, files) in [(false, false), (true, true)] {
             let options = Options { structured, files, ..Options::default() };
             assert!(check(format, text, options), "{:?}", import(format, text, "a", options).map(|_| ()));
@@ -50,10 +52,10 @@ fn workflows_of_one_task_and_of_none_import() {
     let one = "workflow:\n- name: a\n  command: b\n  download_files: [c]\n";
     for structured in [false, true] {
         let options = Options { structured, ..Options::default() };
-        assert!(check(Format::Sweeper, one, options));
-        assert!(check(Format::Sweeper, "workflow: []", options));
-        assert!(check(Format::Dax, "<adag><job id=\"a\" runtime=\"1\"/></adag>", options));
-        assert!(check(Format::Dax, "<adag/>", options));
+        assert!(check(SourceFormat::Sweeper, one, options));
+        assert!(check(SourceFormat::Sweeper, "workflow: []", options));
+        assert!(check(SourceFormat::Dax, "<adag><job id=\"a\" runtime=\"1\"/></adag>", options));
+        assert!(check(SourceFormat::Dax, "<adag/>", options));
     }
 }
 
@@ -66,7 +68,7 @@ proptest! {
         edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<char>(), 0usize..4), 1..4),
         options in options(),
     ) {
-        let (format, text) = [(Format::Dax, DAX), (Format::Wfformat, WFFORMAT), (Format::Sweeper, SWEEPER)][which];
+        let (format, text) = [(SourceFormat::Dax, DAX), (SourceFormat::Wfformat, WFFORMAT), (SourceFormat::Sweeper, SWEEPER)][which];
         let mut letters: Vec<char> = text.chars().collect();
         for (place, letter, kind) in edits {
             let place = place.index(letters.len());
@@ -86,6 +88,6 @@ proptest! {
 
     #[test]
     fn any_text_gives_an_error_or_a_valid_process(which in 0usize..3, text in ".{0,200}") {
-        check([Format::Dax, Format::Wfformat, Format::Sweeper][which], &text, Options::default());
+        check([SourceFormat::Dax, SourceFormat::Wfformat, SourceFormat::Sweeper][which], &text, Options::default());
     }
 }

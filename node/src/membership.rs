@@ -46,8 +46,7 @@ pub(crate) async fn run(
         // Always from the first: a manager leads when all those before it are gone.
         for manager in &managers {
             let (minimum, began) = (epoch, Instant::now());
-            let departure =
-                join(manager, heartbeat.clone(), draining.clone(), &on_roster, minimum, &mut epoch).await;
+            let departure = join(manager, heartbeat.clone(), draining.clone(), &on_roster, minimum, &mut epoch).await;
             if began.elapsed() > WARN_AFTER {
                 // The node was in the group, or the manager did not answer.
                 (warned, alone_since) = (false, Instant::now());

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::scene::{Content, Look, Shape};
+use crate::scene::{Look, Shape, ShapeContent};
 
 /// Writes a document.
 pub(crate) fn write(scene: &Shape, title: &str) -> String {
-    let mut writer = Writer { out: String::new(), nodes: 0, clusters: 0 };
+    let mut writer = DotWriter { out: String::new(), nodes: 0, clusters: 0 };
     let _ = writeln!(writer.out, "digraph {} {{", quoted(title));
     writer.out.push_str("  compound=true;\n  node [shape=box, style=rounded, fontname=Helvetica];\n");
     writer.out.push_str("  graph [fontname=Helvetica];\n");
@@ -15,7 +15,7 @@ pub(crate) fn write(scene: &Shape, title: &str) -> String {
     writer.out
 }
 
-struct Writer {
+struct DotWriter {
     out: String,
     nodes: usize,
     clusters: usize,
@@ -29,7 +29,7 @@ struct Ends {
     cluster: Option<usize>,
 }
 
-impl Writer {
+impl DotWriter {
     // The depth of a scene is bounded.
     fn shape(&mut self, shape: &Shape, level: usize) -> Ends {
         let indent = "  ".repeat(level.min(20));
@@ -39,8 +39,8 @@ impl Writer {
             false => format!("{}{times}\n{}", shape.label, shape.detail),
         };
         let children = match &shape.content {
-            Content::Nothing => &[][..],
-            Content::Column(shapes) | Content::Row(shapes) | Content::Graph(shapes, _) => shapes,
+            ShapeContent::Nothing => &[][..],
+            ShapeContent::Column(shapes) | ShapeContent::Row(shapes) | ShapeContent::Graph(shapes, _) => shapes,
         };
         if children.is_empty() {
             let node = self.nodes;
@@ -57,8 +57,10 @@ impl Writer {
         }
         let ends: Vec<Ends> = children.iter().map(|child| self.shape(child, level + 1)).collect();
         match &shape.content {
-            Content::Column(_) => ends.windows(2).for_each(|pair| self.edge(&indent, pair[0], pair[1])),
-            Content::Graph(_, edges) => edges.iter().for_each(|(from, to)| self.edge(&indent, ends[*from], ends[*to])),
+            ShapeContent::Column(_) => ends.windows(2).for_each(|pair| self.edge(&indent, pair[0], pair[1])),
+            ShapeContent::Graph(_, edges) => {
+                edges.iter().for_each(|(from, to)| self.edge(&indent, ends[*from], ends[*to]))
+            }
             _ => {}
         }
         if cluster.is_some() {

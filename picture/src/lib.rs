@@ -5,14 +5,14 @@
 //! |---|---|
 //! | `scene` | what is drawn: boxes, groups of like elements, edges |
 //! | `layers` | places of the elements of a graph |
-//! | `layout` | sizes and places of all boxes |
-//! | `svg`, `dot` | the scene as a document |
+//! | `box_layout` | sizes and places of all boxes |
+//! | `scene_svg`, `dot` | the scene as a document |
 
+mod box_layout;
 mod dot;
 mod layers;
-mod layout;
 mod scene;
-mod svg;
+mod scene_svg;
 
 use xavantes_model::definition::Program;
 
@@ -33,7 +33,7 @@ pub struct Picture {
 
 /// Draws a process type as SVG.
 pub fn svg(program: &Program, process: usize, options: Options) -> Picture {
-    draw(program, process, options, |scene| svg::write(scene, &program.processes[process].name))
+    draw(program, process, options, |scene| scene_svg::write(scene, &program.processes[process].name))
 }
 
 /// Draws a process type as input of Graphviz.

@@ -45,12 +45,12 @@ pub(crate) struct Shape {
     pub count: usize,
     /// Position of the activity type, which decides about the colour.
     pub tint: usize,
-    pub content: Content,
+    pub content: ShapeContent,
 }
 
 /// What is in a box.
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+pub(crate) enum ShapeContent {
     Nothing,
     /// One after the other.
     Column(Vec<Shape>),
@@ -69,12 +69,12 @@ pub(crate) struct Built {
 
 /// Builds the scene of a process type.
 pub(crate) fn build(program: &Program, process: usize, options: Options) -> Built {
-    let mut builder = Builder { program, process, options, boxes: 0, collapsed: false, alike: HashMap::new() };
+    let mut builder = SceneBuilder { program, process, options, boxes: 0, collapsed: false, alike: HashMap::new() };
     let root = builder.shape(DefinitionNodeId::BODY, 0);
     Built { root, boxes: builder.boxes, collapsed: builder.collapsed }
 }
 
-struct Builder<'p> {
+struct SceneBuilder<'p> {
     program: &'p Program,
     process: usize,
     options: Options,
@@ -84,7 +84,7 @@ struct Builder<'p> {
     alike: HashMap<DefinitionNodeId, u64>,
 }
 
-impl<'p> Builder<'p> {
+impl<'p> SceneBuilder<'p> {
     fn node(&self, id: DefinitionNodeId) -> &'p DefinitionNode {
         self.program.node(self.process, id)
     }
@@ -99,7 +99,7 @@ impl<'p> Builder<'p> {
             detail: String::new(),
             count: 1,
             tint: 0,
-            content: Content::Nothing,
+            content: ShapeContent::Nothing,
         };
         match &node.kind {
             Kind::Activity { activity } => {
@@ -156,17 +156,17 @@ impl<'p> Builder<'p> {
         }
         let handlers: Vec<DefinitionNodeId> = [node.catch, node.finally].into_iter().flatten().collect();
         if !handlers.is_empty() {
-            let content = std::mem::replace(&mut shape.content, Content::Nothing);
+            let content = std::mem::replace(&mut shape.content, ShapeContent::Nothing);
             let main =
                 Shape { look: Look::Plain, label: String::new(), detail: String::new(), content, ..shape.clone() };
             let mut all = vec![main];
             all.extend(handlers.into_iter().map(|handler| self.shape(handler, depth + 1)));
-            shape.content = Content::Row(all);
+            shape.content = ShapeContent::Row(all);
         }
         shape
     }
 
-    fn column(&mut self, elements: &[DefinitionNodeId], depth: usize) -> Content {
+    fn column(&mut self, elements: &[DefinitionNodeId], depth: usize) -> ShapeContent {
         let mut shapes = Vec::new();
         for element in elements {
             if self.boxes >= MAX_BOXES {
@@ -175,16 +175,16 @@ impl<'p> Builder<'p> {
             }
             shapes.push(self.shape(*element, depth + 1));
         }
-        Content::Column(shapes)
+        ShapeContent::Column(shapes)
     }
 
-    fn row(&mut self, elements: &[DefinitionNodeId], depth: usize, join: bool) -> Content {
+    fn row(&mut self, elements: &[DefinitionNodeId], depth: usize, join: bool) -> ShapeContent {
         let groups = self.groups(elements, &vec![0; elements.len()], join);
         let shapes = groups.iter().map(|group| self.group(elements, group, depth)).collect();
-        Content::Row(shapes)
+        ShapeContent::Row(shapes)
     }
 
-    fn graph(&mut self, elements: &[DefinitionNodeId], dependents: &[Vec<u32>], depth: usize) -> Content {
+    fn graph(&mut self, elements: &[DefinitionNodeId], dependents: &[Vec<u32>], depth: usize) -> ShapeContent {
         let mut level = vec![0; elements.len()];
         let mut waits = vec![0usize; elements.len()];
         dependents.iter().flatten().for_each(|dependent| waits[*dependent as usize] += 1);
@@ -212,7 +212,7 @@ impl<'p> Builder<'p> {
         edges.sort_unstable();
         edges.dedup();
         let shapes = groups.iter().map(|group| self.group(elements, group, depth)).collect();
-        Content::Graph(shapes, edges)
+        ShapeContent::Graph(shapes, edges)
     }
 
     /// Groups elements of the same level that look alike, if there are too many to draw each.
@@ -252,7 +252,7 @@ impl<'p> Builder<'p> {
     fn rest(&mut self, count: usize) -> Shape {
         self.collapsed = true;
         let (label, detail) = (format!("{count} more"), String::new());
-        Shape { look: Look::Closed, label, detail, count: 1, tint: 0, content: Content::Nothing }
+        Shape { look: Look::Closed, label, detail, count: 1, tint: 0, content: ShapeContent::Nothing }
     }
 
     /// A digest that is equal for subtrees that look alike. Nodes stand behind those that contain them, so the digests of

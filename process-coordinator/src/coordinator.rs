@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::process::memory_budget::Memory;
 use crate::process::process_registry::ProcessRegistry;
 use crate::process::recovery_marks::RecoveryMarks;
-use crate::subtrees::moved_subtrees::STILL_WANTED_INTERVAL;
+use crate::subtrees::move_notice::STILL_WANTED_INTERVAL;
 use crate::subtrees::parent_streams::Parents;
 use crate::workers::dispatcher::Dispatcher;
 use crate::workers::handle::PoolHandle;

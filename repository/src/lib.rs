@@ -6,15 +6,15 @@
 //! | `entries` | all processes of a store, a few at a time |
 //! | `error` | [`Error`], the same for all stores |
 //! | `names` | valid ids, kinds and keys; random names |
-//! | `handle` | requests to the committer of a store |
+//! | `committer_handle` | requests to the committer of a store |
 //! | `sled_store` | the store in a directory of this machine |
 //! | `postgres` | the store in a PostgreSQL database that several nodes share |
 //! | `memory` | the store that ends with the program |
 //! | `testing` | a PostgreSQL server for tests (feature `testing`) |
 
+mod committer_handle;
 mod entries;
 mod error;
-mod handle;
 mod memory;
 mod names;
 mod places;

@@ -8,15 +8,15 @@
 //! Deadlines and budgets come with the objective or with the limits of the problem. The planner fails if its best
 //! schedule breaks one of them.
 
-use crate::catalogue::{self, Need};
 use crate::exact::branch::{Branch, Scope};
 use crate::objective::{Objective, PlanValue, Score};
 use crate::planner::{PlanError, Planner, Progress, Run};
+use crate::planner_list::{Effort, OTHERS, PlannerLimit};
 use crate::problem::Problem;
 use crate::rank::Ranks;
 use crate::schedule::Schedule;
 use crate::search::solution::Solution;
-use crate::search::{Parallel, Relay};
+use crate::search::{GraspIls, ParallelSearch, Relay};
 use crate::validate::validate;
 
 /// The planner that chooses for its user.
@@ -67,16 +67,16 @@ impl Auto {
     /// Every planner that ends soon by itself.
     fn cheap(&self, goal: Objective, best: &mut Best<'_>, run: &Run<'_>) {
         let problem = best.judge.problem;
-        for entry in catalogue::ALL.iter().filter(|entry| entry.is_cheap() && entry.suits(problem)) {
+        for entry in OTHERS.iter().filter(|entry| entry.is_cheap() && entry.suits(problem)) {
             let wanted = match entry.needs {
-                Need::Nothing => true,
-                Need::Deadline => best.judge.deadline.is_some(),
-                Need::Budget => best.judge.budget.is_some(),
+                PlannerLimit::Nothing => true,
+                PlannerLimit::Deadline => best.judge.deadline.is_some(),
+                PlannerLimit::Budget => best.judge.budget.is_some(),
             };
             if wanted {
                 let mut silence = |_| ();
                 let mut own = Run { objective: goal, seed: run.seed, stop: run.stop, progress: &mut silence };
-                best.offer((entry.build)(catalogue::Effort::default()).plan(problem, &mut own));
+                best.offer((entry.build)(Effort::default()).plan(problem, &mut own));
             }
         }
     }
@@ -86,15 +86,15 @@ impl Auto {
         let problem = best.judge.problem;
         let mut own = Run { objective: goal, seed: run.seed, stop: run.stop, progress: run.progress };
         if problem.task_count() * problem.machine_count() <= self.provable {
-            let first = Relay { steps: 2_000, rounds: 20, doublings: 1, ..self.relay };
+            let grasp_ils = GraspIls { constructions: 4, rounds: 20, ..self.relay.grasp_ils };
+            let first = Relay { steps: 2_000, grasp_ils, doublings: 1, ..self.relay };
             best.offer(first.plan(problem, &mut own));
             if self.prove(goal, best, own.stop) {
                 return best.judge.goals().len() == 1;
             }
         }
-        let doublings = if self.until_stopped { u32::MAX } else { self.relay.doublings };
-        let relay = Relay { doublings, ..self.relay };
-        best.offer(Parallel { planner: relay, threads: self.threads }.plan(problem, &mut own));
+        let relay = if self.until_stopped { self.relay.endless() } else { self.relay };
+        best.offer(ParallelSearch { planner: relay, threads: self.threads }.plan(problem, &mut own));
         false
     }
 }

@@ -10,7 +10,7 @@
 //! times.
 
 use crate::id::{MachineId, TaskId};
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::problem::{Billing, CostModel, Machine, Platform, Problem, ProblemError, Workflow};
 use crate::schedule::{Placement, Schedule};
 

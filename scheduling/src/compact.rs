@@ -9,7 +9,7 @@
 use crate::blind::{Rental, RentedMachine};
 use crate::id::{MachineId, TaskId};
 use crate::objective::money;
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::problem::{Billing, CostModel, Machine, Platform, Problem, ProblemError, Workflow};
 use crate::rank::Ranks;
 use crate::schedule::{Placement, Schedule};
@@ -56,10 +56,10 @@ pub fn rent_within(
             continue;
         }
         for cores in 1..=workflow.task_count().max(1) {
-            let pool = Pool::new(workflow, kinds, kind, cores, 0)?;
+            let pool = CorePool::new(workflow, kinds, kind, cores, 0)?;
             let dense = pool.plan(|state, task| state.least_idle(task));
             let shortest = dense.makespan() <= path * SLACK;
-            let mixed = Pool::new(workflow, kinds, kind, cores, OTHERS)?;
+            let mixed = CorePool::new(workflow, kinds, kind, cores, OTHERS)?;
             let thrifty = mixed.plan(|state, task| state.cheapest(task, deadline, cost));
             for (pool, schedule) in [(pool, dense), (mixed, thrifty)] {
                 let in_time = schedule.makespan() <= deadline * SLACK;
@@ -79,7 +79,7 @@ pub fn rent_within(
 }
 
 /// Cores to choose from.
-struct Pool {
+struct CorePool {
     problem: Problem,
     machines: Vec<RentedMachine>,
     /// The machine of each core.
@@ -89,7 +89,7 @@ struct Pool {
     tails: Vec<f64>,
 }
 
-impl Pool {
+impl CorePool {
     /// This many cores of a kind, and some machines of each other kind.
     fn new(
         workflow: &Workflow,
@@ -154,7 +154,7 @@ impl Pool {
 
 /// A plan under construction.
 struct State<'p> {
-    pool: &'p Pool,
+    pool: &'p CorePool,
     free: Vec<f64>,
     /// The first and the last use of each machine.
     uses: Vec<(f64, f64)>,

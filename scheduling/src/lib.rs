@@ -25,7 +25,7 @@
 //! | [`formats`] | readers of workflow formats |
 //! | [`generate`] | problems with known results, and random problems |
 //! | [`planner`] | what all planners have in common |
-//! | [`catalogue`] | the table of all planners, by name |
+//! | [`catalogue`], `planner_list` | the table of all planners, by name; all of them except `auto` |
 //! | [`auto`] | the planner that chooses for its user |
 //! | [`just_in_time`] | planners that decide as soon as tasks are ready: Myopic, Min-Min, Max-Min, Sufferage |
 //! | [`list`] | planners that order all tasks first: HEFT, CPOP, PEFT, Hybrid, TANH, MOHEFT |
@@ -37,7 +37,7 @@
 //! | [`predictor`] | durations and output sizes from past runs |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
 //! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
-//! | [`random`] | the seeded generator behind everything random |
+//! | [`seeded_random`] | the seeded generator behind everything random |
 //! | [`csr`], [`id`] | compact rows, and indices as types |
 
 pub mod auto;
@@ -53,17 +53,18 @@ pub mod id;
 pub mod just_in_time;
 pub mod list;
 pub mod objective;
-mod order;
+mod ordered;
 pub mod partial;
 pub mod planner;
+mod planner_list;
 pub mod predictor;
 pub mod problem;
 pub mod quality_of_service;
-pub mod random;
 pub mod rank;
 pub mod schedule;
 pub mod schedule_simulator;
 pub mod search;
+pub mod seeded_random;
 pub mod timeline;
 pub mod validate;
 
@@ -73,5 +74,5 @@ pub use id::{FileId, MachineId, TaskId};
 pub use objective::{Objective, PlanValue, Score};
 pub use planner::{PlanError, Planner, Run};
 pub use problem::{Machine, Platform, Problem, Workflow};
-pub use random::Random;
 pub use schedule::{Placement, Schedule};
+pub use seeded_random::SeededRandom;

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use crate::id::TaskId;
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::problem::Problem;
 
 /// Mean durations and transfers of a problem, and ranks from them.

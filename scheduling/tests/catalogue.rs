@@ -1,10 +1,10 @@
 //! Every planner of the catalogue is what its entry says, and `auto` is no worse than any of them.
 
-use xavantes_scheduling::catalogue::{ALL, Effort, Kind, find};
+use xavantes_scheduling::catalogue::{ALL, Effort, PlannerKind, find};
 use xavantes_scheduling::generate::layered;
 use xavantes_scheduling::planner::{Run, Silence, plan};
 use xavantes_scheduling::problem::{CostModel, Limits};
-use xavantes_scheduling::search::Relay;
+use xavantes_scheduling::search::{GraspIls, Relay};
 use xavantes_scheduling::validate::{validate, validate_limits};
 use xavantes_scheduling::{Auto, LowerBounds, Objective, PlanError, PlanValue, Problem};
 
@@ -18,7 +18,7 @@ fn names_are_unique_and_those_of_the_planners() {
         assert_eq!((entry.build)(Effort::default()).name(), entry.name);
         assert_eq!((entry.build)(Effort { threads: 2, until_stopped: true }).name(), entry.name);
         assert!(ALL.iter().skip(place + 1).all(|other| other.name != entry.name), "{}", entry.name);
-        assert!(Kind::ALL.contains(&entry.kind));
+        assert!(PlannerKind::ALL.contains(&entry.kind));
         assert!(!entry.description.is_empty() && !entry.source.is_empty());
     }
     assert!(find("auto").is_some() && find("nothing").is_none());
@@ -26,7 +26,8 @@ fn names_are_unique_and_those_of_the_planners() {
 
 /// An `auto` whose search is short, and ends without a clock.
 fn short() -> Auto {
-    let relay = Relay { constructions: 3, rounds: 2, steps: 2000, doublings: 1, ..Relay::default() };
+    let grasp_ils = GraspIls { constructions: 4, rounds: 5, ..GraspIls::default() };
+    let relay = Relay { constructions: 3, grasp_ils, steps: 2000, doublings: 1, ..Relay::default() };
     Auto { max_nodes: 50_000, relay, ..Auto::default() }
 }
 

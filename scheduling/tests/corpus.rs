@@ -66,7 +66,7 @@ fn damaged_documents_yield_errors_and_no_panics() {
         ("gpu", "teylo/gpu/3_toy_10_A.dag"),
         ("wds", "teylo/toy-wds/m3/toy_10_A.wds"),
     ];
-    let mut random = xavantes_scheduling::Random::new(1);
+    let mut random = xavantes_scheduling::SeededRandom::new(1);
     for (format, file) in samples {
         let text = std::fs::read_to_string(corpus.join(file)).unwrap();
         for _ in 0..200 {

@@ -8,7 +8,7 @@ use xavantes_scheduling::just_in_time::MinMin;
 use xavantes_scheduling::list::Heft;
 use xavantes_scheduling::planner::{Run, plan};
 use xavantes_scheduling::problem::CostModel;
-use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, Parallel, ParticleSwarm, Relay};
+use xavantes_scheduling::search::{Annealing, Genetic, Grasp, GraspIls, Hea, ParallelSearch, ParticleSwarm, Relay};
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{LowerBounds, Objective, PlanValue, Planner, Problem, Schedule};
 
@@ -21,8 +21,14 @@ fn searches() -> Vec<Box<dyn Planner>> {
         Box::new(Genetic { population: 10, generations: 5, ..Genetic::default() }),
         Box::new(ParticleSwarm { particles: 8, steps: 5, ..ParticleSwarm::default() }),
         Box::new(Hea { population: 10, patience: 2, ..Hea::default() }),
-        Box::new(Relay { constructions: 3, rounds: 1, steps: 200, doublings: 2, ..Relay::default() }),
-        Box::new(Parallel { planner: Annealing { steps: 200, ..Annealing::default() }, threads: 2 }),
+        Box::new(Relay {
+            constructions: 3,
+            grasp_ils: GraspIls { constructions: 5, rounds: 3, ..GraspIls::default() },
+            steps: 200,
+            doublings: 2,
+            ..Relay::default()
+        }),
+        Box::new(ParallelSearch { planner: Annealing { steps: 200, ..Annealing::default() }, threads: 2 }),
     ]
 }
 

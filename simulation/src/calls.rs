@@ -1,9 +1,9 @@
 //! Calls: requests and answers that may be lost, come late, or come twice.
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
-use crate::event::{NodeTask, UserAction, WorldEvent};
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::world::World;
+use crate::world_event::{NodeTask, UserAction, WorldEvent};
 
 impl World<'_> {
     /// Sends a request, which the network may lose or deliver twice.

@@ -1,9 +1,9 @@
 //! Faults: crashes, frozen, draining and silent nodes, broken streams, partitions, and stores out of reach or damaged.
 
-use crate::event::{CrashPoint, Fault, WorldEvent};
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::stream::SimStream;
 use crate::world::World;
+use crate::world_event::{CrashPoint, Fault, WorldEvent};
 
 /// Upper bound on the time for which a store is out of reach. A longer cut ends the lease of the coordinator before the
 /// coordinator can notice.

@@ -6,42 +6,42 @@
 //! | file | is about |
 //! |---|---|
 //! | `world` | nodes, stores, streams and users of a seed |
-//! | `event`, `run` | events, and the loop that takes them |
+//! | `world_event`, `run` | events, and the loop that takes them |
 //! | `faults` | crashes, frozen nodes, partitions |
-//! | `machine`, `store` | machines with clocks; repositories with leases |
-//! | `stream`, `network` | streams that delay, break and lose messages |
+//! | `simulated_machine`, `store` | machines with clocks; repositories with leases |
+//! | `stream`, `simulated_network` | streams that delay, break and lose messages |
 //! | `call`, `calls` | requests of users and coordinators that get lost |
 //! | `coordinator`, `worker` | the nodes |
 //! | `user` | users that submit and steer |
 //! | `check` | the invariants |
 //! | `free_slots`, `wasted_slots` | the invariant that work goes where there is room |
-//! | `budget` | how much the state of processes may take |
+//! | `state_budgets` | how much the state of processes may take |
 //! | `mutation` | bugs that the tests plant, to see that the invariants find them |
-//! | `documents` | the processes, and their right results |
+//! | `world_documents` | the processes, and their right results |
 
-mod budget;
 mod call;
 mod calls;
 mod check;
 mod coordinator;
-mod documents;
-mod event;
 mod faults;
 mod free_slots;
-mod machine;
 mod mutation;
-mod network;
 mod random;
 mod run;
+mod simulated_machine;
+mod simulated_network;
+mod state_budgets;
 mod store;
 mod stream;
 mod user;
 mod wasted_slots;
 mod worker;
 mod world;
+mod world_documents;
+mod world_event;
 
-pub use documents::Tools;
 pub use mutation::Mutation;
+pub use world_documents::Tools;
 
 /// Runs the world of a seed. Gives the number of its events, or the violated invariant.
 pub fn run(seed: u64, mutation: Option<Mutation>, trace: bool, tools: &mut Tools) -> Result<u64, String> {

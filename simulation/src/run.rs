@@ -1,8 +1,8 @@
 //! Runs a world: takes one event after the other, and checks the invariants on the way.
 
-use crate::event::{NodeTask, ScheduledEvent, WorldEvent};
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::world::World;
+use crate::world_event::{NodeTask, ScheduledEvent, WorldEvent};
 
 /// Everything must have ended within this time after the last fault.
 const MAX_RECOVERY_MS: u64 = 240_000;

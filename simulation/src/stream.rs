@@ -7,11 +7,11 @@ use xavantes_activity_manager::attempts::realm_attempt::CoordinatorStream;
 use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_process_coordinator::subtrees::hosted_subtrees::Caller;
 use xavantes_process_coordinator::subtrees::parent_order::ParentOrder;
-use xavantes_process_coordinator::subtrees::report_batch::ParentReport;
+use xavantes_process_coordinator::subtrees::parent_report_batch::ParentReport;
 use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::v1;
 
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 
 /// One end of a stream; the index of the arrays in [`SimStream`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The invariant that nothing waits at a busy worker while its coordinator has another worker with a free slot. It is about nodes
 //! that nothing has happened to: faults delay the news of a free slot.
 
-use crate::machine::{NodeRef, SimulatedNode};
+use crate::simulated_machine::{NodeRef, SimulatedNode};
 use crate::world::World;
 
 /// Upper bound on the time that an attempt waits beside a free slot. It covers the interval of the reports by which a coordinator

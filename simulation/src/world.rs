@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::check::Check;
 use crate::coordinator::state::SimCoordinator;
-use crate::documents::{LARGE, TYPES, Tools, restarting_parts};
-use crate::event::{CrashPoint, NodeTask, ScheduledEvent, UserAction, WorldEvent};
 use crate::free_slots::FreeSlots;
-use crate::machine::{NodeRef, SimulatedNode};
 use crate::mutation::Mutation;
 use crate::random::Random;
+use crate::simulated_machine::{NodeRef, SimulatedNode};
 use crate::store::SimStore;
 use crate::stream::SimStream;
 use crate::user::state::Users;
 use crate::worker::state::SimWorker;
+use crate::world_documents::{LARGE, TYPES, Tools, restarting_parts};
+use crate::world_event::{CrashPoint, NodeTask, ScheduledEvent, UserAction, WorldEvent};
 
 /// A world. Times are milliseconds since its begin.
 pub struct World<'a> {

@@ -1,8 +1,8 @@
 //! The attempt table: what a worker knows of every attempt from its arrival until its answer is acknowledged, and which
 //! coordinator owns it. Pure: each method returns the [`TableAction`]s that its caller must perform, in order.
-//! One file, because all methods change the same states.
 
 mod impairment;
+mod pending_calls;
 mod running;
 #[cfg(test)]
 mod tests;
@@ -183,12 +183,6 @@ impl<J: Clone> AttemptTable<J> {
         let mut actions = vec![TableAction::Send(stream.coordinator.clone(), WorkerReport::Known(known))];
         actions.append(&mut answers);
         actions
-    }
-
-    /// Sends the pending calls of a connected coordinator's attempts once more.
-    fn resend_calls(&self, owner: &Arc<str>, which: impl Fn(&RealmAttempt) -> bool) -> Vec<TableAction<J>> {
-        let calls = self.calls.values().filter(|it| self.listener(&it.caller) == Some(owner) && which(&it.caller));
-        calls.map(|it| TableAction::Send(owner.clone(), WorkerReport::Call(it.call.clone()))).collect()
     }
 
     /// A job arrives, with its needs or with the reason why it cannot run here. A job of an older epoch comes from a
@@ -425,31 +419,6 @@ impl<J: Clone> AttemptTable<J> {
             Some(Attempt { state: AttemptState::Persisting(_) | AttemptState::Unwanted, .. }) => self.on_persisted(key),
             _ => Vec::new(),
         }
-    }
-
-    /// A running attempt calls a shared object. Returns the ticket of the call.
-    pub fn on_call(&mut self, key: &RealmAttempt, mut call: v1::SharedCall) -> (u64, Vec<TableAction<J>>) {
-        self.last_ticket += 1;
-        call.ticket = self.last_ticket;
-        let call = Arc::new(call);
-        let actions = match self.listener(key) {
-            Some(owner) => vec![TableAction::Send(owner.clone(), WorkerReport::Call(call.clone()))],
-            None => Vec::new(),
-        };
-        self.calls.insert(self.last_ticket, PendingCall { caller: key.clone(), call });
-        (self.last_ticket, actions)
-    }
-
-    /// A coordinator replies to a call. Returns true if the call was pending and the coordinator owns the attempt.
-    pub fn on_reply(&mut self, stream: &CoordinatorStream, ticket: u64) -> bool {
-        let Some(pending) = self.calls.get(&ticket) else { return false };
-        let caller = pending.caller.clone();
-        self.owned(stream, &caller).is_some() && self.calls.remove(&ticket).is_some()
-    }
-
-    /// The caller no longer waits for the reply to a call.
-    pub fn abandon_call(&mut self, ticket: u64) {
-        self.calls.remove(&ticket);
     }
 
     /// The connected coordinator that owns a running attempt.

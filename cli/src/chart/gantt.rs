@@ -58,7 +58,7 @@ const INK: &str = "#222222";
 const FAINT: &str = "#777777";
 
 /// A bar on its row.
-struct Placed<'a> {
+struct PlacedBar<'a> {
     row: usize,
     rows: usize,
     bar: &'a Bar,
@@ -108,7 +108,7 @@ pub(crate) fn draw(gantt: &Gantt) -> Chart {
 
     svg.text(right + 6.0, top - 8.0, 10.0, Anchor::Start, FAINT, "used");
     lane_names(&mut svg, gantt, &Lanes { tops: &tops, rows: &rows_of_lane, row, top, left, right, name_size });
-    for Placed { row: place, rows, bar } in joined(&placed, end / (right - left)) {
+    for PlacedBar { row: place, rows, bar } in joined(&placed, end / (right - left)) {
         let (from, to) = (x(bar.start), x(bar.finish));
         let y = top + tops[bar.lane] + place as f64 * row;
         let inset = if row > 6.0 { 0.6 } else { 0.1 };
@@ -132,7 +132,7 @@ pub(crate) fn draw(gantt: &Gantt) -> Chart {
 
 /// Gives each bar a row of its lane. A lane has as many rows as bars overlap. Returns the rows of each lane, and how many
 /// rows are left out.
-fn rows(gantt: &Gantt) -> (Vec<Placed<'_>>, Vec<usize>, usize) {
+fn rows(gantt: &Gantt) -> (Vec<PlacedBar<'_>>, Vec<usize>, usize) {
     let mut by_lane: Vec<Vec<&Bar>> = vec![Vec::new(); gantt.lanes.len()];
     for bar in &gantt.bars {
         if let Some(lane) = by_lane.get_mut(bar.lane) {
@@ -154,7 +154,7 @@ fn rows(gantt: &Gantt) -> (Vec<Placed<'_>>, Vec<usize>, usize) {
                 free.resize(row + bar.cores, 0.0);
             }
             free[row..row + bar.cores].iter_mut().for_each(|free| *free = bar.finish);
-            own.push(Placed { row, rows: bar.cores, bar });
+            own.push(PlacedBar { row, rows: bar.cores, bar });
         }
         let rows = free.len().max(1);
         let room = MAX_ROWS.saturating_sub(total).max(1);
@@ -168,10 +168,10 @@ fn rows(gantt: &Gantt) -> (Vec<Placed<'_>>, Vec<usize>, usize) {
 }
 
 /// Leaves out bars that would be invisible beside one of the same colour. `pixel` is the time of a pixel.
-fn joined<'a>(placed: &'a [Placed<'a>], pixel: f64) -> Vec<Placed<'a>> {
+fn joined<'a>(placed: &'a [PlacedBar<'a>], pixel: f64) -> Vec<PlacedBar<'a>> {
     let mut last: std::collections::HashMap<(usize, usize), (f64, &str)> = std::collections::HashMap::new();
     let mut kept = Vec::with_capacity(placed.len());
-    for Placed { row, rows, bar } in placed {
+    for PlacedBar { row, rows, bar } in placed {
         let key = (bar.lane, *row);
         let seen = last
             .get(&key)
@@ -180,7 +180,7 @@ fn joined<'a>(placed: &'a [Placed<'a>], pixel: f64) -> Vec<Placed<'a>> {
             continue;
         }
         last.insert(key, (bar.finish, &bar.colour));
-        kept.push(Placed { row: *row, rows: *rows, bar });
+        kept.push(PlacedBar { row: *row, rows: *rows, bar });
     }
     kept
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use xavantes_import::{Format, Options, StandIn};
+use xavantes_import::{Options, SourceFormat, StandIn};
 use xavantes_model::diagnostic::Source;
 
 use crate::documents::load_sources;
@@ -69,10 +69,10 @@ pub(crate) enum StandInArg {
 
 pub(crate) fn import(command: &ImportCommand, output: Output) -> Result<Exit, Exit> {
     let (format, common, options) = match command {
-        ImportCommand::Dax(arguments) => (Format::Dax, &arguments.common, arguments.options()),
-        ImportCommand::Wfformat(arguments) => (Format::Wfformat, &arguments.common, arguments.options()),
+        ImportCommand::Dax(arguments) => (SourceFormat::Dax, &arguments.common, arguments.options()),
+        ImportCommand::Wfformat(arguments) => (SourceFormat::Wfformat, &arguments.common, arguments.options()),
         ImportCommand::Sweeper(arguments) => {
-            (Format::Sweeper, arguments, Options { structured: arguments.structured, ..Options::default() })
+            (SourceFormat::Sweeper, arguments, Options { structured: arguments.structured, ..Options::default() })
         }
     };
     let to_stdout = common.to == Path::new("-");

@@ -1,7 +1,7 @@
 //! `xavantes plan`: where and when the tasks of a workflow run, by one planner or by all of them.
 
 use clap::Args;
-use xavantes_scheduling::catalogue::{self, Entry};
+use xavantes_scheduling::catalogue::{self, CatalogueEntry};
 use xavantes_scheduling::{LowerBounds, Objective, PlanError, PlanValue, Schedule};
 
 use crate::chart;
@@ -11,8 +11,8 @@ use crate::output::terminal;
 use crate::planning::args::PlanningArgs;
 use crate::planning::goal::{Broken, Goal, gap};
 use crate::planning::picture::gantt;
-use crate::planning::problem::{self, Planned};
-use crate::planning::search::{Made, Search, faults, interruptible, planner};
+use crate::planning::planning_problem::{self, Planned};
+use crate::planning::search::{Made, PlannerRunner, faults, interruptible, planner};
 use crate::report::plan::{
     AssumptionKind, AssumptionReport, BoundsReport, ComparedPlanner, Comparison, Making, ObjectiveReport, PlanReport,
 };
@@ -35,9 +35,9 @@ pub(crate) async fn plan(arguments: PlanArgs, output: Output) -> Result<Exit, Ex
         None => None,
     };
     let entry = planner(&arguments.planning.algorithm)?;
-    let task = Task::new(&arguments.planning, output)?;
+    let task = PlanningTask::new(&arguments.planning, output)?;
     let done = interruptible(move |interrupt| {
-        let search = Search::new(&arguments.planning, interrupt.clone(), output);
+        let search = PlannerRunner::new(&arguments.planning, interrupt.clone(), output);
         let chart = arguments.planning.chart.as_deref();
         match entries {
             Some(entries) => task.compare(&entries, &search, chart, output),
@@ -62,7 +62,7 @@ pub(crate) async fn plan(arguments: PlanArgs, output: Output) -> Result<Exit, Ex
 }
 
 /// The planners of `--compare`.
-fn chosen(names: &str) -> Result<Vec<&'static Entry>, Exit> {
+fn chosen(names: &str) -> Result<Vec<&'static CatalogueEntry>, Exit> {
     match names {
         "all" => Ok(catalogue::ALL.iter().collect()),
         names => names.split(',').map(|name| planner(name.trim())).collect(),
@@ -70,16 +70,16 @@ fn chosen(names: &str) -> Result<Vec<&'static Entry>, Exit> {
 }
 
 /// What is to be planned.
-pub(super) struct Task {
+pub(super) struct PlanningTask {
     pub planned: Planned,
     pub goal: Goal,
     pub bounds: LowerBounds,
 }
 
-impl Task {
+impl PlanningTask {
     /// Reads what the arguments name, and warns of durations that nobody knows.
     pub(super) fn new(arguments: &PlanningArgs, output: Output) -> Result<Self, Exit> {
-        let planned = problem::read(arguments, output)?;
+        let planned = planning_problem::read(arguments, output)?;
         let bounds = LowerBounds::of(&planned.problem);
         let goal = Goal::new(arguments.objective, arguments.deadline, arguments.budget, &bounds);
         let assumed = AssumptionReport::all(&planned.assumptions);
@@ -90,7 +90,7 @@ impl Task {
     }
 
     /// Makes a plan that keeps all limits, or prints why there is none.
-    pub(super) fn make(&self, entry: &Entry, search: &Search) -> Result<Made, Exit> {
+    pub(super) fn make(&self, entry: &CatalogueEntry, search: &PlannerRunner) -> Result<Made, Exit> {
         let made = search.make(entry, &self.planned.problem, self.goal.objective);
         let made = match made {
             Ok(made) => made,
@@ -112,7 +112,7 @@ impl Task {
     }
 
     /// Prints why a limit cannot be kept, and what is possible.
-    fn explain(&self, broken: Broken, found: Option<PlanValue>, search: &Search) -> Exit {
+    fn explain(&self, broken: Broken, found: Option<PlanValue>, search: &PlannerRunner) -> Exit {
         let possible = match self.broken_by_bounds(broken) {
             true => None,
             false => self.nearest(broken.nearest(), search),
@@ -134,7 +134,7 @@ impl Task {
     }
 
     /// The best that can be found in a short time without limits.
-    fn nearest(&self, objective: Objective, search: &Search) -> Option<PlanValue> {
+    fn nearest(&self, objective: Objective, search: &PlannerRunner) -> Option<PlanValue> {
         let unlimited = self.planned.problem.clone();
         let mut limits = unlimited.limits().clone();
         (limits.deadline, limits.budget) = (None, None);
@@ -143,7 +143,7 @@ impl Task {
         Some(made.value)
     }
 
-    fn report(&self, entry: &Entry, made: &Made, search: &Search) -> PlanReport {
+    fn report(&self, entry: &CatalogueEntry, made: &Made, search: &PlannerRunner) -> PlanReport {
         let making = Making {
             algorithm: entry.name,
             elapsed_seconds: made.elapsed.as_secs_f64(),
@@ -157,8 +157,8 @@ impl Task {
     /// Runs planners one after the other, and prints them beside each other.
     fn compare(
         &self,
-        entries: &[&'static Entry],
-        search: &Search,
+        entries: &[&'static CatalogueEntry],
+        search: &PlannerRunner,
         chart: Option<&std::path::Path>,
         output: Output,
     ) -> Result<Exit, Exit> {
@@ -198,7 +198,7 @@ impl Task {
     }
 
     /// A plan, and why it does not count.
-    fn try_one(&self, entry: &Entry, search: &Search) -> (Option<Made>, Option<String>) {
+    fn try_one(&self, entry: &CatalogueEntry, search: &PlannerRunner) -> (Option<Made>, Option<String>) {
         let problem = &self.planned.problem;
         if search.interrupt.is_set() {
             return (None, Some("interrupted".into()));
@@ -219,7 +219,7 @@ impl Task {
         (Some(made), problem)
     }
 
-    fn row(&self, entry: &Entry, made: Option<&Made>, problem: Option<String>) -> ComparedPlanner {
+    fn row(&self, entry: &CatalogueEntry, made: Option<&Made>, problem: Option<String>) -> ComparedPlanner {
         let value = made.map(|made| made.value);
         let objective = self.goal.objective;
         ComparedPlanner {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use xavantes_model::diagnostic::did_you_mean;
-use xavantes_scheduling::predictor::{History, Value, arff};
+use xavantes_scheduling::predictor::{ObservedValue, RunHistory, arff};
 
 use crate::args::key_value;
 use crate::exit::Exit;
@@ -70,19 +70,19 @@ pub(crate) fn execute(command: PredictCommand, output: Output) -> Result<Exit, E
     }
 }
 
-fn read(file: &Path, neighbours: u16) -> Result<History, Exit> {
+fn read(file: &Path, neighbours: u16) -> Result<RunHistory, Exit> {
     let history = read_one(file).map_err(|problem| terminal::error(&problem))?;
     Ok(history.with_neighbours(neighbours.into()))
 }
 
 /// What a history predicts: the time, and the sizes of outputs.
-fn targets(history: &History) -> impl Iterator<Item = &String> {
+fn targets(history: &RunHistory) -> impl Iterator<Item = &String> {
     history.attributes().iter().filter(|name| *name == "time" || name.starts_with("out-"))
 }
 
 fn ask(arguments: &AskArgs, output: Output) -> Result<Exit, Exit> {
     let history = read(&arguments.history, arguments.neighbours)?;
-    let mut known = vec![Value::Missing; history.attributes().len()];
+    let mut known = vec![ObservedValue::Missing; history.attributes().len()];
     for (name, text) in &arguments.known {
         let Some(column) = history.attributes().iter().position(|other| other == name) else {
             let names = || history.attributes().iter().map(String::as_str);
@@ -90,10 +90,10 @@ fn ask(arguments: &AskArgs, output: Output) -> Result<Exit, Exit> {
                 .unwrap_or_else(|| format!("it has {}", names().collect::<Vec<_>>().join(", ")));
             return Err(terminal::error(&format!("the history has no attribute {name:?}; {hint}")));
         };
-        let is_word = history.runs().any(|run| matches!(run[column], Value::Word(_)));
+        let is_word = history.runs().any(|run| matches!(run[column], ObservedValue::Word(_)));
         known[column] = match text.parse::<f64>() {
-            Ok(number) if number.is_finite() && !is_word => Value::Number(number),
-            _ if is_word || history.runs().len() == 0 => Value::Word(text.clone()),
+            Ok(number) if number.is_finite() && !is_word => ObservedValue::Number(number),
+            _ if is_word || history.runs().len() == 0 => ObservedValue::Word(text.clone()),
             _ => return Err(terminal::error(&format!("{name} is a number, not {text:?}"))),
         };
     }
@@ -130,14 +130,14 @@ fn show(arguments: &ShowArgs, output: Output) -> Result<Exit, Exit> {
 }
 
 /// How wrong predictions of runs from all others are.
-fn leave_one_out(history: &History) -> Vec<PredictionError> {
+fn leave_one_out(history: &RunHistory) -> Vec<PredictionError> {
     let step = history.runs().len().div_ceil(MAX_CHECKED_RUNS).max(1);
     let mut found: Vec<(String, Vec<f64>, usize)> =
         targets(history).map(|name| (name.clone(), Vec::new(), 0)).collect();
     for (left_out, run) in history.runs().enumerate().step_by(step) {
         for (name, errors, covered) in &mut found {
             let column = history.attributes().iter().position(|other| other == name);
-            let Some(Value::Number(real)) = column.map(|column| &run[column]) else { continue };
+            let Some(ObservedValue::Number(real)) = column.map(|column| &run[column]) else { continue };
             if let Some(prediction) = history.predict_left_out(name, left_out) {
                 errors.push((prediction.mean - real).abs() / real.abs().max(1e-9));
                 *covered += usize::from((prediction.low..=prediction.high).contains(real));
@@ -170,19 +170,22 @@ fn learn(arguments: &LearnArgs, output: Output) -> Result<Exit, Exit> {
     }
     // Attributes of all files, in the order in which they appear first.
     let mut attributes: Vec<String> = Vec::new();
-    for name in old.iter().chain(&new).flat_map(History::attributes) {
+    for name in old.iter().chain(&new).flat_map(RunHistory::attributes) {
         if !attributes.contains(name) {
             attributes.push(name.clone());
         }
     }
-    let mut history = History::new(attributes.clone(), capacity);
+    let mut history = RunHistory::new(attributes.clone(), capacity);
     let mut added = 0;
     for (index, source) in old.iter().chain(&new).enumerate() {
         let columns: Vec<Option<usize>> =
             attributes.iter().map(|name| source.attributes().iter().position(|other| other == name)).collect();
         for run in source.runs() {
             history.observe(
-                columns.iter().map(|column| column.map_or(Value::Missing, |column| run[column].clone())).collect(),
+                columns
+                    .iter()
+                    .map(|column| column.map_or(ObservedValue::Missing, |column| run[column].clone()))
+                    .collect(),
             );
             added += usize::from(old.is_none() || index > 0);
         }

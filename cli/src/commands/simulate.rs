@@ -5,7 +5,7 @@ use xavantes_scheduling::schedule_simulator::simulate as simulate_schedule;
 use xavantes_scheduling::schedule_simulator::{OnlineRule, Options, SimulatedRun, simulate_online};
 use xavantes_scheduling::{Problem, Schedule};
 
-use super::plan::Task;
+use super::plan::PlanningTask;
 use crate::chart;
 use crate::chart::gantt::Mark;
 use crate::chart::histogram::{Panel, draw};
@@ -15,7 +15,7 @@ use crate::output::terminal;
 use crate::output::text::units::precise;
 use crate::planning::args::PlanningArgs;
 use crate::planning::machine_file::quantity;
-use crate::planning::search::{Interrupt, Search, interruptible, planner};
+use crate::planning::search::{Interrupt, PlannerRunner, interruptible, planner};
 use crate::report::plan::AssumptionReport;
 use crate::report::simulation::{Distribution, LimitMet, SimulationReport};
 
@@ -71,9 +71,9 @@ pub(crate) async fn simulate(arguments: SimulateArgs, output: Output) -> Result<
             terminal::error(&format!("{} cannot decide online: say --algorithm with one of {names}", entry.name))
         })?),
     };
-    let task = Task::new(&arguments.planning, output)?;
+    let task = PlanningTask::new(&arguments.planning, output)?;
     let done = interruptible(move |interrupt| {
-        let search = Search::new(&arguments.planning, interrupt.clone(), output);
+        let search = PlannerRunner::new(&arguments.planning, interrupt.clone(), output);
         let made = task.make(entry, &search)?;
         let runs = run(&arguments, &task.planned.problem, &made.schedule, rule, interrupt)?;
         let met = |values: &[f64], limit: f64| {

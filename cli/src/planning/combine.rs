@@ -9,7 +9,7 @@ use xavantes_scheduling::{TaskId, Workflow};
 use super::machine_file::Machines;
 
 /// A workflow, and what its tasks are called in front of their names.
-pub(super) struct Part {
+pub(super) struct PrefixedWorkflow {
     pub prefix: String,
     pub workflow: Workflow,
     /// Whether its inputs were placed already.
@@ -17,7 +17,7 @@ pub(super) struct Part {
 }
 
 /// Joins workflows, which share nothing but the machines.
-pub(super) fn combine(mut parts: Vec<Part>, machines: &Machines) -> Result<Workflow, ProblemError> {
+pub(super) fn combine(mut parts: Vec<PrefixedWorkflow>, machines: &Machines) -> Result<Workflow, ProblemError> {
     if parts.len() == 1 && (parts[0].placed || !machines.places_files()) {
         return Ok(parts.remove(0).workflow);
     }
@@ -29,7 +29,7 @@ pub(super) fn combine(mut parts: Vec<Part>, machines: &Machines) -> Result<Workf
     builder.build()
 }
 
-fn add(builder: &mut WorkflowBuilder, part: &Part, alone: bool, machines: &Machines) {
+fn add(builder: &mut WorkflowBuilder, part: &PrefixedWorkflow, alone: bool, machines: &Machines) {
     let workflow = &part.workflow;
     let named = |name: &str| if alone { name.to_owned() } else { format!("{}/{name}", part.prefix) };
     let first = builder.task_count() as u32;

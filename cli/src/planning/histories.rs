@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use xavantes_foresight::Histories;
-use xavantes_scheduling::predictor::{History, arff};
+use xavantes_scheduling::predictor::{RunHistory, arff};
 
 use super::documents::read_text;
 
@@ -14,7 +14,7 @@ pub(crate) const KEPT_RUNS: usize = 10_000;
 const MAX_FILES: usize = 10_000;
 
 /// Reads the history of one type.
-pub(crate) fn read_one(file: &Path) -> Result<History, String> {
+pub(crate) fn read_one(file: &Path) -> Result<RunHistory, String> {
     let document = read_text(file)?;
     arff::read(&document.text, KEPT_RUNS).map_err(|error| format!("{}: {error}", document.name))
 }

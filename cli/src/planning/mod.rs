@@ -6,7 +6,7 @@
 //! | `machine_file` | machines, network, places of files |
 //! | `documents` | the formats of workflows, and which one a file has |
 //! | `combine` | several workflows as one |
-//! | `problem` | files and machines as one scheduling problem |
+//! | `planning_problem` | files and machines as one scheduling problem |
 //! | `histories` | past runs of activity types |
 //! | `goal` | objective, deadline and budget |
 //! | `picture` | a schedule as a chart |
@@ -19,5 +19,5 @@ pub(crate) mod goal;
 pub(crate) mod histories;
 pub(crate) mod machine_file;
 pub(crate) mod picture;
-pub(crate) mod problem;
+pub(crate) mod planning_problem;
 pub(crate) mod search;

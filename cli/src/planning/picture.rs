@@ -3,7 +3,7 @@
 use xavantes_scheduling::{LowerBounds, Placement, PlanValue, Schedule, TaskId};
 
 use super::goal::{Goal, gap};
-use super::problem::Planned;
+use super::planning_problem::Planned;
 use crate::chart::colours::Colours;
 use crate::chart::gantt::{Bar, Gantt, Lane, Mark};
 use crate::output::text::units::{money, percent, precise};

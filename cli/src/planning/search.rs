@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use xavantes_model::diagnostic::did_you_mean;
-use xavantes_scheduling::catalogue::{self, Effort, Entry};
+use xavantes_scheduling::catalogue::{self, CatalogueEntry, Effort};
 use xavantes_scheduling::planner::Progress;
 use xavantes_scheduling::validate::validate;
 use xavantes_scheduling::{Objective, PlanError, PlanValue, Problem, Run, Schedule};
@@ -57,7 +57,7 @@ pub(crate) async fn interruptible<T: Send + 'static>(
 }
 
 /// The planner with this name.
-pub(crate) fn planner(name: &str) -> Result<&'static Entry, Exit> {
+pub(crate) fn planner(name: &str) -> Result<&'static CatalogueEntry, Exit> {
     catalogue::find(name).ok_or_else(|| {
         let names = || catalogue::ALL.iter().map(|entry| entry.name);
         let hint = did_you_mean(name, names())
@@ -68,7 +68,7 @@ pub(crate) fn planner(name: &str) -> Result<&'static Entry, Exit> {
 
 /// How planners are run.
 #[derive(Debug, Clone)]
-pub(crate) struct Search {
+pub(crate) struct PlannerRunner {
     pub seed: u64,
     time_limit: Option<Duration>,
     /// Whether a search goes on until the time limit, even if its rounds are done.
@@ -85,7 +85,7 @@ pub(crate) struct Made {
     pub elapsed: Duration,
 }
 
-impl Search {
+impl PlannerRunner {
     pub(crate) fn new(arguments: &PlanningArgs, interrupt: Interrupt, output: Output) -> Self {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -108,7 +108,12 @@ impl Search {
     }
 
     /// Makes a schedule, which may break limits.
-    pub(crate) fn make(&self, entry: &Entry, problem: &Problem, objective: Objective) -> Result<Made, PlanError> {
+    pub(crate) fn make(
+        &self,
+        entry: &CatalogueEntry,
+        problem: &Problem,
+        objective: Objective,
+    ) -> Result<Made, PlanError> {
         let began = Instant::now();
         let end = self.time_limit.map(|limit| began + limit);
         let stop = || self.interrupt.is_set() || end.is_some_and(|end| Instant::now() >= end);

@@ -3,7 +3,7 @@
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
-use xavantes_import::{Form, Imported};
+use xavantes_import::{ImportForm, Imported};
 use xavantes_picture::Picture;
 
 /// A workflow that was imported.
@@ -78,8 +78,8 @@ impl ImportReport {
             files: imported.files,
             renamed: imported.renamed,
             form: match imported.form {
-                Form::Graph => "graph",
-                Form::Structured => "structured",
+                ImportForm::Graph => "graph",
+                ImportForm::Structured => "structured",
             },
             linked: imported.linked,
             inputs: parameters(imported.inputs),

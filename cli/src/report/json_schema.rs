@@ -8,8 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     definition, element, grid, import, log_lines, plan, prediction, process, repository, shared_value, silent_action,
-    simulation,
-    validation,
+    simulation, validation,
 };
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.schema.json");

@@ -9,7 +9,7 @@ use xavantes_scheduling::objective::machine_bills;
 use xavantes_scheduling::{LowerBounds, Objective, Placement, PlanValue, Problem, Schedule, TaskId};
 
 use crate::planning::goal::{Goal, gap};
-use crate::planning::problem::Planned;
+use crate::planning::planning_problem::Planned;
 
 /// A plan: where and when each task runs.
 #[derive(Debug, Serialize)]

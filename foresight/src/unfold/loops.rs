@@ -5,8 +5,8 @@ use std::sync::Arc;
 use xavantes_model::definition::{Bound, DefinitionNode, Direction, Kind, ListValues, LoopSource, Script};
 use xavantes_model::value::{Type, Value};
 
-use super::activity::items;
-use super::{Context, Error, Walk};
+use super::activity_task::items;
+use super::{Error, Walk, WalkContext};
 use crate::assumption::Assumed;
 use crate::expectation::ExpectationError;
 use crate::graph::{Frontier, union};
@@ -20,7 +20,7 @@ pub(super) struct Iteration<'a> {
 }
 
 /// The values that a loop goes through, as far as they are known.
-enum Range {
+enum IterationRange {
     Count {
         begin: i64,
         step: i64,
@@ -32,11 +32,13 @@ enum Range {
     Assumed(u64),
 }
 
-impl Range {
+impl IterationRange {
     fn total(&self) -> u64 {
         match self {
-            Range::Count { total, .. } | Range::Grid(_, total) | Range::Assumed(total) => *total,
-            Range::List(items) => items.len() as u64,
+            IterationRange::Count { total, .. } | IterationRange::Grid(_, total) | IterationRange::Assumed(total) => {
+                *total
+            }
+            IterationRange::List(items) => items.len() as u64,
         }
     }
 
@@ -44,16 +46,16 @@ impl Range {
         let position = ordinal as i64 + 1;
         let collect = node.kind.collect();
         match self {
-            Range::Count { begin, step, .. } => {
+            IterationRange::Count { begin, step, .. } => {
                 let counter = begin.saturating_add(step.saturating_mul(ordinal as i64));
                 Iteration { counter, locals: vec![Known::Value(Value::Int(counter))], collect }
             }
-            Range::List(items) => {
+            IterationRange::List(items) => {
                 let item = items.get(ordinal as usize).cloned().unwrap_or_default();
                 let locals = vec![Known::Value(Value::Int(position)), Known::Value(item)];
                 Iteration { counter: position, locals, collect }
             }
-            Range::Grid(axes, _) => {
+            IterationRange::Grid(axes, _) => {
                 let mut rest = ordinal;
                 let mut values: Vec<Known> = Vec::with_capacity(axes.len() + 1);
                 for axis in axes.iter().rev() {
@@ -65,7 +67,7 @@ impl Range {
                 values.reverse();
                 Iteration { counter: position, locals: values, collect }
             }
-            Range::Assumed(_) => {
+            IterationRange::Assumed(_) => {
                 let mut locals = vec![Known::later(); node.local_slots().len()];
                 if let Some(counter) = locals.first_mut() {
                     *counter = Known::Value(Value::Int(position));
@@ -82,7 +84,7 @@ impl Walk<'_> {
         scopes: &mut Scopes,
         node: &DefinitionNode,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         match &node.kind {
             Kind::For { source, .. } => {
@@ -90,9 +92,16 @@ impl Walk<'_> {
                 let assumed = known.is_none();
                 let range = match known {
                     Some(range) => range,
-                    None => Range::Assumed(self.assumed_iterations()?),
+                    None => IterationRange::Assumed(self.assumed_iterations()?),
                 };
-                self.chunks(scopes, node, &range, 0, entry, Context { assumed: context.assumed || assumed, ..context })
+                self.chunks(
+                    scopes,
+                    node,
+                    &range,
+                    0,
+                    entry,
+                    WalkContext { assumed: context.assumed || assumed, ..context },
+                )
             }
             Kind::While { condition, .. } => self.while_loop(scopes, node, condition, entry, context),
             _ => Ok(entry),
@@ -106,16 +115,16 @@ impl Walk<'_> {
         node: &DefinitionNode,
         condition: &Script,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         let most = self.options.unroll.min(context.budget as u64).max(1);
-        let mut before = Ended::new(entry, self.width(scopes, node));
+        let mut before = LoopEnd::new(entry, self.width(scopes, node));
         let mut done = 0;
         loop {
             match self.holds(scopes, condition) {
                 Some(false) => return Ok(before.finish()),
                 Some(true) if done < most => {
-                    let iteration = Range::Assumed(most).iteration(done, node);
+                    let iteration = IterationRange::Assumed(most).iteration(done, node);
                     self.iteration(scopes, node, &iteration, &mut before, context, 1)?;
                     done += 1;
                 }
@@ -123,8 +132,8 @@ impl Walk<'_> {
             }
         }
         let expected = self.assumed_iterations()?;
-        let rest = Range::Assumed(expected.max(done));
-        let context = Context { assumed: true, ..context };
+        let rest = IterationRange::Assumed(expected.max(done));
+        let context = WalkContext { assumed: true, ..context };
         self.chunks(scopes, node, &rest, done, before.finish(), context)
     }
 
@@ -133,10 +142,10 @@ impl Walk<'_> {
         &mut self,
         scopes: &mut Scopes,
         node: &DefinitionNode,
-        range: &Range,
+        range: &IterationRange,
         first: u64,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         let iterations = range.total().saturating_sub(first);
         let weight = self.weight(scopes.process, node.id) as u64;
@@ -154,13 +163,13 @@ impl Walk<'_> {
             true => self.graph.narrow(entry, chunks as usize, || format!("{}/begin", self.path.join("/"))),
             false => entry,
         };
-        let mut before = Ended::new(entry, width);
+        let mut before = LoopEnd::new(entry, width);
         let budget = (context.budget / chunks as usize).max(1);
         let edge = |chunk: u64| first + (u128::from(chunk) * u128::from(iterations) / u128::from(chunks)) as u64;
         for chunk in 0..chunks {
             let iteration = range.iteration(edge(chunk), node);
             let size = edge(chunk + 1) - edge(chunk);
-            self.iteration(scopes, node, &iteration, &mut before, Context { budget, ..context }, size)?;
+            self.iteration(scopes, node, &iteration, &mut before, WalkContext { budget, ..context }, size)?;
         }
         if chunks < iterations && !parallel {
             self.forget_assigned(scopes, node);
@@ -174,12 +183,12 @@ impl Walk<'_> {
         scopes: &mut Scopes,
         node: &DefinitionNode,
         iteration: &Iteration<'_>,
-        before: &mut Ended,
-        context: Context,
+        before: &mut LoopEnd,
+        context: WalkContext,
         size: u64,
     ) -> Result<(), Error> {
         let Some(body) = node.elements.first().copied() else { return Ok(()) };
-        let context = Context { times: context.times.saturating_mul(size), ..context };
+        let context = WalkContext { times: context.times.saturating_mul(size), ..context };
         let exit = self.element(scopes, body, Some(iteration), before.entry(), context)?;
         before.add(exit);
         if let Some(frame) = scopes.frames.last_mut() {
@@ -209,10 +218,12 @@ impl Walk<'_> {
     }
 
     /// The values of a loop, if they are known.
-    fn range(&mut self, scopes: &Scopes, source: &LoopSource) -> Option<Range> {
+    fn range(&mut self, scopes: &Scopes, source: &LoopSource) -> Option<IterationRange> {
         match source {
-            LoopSource::Each(ListValues::Literal(list)) => Some(Range::List(list.clone())),
-            LoopSource::Each(ListValues::Code(script)) => items(&self.expression(scopes, script)).map(Range::List),
+            LoopSource::Each(ListValues::Literal(list)) => Some(IterationRange::List(list.clone())),
+            LoopSource::Each(ListValues::Code(script)) => {
+                items(&self.expression(scopes, script)).map(IterationRange::List)
+            }
             LoopSource::Grid(axes) => {
                 let mut values = Vec::with_capacity(axes.len());
                 for axis in axes {
@@ -222,7 +233,7 @@ impl Walk<'_> {
                     });
                 }
                 let total = values.iter().try_fold(1u64, |total, axis| total.checked_mul(axis.len() as u64))?;
-                Some(Range::Grid(values, total))
+                Some(IterationRange::Grid(values, total))
             }
             LoopSource::Count { from, to, step, inputs } => {
                 let given: Vec<Known> = {
@@ -232,7 +243,7 @@ impl Walk<'_> {
                 };
                 match &given[3] {
                     Known::Later(_) => return None,
-                    given if items(given).is_some() => return items(given).map(Range::List),
+                    given if items(given).is_some() => return items(given).map(IterationRange::List),
                     _ => {}
                 }
                 let mut edge = |given: &Known, bound: &Option<Bound>, default: Option<i64>| match (given, bound) {
@@ -244,7 +255,7 @@ impl Walk<'_> {
                 let begin = edge(&given[0], from, Some(1))?;
                 let end = edge(&given[1], to, None)?;
                 let step = edge(&given[2], step, Some(1))?;
-                Some(Range::Count { begin, step, total: count(begin, end, step)? })
+                Some(IterationRange::Count { begin, step, total: count(begin, end, step)? })
             }
         }
     }
@@ -269,13 +280,13 @@ impl Walk<'_> {
 }
 
 /// Iterations that have ended. With a width, an iteration waits for the one that is so many places before it.
-struct Ended {
+struct LoopEnd {
     entry: Frontier,
     width: Option<usize>,
     exits: Vec<Frontier>,
 }
 
-impl Ended {
+impl LoopEnd {
     fn new(entry: Frontier, width: Option<usize>) -> Self {
         Self { entry, width, exits: Vec::new() }
     }

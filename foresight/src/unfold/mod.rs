@@ -10,7 +10,7 @@
 //! | `WHILE`, `PARWHILE` | iterations while the condition is known to hold, then the expected number, or a default |
 //! | `FINALLY` | runs; `CATCH` and `RETRIES` do not, for nothing is assumed to fail |
 
-mod activity;
+mod activity_task;
 mod loops;
 mod switch;
 
@@ -20,15 +20,15 @@ use thiserror::Error;
 use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind, Program, Script};
 use xavantes_model::script::{Sandbox, ScriptLimits};
 use xavantes_model::value::Value;
-use xavantes_scheduling::MachineId;
 use xavantes_scheduling::problem::{ProblemError, Work};
 
-use crate::assumption::{Assumed, Assumptions};
+use crate::assumption::{Assumed, AssumptionLog};
 use crate::expectation::{ExpectationError, Expectations};
 use crate::forecast::{Forecast, TaskKind};
-use crate::graph::{Frontier, Graph, Task, union};
-use crate::history::Histories;
-use crate::known::{Evaluator, Frame, Known, Scopes, initial, list, merged};
+use crate::graph::{Frontier, Graph, GraphTask, union};
+use crate::known::{CodeEvaluator, Known, ScopeFrame, Scopes, initial, list, merged};
+use crate::past_runs::Histories;
+use crate::stored_input::StoredInput;
 
 /// Upper bound on the elements that one walk enters, tasks or not: a definition of a few lines can describe more than
 /// anybody can plan.
@@ -51,7 +51,7 @@ pub struct Options<'a> {
     /// Past runs.
     pub histories: &'a Histories,
     /// Knows files that no task writes.
-    pub input: &'a dyn Fn(&str) -> InputFile,
+    pub input: &'a dyn Fn(&str) -> StoredInput,
     /// At most this many iterations of a loop become tasks of their own; more are planned in chunks.
     pub unroll: u64,
     /// Loops are planned in chunks so that the graph has about this many tasks at most.
@@ -60,15 +60,6 @@ pub struct Options<'a> {
     pub iterations: u64,
     /// Seconds of an activity without estimate and history.
     pub seconds: f64,
-}
-
-/// A file that is in place before the process starts.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct InputFile {
-    /// Its size, if it is known.
-    pub bytes: Option<f64>,
-    /// Machines that have it; none if all have it.
-    pub machines: Vec<MachineId>,
 }
 
 /// Why a process has no task graph.
@@ -112,9 +103,9 @@ pub fn unfold(
     let mut walk = Walk {
         program,
         options,
-        evaluator: Evaluator { sandbox },
+        evaluator: CodeEvaluator { sandbox },
         graph: Graph::default(),
-        assumptions: Assumptions::default(),
+        assumptions: AssumptionLog::default(),
         elements: 0,
         path: Vec::new(),
         calls: Vec::new(),
@@ -122,7 +113,7 @@ pub fn unfold(
     let given = |name: &str| parameters.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.clone());
     let variables = program.node(process, DefinitionNodeId::BODY).variables.iter();
     let values = variables.map(|variable| initial(variable, Known::Value(given(&variable.name).unwrap_or_default())));
-    let context = Context { budget: options.max_tasks, times: 1, assumed: false };
+    let context = WalkContext { budget: options.max_tasks, times: 1, assumed: false };
     walk.call(process, values.collect(), Rc::new([]), context)?;
     let (workflow, tasks) = walk.graph.build(options.input)?;
     Ok(Forecast { workflow, tasks, assumptions: walk.assumptions.finish() })
@@ -130,7 +121,7 @@ pub fn unfold(
 
 /// What elements inherit from those around them.
 #[derive(Debug, Clone, Copy)]
-struct Context {
+struct WalkContext {
     /// Tasks that the subtree should have at most.
     budget: usize,
     /// Iterations that each task stands for.
@@ -142,9 +133,9 @@ struct Context {
 struct Walk<'a> {
     program: &'a Program,
     options: &'a Options<'a>,
-    evaluator: Evaluator,
+    evaluator: CodeEvaluator,
     graph: Graph,
-    assumptions: Assumptions,
+    assumptions: AssumptionLog,
     elements: usize,
     /// Names of the elements around, outermost first.
     path: Vec<String>,
@@ -160,7 +151,7 @@ impl Walk<'_> {
         site: DefinitionNodeId,
         iteration: Option<&loops::Iteration<'_>>,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         self.elements += 1;
         if self.elements > MAX_ELEMENTS {
@@ -229,7 +220,7 @@ impl Walk<'_> {
         process: usize,
         values: Vec<Known>,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<(Frontier, Vec<Known>), Error> {
         let again = self.calls.iter().filter(|other| **other == process).count();
         if self.calls.len() >= MAX_CALL_DEPTH || (context.assumed && again >= MAX_ASSUMED_CALLS) {
@@ -246,11 +237,11 @@ impl Walk<'_> {
     }
 
     /// One task in the place of a call.
-    fn cut(&mut self, entry: Frontier, context: Context) -> Frontier {
+    fn cut(&mut self, entry: Frontier, context: WalkContext) -> Frontier {
         self.assume(Assumed::Recursion);
         let work = Work::cpu(self.options.seconds * context.times as f64);
         let (name, kind) = (self.path.join("/"), TaskKind::Cut);
-        self.graph.add(Task { name, kind, work, cores: 1, after: entry, reads: Vec::new(), writes: Vec::new() })
+        self.graph.add(GraphTask { name, kind, work, cores: 1, after: entry, reads: Vec::new(), writes: Vec::new() })
     }
 
     /// Unfolds a controller or a part of one. `collect` is evaluated in its scope, for the loop around it.
@@ -261,9 +252,9 @@ impl Walk<'_> {
         values: Vec<Known>,
         collect: Option<&Script>,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<(Frontier, Vec<Known>), Error> {
-        scopes.frames.push(Frame::new(node.id, values));
+        scopes.frames.push(ScopeFrame::new(node.id, values));
         self.code(scopes, node.pre_code.as_deref());
         let mut exit = match &node.kind {
             Kind::Switch { conditions, parallel } => {
@@ -301,7 +292,7 @@ impl Walk<'_> {
         scopes: &mut Scopes,
         node: &DefinitionNode,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         let mut at = entry;
         for (element, context) in self.shares(scopes.process, &node.elements, context) {
@@ -317,7 +308,7 @@ impl Walk<'_> {
         waits_for: &[u32],
         dependents: &[Vec<u32>],
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         let shares = self.shares(scopes.process, &node.elements, context);
         let roots = waits_for.iter().filter(|waits| **waits == 0).count();
@@ -355,13 +346,13 @@ impl Walk<'_> {
         &self,
         process: usize,
         elements: &[DefinitionNodeId],
-        context: Context,
-    ) -> Vec<(DefinitionNodeId, Context)> {
+        context: WalkContext,
+    ) -> Vec<(DefinitionNodeId, WalkContext)> {
         let weights: Vec<usize> = elements.iter().map(|element| self.weight(process, *element)).collect();
         let total = weights.iter().sum::<usize>().max(1);
         let share = |(element, weight): (&DefinitionNodeId, usize)| {
             let budget = (context.budget as u128 * weight as u128 / total as u128) as usize;
-            (*element, Context { budget: budget.max(1), ..context })
+            (*element, WalkContext { budget: budget.max(1), ..context })
         };
         elements.iter().zip(weights).map(share).collect()
     }

@@ -2,18 +2,18 @@
 
 use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Script};
 
-use super::{Context, Error, Walk};
-use crate::assumption::{Assumed, Assumptions};
+use super::{Error, Walk, WalkContext};
+use crate::assumption::{Assumed, AssumptionLog};
 use crate::expectation::ExpectationError;
-use crate::graph::{Frontier, Part, union};
+use crate::graph::{Frontier, GraphPart, union};
 use crate::known::Scopes;
 
 /// What a case unfolded to.
 struct Unfolded {
-    part: Part,
+    part: GraphPart,
     exit: Frontier,
     scopes: Scopes,
-    assumptions: Assumptions,
+    assumptions: AssumptionLog,
     name: String,
 }
 
@@ -25,7 +25,7 @@ impl Walk<'_> {
         conditions: &[Script],
         parallel: bool,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
         let mut selected = Vec::new();
         let mut known = true;
@@ -60,9 +60,9 @@ impl Walk<'_> {
         scopes: &mut Scopes,
         node: &DefinitionNode,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<Frontier, Error> {
-        let context = Context { assumed: true, ..context };
+        let context = WalkContext { assumed: true, ..context };
         let name = |walk: &Self, case: DefinitionNodeId| walk.program.node(scopes.process, case).name.to_string();
         if let Some(expected) = self.options.expectations.of(&self.path) {
             let found = node.elements.iter().copied().find(|case| name(self, *case) == expected);

@@ -19,10 +19,10 @@ use std::time::Duration;
 use xavantes_proto::{message_limits, v1};
 
 use crate::federation::{Federation, MAX_MANAGERS, Merged};
+use crate::group_sources;
 use crate::lending::Lending;
 use crate::node_registry::{JoinRefusal, Registry};
 use crate::options::Options;
-use crate::sources;
 use crate::succession::Succession;
 
 /// The state of a manager.
@@ -69,7 +69,7 @@ impl ManagerState {
             registry: Registry::from_wire(stored.nodes.into_iter().map(aged).collect(), now),
             federation,
             lending: Lending::default(),
-            sources: sources::from_wire(stored.sources),
+            sources: group_sources::from_wire(stored.sources),
             adjacent,
             leading_since: now,
             summary_number: stored.number,
@@ -120,7 +120,7 @@ impl ManagerState {
         self.registry = Registry::from_wire(state.nodes, now);
         self.lending = Lending::from_wire(state.lent, now);
         self.federation.restore(state.groups, now);
-        self.sources = sources::from_wire(state.sources);
+        self.sources = group_sources::from_wire(state.sources);
         self.adjacent.extend(adjacent_from_wire(state.adjacent, &self.options));
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use xavantes_proto::v1;
 
 use super::ManagerState;
+use crate::group_placement::{LocalCapacity, PlaceKind, PlacementOffer, choose_group};
 use crate::lending::{Borrower, Granted, LOAN_DURATION};
-use crate::placement::{LocalCapacity, PlaceKind, PlacementOffer, choose_group};
 
 /// The answer to a request for a place.
 #[derive(Debug, PartialEq)]

@@ -9,4 +9,4 @@ mod reduction;
 mod structure;
 
 pub(crate) use reduction::reduce;
-pub(crate) use structure::{Part, structure};
+pub(crate) use structure::{StructurePart, structure};

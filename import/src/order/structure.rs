@@ -11,19 +11,19 @@ const MAX_DEPTH: usize = 200;
 
 /// A part of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum StructurePart {
     /// One task.
     Task(usize),
     /// Parts one after the other.
-    Series(Vec<Part>),
+    Series(Vec<StructurePart>),
     /// Parts without an order.
-    Parallel(Vec<Part>),
+    Parallel(Vec<StructurePart>),
     /// Parts with edges: for each part the positions of those that it waits for.
-    Graph(Vec<(Part, Vec<usize>)>),
+    Graph(Vec<(StructurePart, Vec<usize>)>),
 }
 
 /// Finds the structure of a graph without implied edges.
-pub(crate) fn structure(children: &[Vec<usize>]) -> Part {
+pub(crate) fn structure(children: &[Vec<usize>]) -> StructurePart {
     let mut kernel = Kernel::new(children);
     while kernel.join_parallels() | kernel.join_chains() {}
     kernel.cut()
@@ -32,7 +32,7 @@ pub(crate) fn structure(children: &[Vec<usize>]) -> Part {
 /// Parts that are left, with the edges between them.
 struct Kernel {
     /// `None` once a part has become a part of another one.
-    parts: Vec<Option<Part>>,
+    parts: Vec<Option<StructurePart>>,
     depths: Vec<usize>,
     children: Vec<Vec<usize>>,
     parents: Vec<Vec<usize>>,
@@ -46,7 +46,7 @@ impl Kernel {
         }
         let mut children = children.to_vec();
         children.iter_mut().for_each(|row| row.sort_unstable());
-        let parts = (0..children.len()).map(|task| Some(Part::Task(task))).collect();
+        let parts = (0..children.len()).map(|task| Some(StructurePart::Task(task))).collect();
         Self { parts, depths: vec![0; children.len()], children, parents }
     }
 
@@ -64,9 +64,9 @@ impl Kernel {
         groups.retain(|group| group.iter().all(|part| self.depths[*part] < MAX_DEPTH));
         groups.sort_unstable();
         for group in &groups {
-            let depth = self.joined_depth(group, |part| matches!(part, Part::Parallel(_)));
-            let joined = Part::Parallel(self.flatten(group, |part| match part {
-                Part::Parallel(parts) => Ok(parts),
+            let depth = self.joined_depth(group, |part| matches!(part, StructurePart::Parallel(_)));
+            let joined = StructurePart::Parallel(self.flatten(group, |part| match part {
+                StructurePart::Parallel(parts) => Ok(parts),
                 other => Err(other),
             }));
             // All have the same parents and children, so those of the first one are those of all.
@@ -108,9 +108,9 @@ impl Kernel {
             }
             let [_, .., last] = chain[..] else { continue };
             found = true;
-            let depth = self.joined_depth(&chain, |part| matches!(part, Part::Series(_)));
-            let joined = Part::Series(self.flatten(&chain, |part| match part {
-                Part::Series(parts) => Ok(parts),
+            let depth = self.joined_depth(&chain, |part| matches!(part, StructurePart::Series(_)));
+            let joined = StructurePart::Series(self.flatten(&chain, |part| match part {
+                StructurePart::Series(parts) => Ok(parts),
                 other => Err(other),
             }));
             self.children[first] = std::mem::take(&mut self.children[last]);
@@ -124,27 +124,31 @@ impl Kernel {
     }
 
     /// Takes parts out, and those of the same kind apart.
-    fn flatten(&mut self, group: &[usize], open: impl Fn(Part) -> Result<Vec<Part>, Part>) -> Vec<Part> {
+    fn flatten(
+        &mut self,
+        group: &[usize],
+        open: impl Fn(StructurePart) -> Result<Vec<StructurePart>, StructurePart>,
+    ) -> Vec<StructurePart> {
         let parts = group.iter().filter_map(|part| self.parts[*part].take());
         parts.flat_map(|part| open(part).unwrap_or_else(|part| vec![part])).collect()
     }
 
     /// The depth of a part made of these; those of the same kind add no level.
-    fn joined_depth(&self, group: &[usize], same: impl Fn(&Part) -> bool) -> usize {
+    fn joined_depth(&self, group: &[usize], same: impl Fn(&StructurePart) -> bool) -> usize {
         let depth = |part: &usize| self.depths[*part] + usize::from(!self.parts[*part].as_ref().is_some_and(&same));
         group.iter().map(depth).max().unwrap_or(0)
     }
 
     /// Cuts what is left where it falls apart.
-    fn cut(mut self) -> Part {
+    fn cut(mut self) -> StructurePart {
         let left = self.left();
         self.cut_parallel(left, 0)
     }
 
     /// Cuts a set into components without edges between them.
-    fn cut_parallel(&mut self, set: Vec<usize>, depth: usize) -> Part {
+    fn cut_parallel(&mut self, set: Vec<usize>, depth: usize) -> StructurePart {
         if let [only] = set[..] {
-            return self.parts[only].take().unwrap_or(Part::Series(Vec::new()));
+            return self.parts[only].take().unwrap_or(StructurePart::Series(Vec::new()));
         }
         let mut component: HashMap<usize, usize> = set.iter().map(|part| (*part, usize::MAX)).collect();
         let mut components: Vec<Vec<usize>> = Vec::new();
@@ -167,14 +171,14 @@ impl Kernel {
         }
         components.iter_mut().for_each(|part| part.sort_unstable());
         match components.len() {
-            0 => Part::Series(Vec::new()),
+            0 => StructurePart::Series(Vec::new()),
             1 => self.cut_series(set, depth),
-            _ => Part::Parallel(components.into_iter().map(|part| self.cut_series(part, depth + 1)).collect()),
+            _ => StructurePart::Parallel(components.into_iter().map(|part| self.cut_series(part, depth + 1)).collect()),
         }
     }
 
     /// Cuts a connected set where everything before precedes everything after.
-    fn cut_series(&mut self, set: Vec<usize>, depth: usize) -> Part {
+    fn cut_series(&mut self, set: Vec<usize>, depth: usize) -> StructurePart {
         if set.len() == 1 {
             return self.cut_parallel(set, depth);
         }
@@ -189,12 +193,12 @@ impl Kernel {
             let mut part: Vec<usize> = levels[begin..end].concat();
             part.sort_unstable();
             match self.cut_parallel(part, depth + 1) {
-                Part::Series(inner) => parts.extend(inner),
+                StructurePart::Series(inner) => parts.extend(inner),
                 other => parts.push(other),
             }
             begin = end;
         }
-        Part::Series(parts)
+        StructurePart::Series(parts)
     }
 
     /// The parts of a set by the length of the longest path to them.
@@ -252,14 +256,14 @@ impl Kernel {
         cuts
     }
 
-    fn graph(&mut self, levels: &[Vec<usize>]) -> Part {
+    fn graph(&mut self, levels: &[Vec<usize>]) -> StructurePart {
         let order: Vec<usize> = levels.concat();
         let position: HashMap<usize, usize> = order.iter().enumerate().map(|(place, part)| (*part, place)).collect();
         let parts = order.iter().map(|part| {
             let parents = self.parents[*part].iter().filter_map(|parent| position.get(parent).copied()).collect();
-            (self.parts[*part].take().unwrap_or(Part::Series(Vec::new())), parents)
+            (self.parts[*part].take().unwrap_or(StructurePart::Series(Vec::new())), parents)
         });
-        Part::Graph(parts.collect())
+        StructurePart::Graph(parts.collect())
     }
 }
 
@@ -283,17 +287,17 @@ mod tests {
         before
     }
 
-    fn tasks(part: &Part) -> Vec<usize> {
+    fn tasks(part: &StructurePart) -> Vec<usize> {
         match part {
-            Part::Task(task) => vec![*task],
-            Part::Series(parts) | Part::Parallel(parts) => parts.iter().flat_map(tasks).collect(),
-            Part::Graph(parts) => parts.iter().flat_map(|(part, _)| tasks(part)).collect(),
+            StructurePart::Task(task) => vec![*task],
+            StructurePart::Series(parts) | StructurePart::Parallel(parts) => parts.iter().flat_map(tasks).collect(),
+            StructurePart::Graph(parts) => parts.iter().flat_map(|(part, _)| tasks(part)).collect(),
         }
     }
 
     /// The order that a structure means.
-    fn order(part: &Part, before: &mut [Vec<bool>]) {
-        let precede = |before: &mut [Vec<bool>], one: &Part, other: &Part| {
+    fn order(part: &StructurePart, before: &mut [Vec<bool>]) {
+        let precede = |before: &mut [Vec<bool>], one: &StructurePart, other: &StructurePart| {
             for earlier in tasks(one) {
                 for later in tasks(other) {
                     before[earlier][later] = true;
@@ -301,15 +305,15 @@ mod tests {
             }
         };
         match part {
-            Part::Task(_) => {}
-            Part::Parallel(parts) => parts.iter().for_each(|part| order(part, before)),
-            Part::Series(parts) => {
+            StructurePart::Task(_) => {}
+            StructurePart::Parallel(parts) => parts.iter().for_each(|part| order(part, before)),
+            StructurePart::Series(parts) => {
                 parts.iter().for_each(|part| order(part, before));
                 for (place, later) in parts.iter().enumerate() {
                     parts[..place].iter().for_each(|earlier| precede(before, earlier, later));
                 }
             }
-            Part::Graph(parts) => {
+            StructurePart::Graph(parts) => {
                 parts.iter().for_each(|(part, _)| order(part, before));
                 let mut children = vec![Vec::new(); parts.len()];
                 for (place, (_, parents)) in parts.iter().enumerate() {
@@ -328,24 +332,26 @@ mod tests {
         }
     }
 
-    fn found(children: &[Vec<usize>]) -> Part {
+    fn found(children: &[Vec<usize>]) -> StructurePart {
         let ordered: Vec<usize> = (0..children.len()).collect();
         structure(&reduce(children, &ordered))
     }
 
-    fn depth(part: &Part) -> usize {
+    fn depth(part: &StructurePart) -> usize {
         match part {
-            Part::Task(_) => 0,
-            Part::Series(parts) | Part::Parallel(parts) => 1 + parts.iter().map(depth).max().unwrap_or(0),
-            Part::Graph(parts) => 1 + parts.iter().map(|(part, _)| depth(part)).max().unwrap_or(0),
+            StructurePart::Task(_) => 0,
+            StructurePart::Series(parts) | StructurePart::Parallel(parts) => {
+                1 + parts.iter().map(depth).max().unwrap_or(0)
+            }
+            StructurePart::Graph(parts) => 1 + parts.iter().map(|(part, _)| depth(part)).max().unwrap_or(0),
         }
     }
 
-    fn is_series_parallel(part: &Part) -> bool {
+    fn is_series_parallel(part: &StructurePart) -> bool {
         match part {
-            Part::Task(_) => true,
-            Part::Series(parts) | Part::Parallel(parts) => parts.iter().all(is_series_parallel),
-            Part::Graph(_) => false,
+            StructurePart::Task(_) => true,
+            StructurePart::Series(parts) | StructurePart::Parallel(parts) => parts.iter().all(is_series_parallel),
+            StructurePart::Graph(_) => false,
         }
     }
 
@@ -377,17 +383,17 @@ mod tests {
     #[test]
     fn a_fork_and_join_is_a_series_of_a_parallel() {
         let part = found(&[vec![1, 2, 3], vec![3], vec![3], vec![]]);
-        let inner = Part::Parallel(vec![Part::Task(1), Part::Task(2)]);
-        assert_eq!(part, Part::Series(vec![Part::Task(0), inner, Part::Task(3)]));
+        let inner = StructurePart::Parallel(vec![StructurePart::Task(1), StructurePart::Task(2)]);
+        assert_eq!(part, StructurePart::Series(vec![StructurePart::Task(0), inner, StructurePart::Task(3)]));
     }
 
     #[test]
     fn the_graph_that_is_not_series_parallel_stays_a_graph_inside_its_surroundings() {
         // 0, then the shape of an N (1→3, 1→4, 2→4), then 5.
         let part = found(&[vec![1, 2], vec![3, 4], vec![4], vec![5], vec![5], vec![]]);
-        let Part::Series(parts) = &part else { panic!("{part:?}") };
-        assert_eq!((&parts[0], &parts[2]), (&Part::Task(0), &Part::Task(5)));
-        assert!(matches!(&parts[1], Part::Graph(inner) if inner.len() == 4), "{part:?}");
+        let StructurePart::Series(parts) = &part else { panic!("{part:?}") };
+        assert_eq!((&parts[0], &parts[2]), (&StructurePart::Task(0), &StructurePart::Task(5)));
+        assert!(matches!(&parts[1], StructurePart::Graph(inner) if inner.len() == 4), "{part:?}");
     }
 
     #[test]

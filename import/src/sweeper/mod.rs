@@ -3,11 +3,11 @@
 //! | module | content |
 //! |---|---|
 //! | `yaml` | a small part of YAML as a tree with lines, bounded |
-//! | `document` | tasks of a document, grids expanded |
-//! | `process` | the tasks as a process that runs their commands |
+//! | `sweep_document` | tasks of a document, grids expanded |
+//! | `sweep_process` | the tasks as a process that runs their commands |
 
-mod document;
-mod process;
+mod sweep_document;
+mod sweep_process;
 mod yaml;
 
-pub(crate) use process::import;
+pub(crate) use sweep_process::import;

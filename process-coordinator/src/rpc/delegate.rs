@@ -19,7 +19,7 @@ use crate::process::driver_input::ProcessInput;
 use crate::rpc::errors::repository_status;
 use crate::subtrees::hosted_subtrees::Caller;
 use crate::subtrees::parent_order::ParentOrder;
-use crate::subtrees::report_batch::{ParentReport, next_parent_message};
+use crate::subtrees::parent_report_batch::{ParentReport, next_parent_message};
 use crate::workers::worker_messages::MoveOutcome;
 use xavantes_proto::AttemptKey;
 

@@ -83,7 +83,11 @@ mod tests {
             v1::ListFilter { process_types: vec!["Other".into(), "Sweep".into()], ..none() },
             v1::ListFilter { name: "night".into(), ..none() },
             v1::ListFilter { labels: vec![label("year", ""), label("team", "red")], ..none() },
-            v1::ListFilter { since_ms: 5000, states: vec![v1::State::Failed.into(), v1::State::Paused.into()], ..none() },
+            v1::ListFilter {
+                since_ms: 5000,
+                states: vec![v1::State::Failed.into(), v1::State::Paused.into()],
+                ..none()
+            },
         ] {
             let filter = filter(wanted);
             assert!(filter.accepts_origin(&status) && filter.accepts_state(&status), "{filter:?}");
@@ -106,7 +110,9 @@ mod tests {
         let states =
             |states: &[State]| v1::ListFilter { states: states.iter().map(|it| (*it).into()).collect(), ..none() };
         assert!(filter(states(&[State::Held, State::Running])).is_of_unfinished());
-        assert!(!filter(states(&[State::Held, State::Failed])).is_of_unfinished() && !filter(none()).is_of_unfinished());
+        assert!(
+            !filter(states(&[State::Held, State::Failed])).is_of_unfinished() && !filter(none()).is_of_unfinished()
+        );
         let refused = Filter::new(states(&[State::Ended])).expect_err("no process is in this state");
         assert!(refused.message().starts_with("\"ended\" is no state of a process; they are waiting, "), "{refused}");
         for labels in [vec![label("", "x")], vec![label("a", "1"), label("a", "2")], vec![label("a", "\n")]] {

@@ -1,11 +1,16 @@
 //! Notices of moved subtrees, which coordinators of one realm leave for each other in the repository, and the decisions
 //! about them. Pure.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::handover::SubtreePlace;
 use crate::record_codec;
 use xavantes_proto::AttemptKey;
+
+/// A parent that has recorded the place is asked at this interval whether it still waits for the subtree.
+pub(crate) const STILL_WANTED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The new place of a subtree.
 #[derive(Debug, Serialize, Deserialize)]

@@ -15,7 +15,9 @@ use crate::process::driver_input::ProcessInput;
 use crate::process::end_process::discard;
 use crate::process::handle::ProcessHandle;
 use crate::record_codec;
-use crate::subtrees::move_notice::{MoveNotice, MoveReportStep, NoticeStep, ParentState, on_move_report, on_notice};
+use crate::subtrees::move_notice::{
+    MoveNotice, MoveReportStep, NoticeStep, ParentState, STILL_WANTED_INTERVAL, on_move_report, on_notice,
+};
 use crate::subtrees::parent_links::UnwantedSubtree;
 use crate::subtrees::parent_streams::Parent;
 use crate::workers::worker_messages::MoveOutcome;
@@ -23,8 +25,6 @@ use xavantes_proto::AttemptKey;
 
 /// A move that the parent has not recorded yet is reported again at this interval.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
-/// A parent that has recorded the place is asked at this interval whether it still waits for the subtree.
-pub(crate) const STILL_WANTED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Kind of the repository's documents that are [`MoveNotice`]s.
 const MOVE_NOTICES: &str = "moved";

@@ -11,7 +11,7 @@ use xavantes_proto::v1::refusal_reason;
 
 use crate::process::journal::Origin;
 use crate::subtrees::hosted_subtrees::{Arrival, Caller, HostedSubtrees};
-use crate::subtrees::report_batch::ParentReport;
+use crate::subtrees::parent_report_batch::ParentReport;
 use xavantes_proto::AttemptKey;
 
 /// The attempt of a parent that a process runs as its subtree.

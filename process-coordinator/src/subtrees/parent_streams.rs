@@ -12,7 +12,7 @@ use crate::subtrees::hosted_subtrees::Caller;
 use crate::subtrees::parent_links::{
     ArrivalDecision, EndDecision, ParentAttempt, ParentLinks, ParentMessage, UnwantedSubtree,
 };
-use crate::subtrees::report_batch::ParentReport;
+use crate::subtrees::parent_report_batch::ParentReport;
 use crate::workers::handle::Orders;
 use crate::workers::worker_messages::Order;
 use xavantes_proto::AttemptKey;

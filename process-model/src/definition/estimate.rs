@@ -131,7 +131,7 @@ impl Estimate {
         sandbox: &mut Sandbox,
         mut value: impl FnMut(EstimateInput) -> Option<Value>,
     ) -> Result<Assumptions, Error> {
-        let mut run = Run { sandbox, value: &mut value };
+        let mut run = EstimateRun { sandbox, value: &mut value };
         let mut assumptions = Assumptions {
             seconds: run.amount(self.seconds.as_ref())?,
             gpu_seconds: run.amount(self.gpu_seconds.as_ref())?,
@@ -154,12 +154,12 @@ impl Estimate {
 }
 
 /// Runs the expressions of one estimate.
-struct Run<'a> {
+struct EstimateRun<'a> {
     sandbox: &'a mut Sandbox,
     value: &'a mut dyn FnMut(EstimateInput) -> Option<Value>,
 }
 
-impl Run<'_> {
+impl EstimateRun<'_> {
     fn amount(&mut self, amount: Option<&Amount>) -> Result<Option<f64>, Error> {
         let code = match amount {
             None => return Ok(None),

@@ -16,8 +16,8 @@ use super::ownership::{Owned, Ownership};
 use super::queries;
 use super::statements::{ObsoleteRecords, remove_obsolete_records};
 use super::transaction::{Committed, commit};
+use crate::committer_handle::{CommitChange, CommitReply, StoreRequest, reply};
 use crate::error::Error;
-use crate::handle::{CommitChange, CommitReply, StoreRequest, reply};
 use crate::repository::Claimed;
 
 /// Bytes of payloads after which the committer commits a batch though more requests wait.

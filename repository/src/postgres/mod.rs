@@ -30,8 +30,8 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use self::database_connection::{connect, options, pool, to_error};
 use self::lease::Session;
+use crate::committer_handle::CommitterHandle;
 use crate::error::{Error, check_name};
-use crate::handle::CommitterHandle;
 
 use crate::repository::{Claimed, Entry, Journal, OwnerLease, PageRequest, Repository};
 

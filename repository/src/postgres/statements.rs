@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use super::lease::LEASE;
 use super::ownership::{Owned, Ownership};
-use crate::handle::CommitChange;
+use crate::committer_handle::CommitChange;
 
 /// The changes of one process in a transaction.
 pub(super) struct ProcessChanges<'a> {

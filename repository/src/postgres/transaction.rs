@@ -10,8 +10,8 @@ use super::statements::{
     LockedProcess, ObsoleteRecords, ProcessChanges, create, forget, lock, reopen, write_documents, write_records,
     write_summaries,
 };
+use crate::committer_handle::CommitChange;
 use crate::error::Error;
-use crate::handle::CommitChange;
 
 /// Result of a committed transaction.
 pub(super) struct Committed {

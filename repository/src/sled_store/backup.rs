@@ -224,8 +224,8 @@ impl HashingWriter<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::MAX_NUMBER;
     use super::super::fuzzing::{backup_of, framed};
-    use super::super::record::MAX_NUMBER;
     use super::*;
 
     #[test]

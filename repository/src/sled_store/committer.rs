@@ -11,8 +11,8 @@ use xavantes_telemetry::metrics;
 use super::reopening::{NotReopened, reopen};
 use super::shared_database::OpenDatabase;
 use super::store_writer::Writer;
+use crate::committer_handle::{StoreRequest, reply};
 use crate::error::Error;
-use crate::handle::{StoreRequest, reply};
 use crate::repository::{Claimed, FIXED_EPOCH};
 
 /// Bytes of payloads after which the committer commits a batch though more requests wait.
@@ -131,23 +131,9 @@ fn fatal<T>(result: &Result<T, Error>) -> Option<Error> {
 fn refuse_all(error: &Error, requests: &mut mpsc::Receiver<StoreRequest>) -> Option<oneshot::Sender<()>> {
     tracing::error!(%error, "repository failed; it stores nothing any more");
     while let Some(request) = requests.blocking_recv() {
-        if let Some(answer) = refuse(request, error) {
+        if let Some(answer) = request.refuse(error) {
             return Some(answer);
         }
-    }
-    None
-}
-
-/// Answers a request with an error. Returns the channel for the answer to a request to shut down.
-pub(super) fn refuse(request: StoreRequest, error: &Error) -> Option<oneshot::Sender<()>> {
-    match request {
-        StoreRequest::CommitChange { answer, .. } => reply(answer, Err(error.clone())),
-        StoreRequest::Claim { answer } => reply(answer, Err(error.clone())),
-        StoreRequest::Load { answer, .. } => reply(answer, Err(error.clone())),
-        StoreRequest::Get { answer, .. } => reply(answer, Err(error.clone())),
-        StoreRequest::Documents { answer, .. } => reply(answer, Err(error.clone())),
-        StoreRequest::Backup { answer } => reply(answer, Err(error.clone())),
-        StoreRequest::ShutDown { answer } => return Some(answer),
     }
     None
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::record_index::RecordIndex;
-use super::witness::{ProcessMark, WitnessState};
+use super::witness::{ProcessMark, WitnessedRecords};
 
 /// A witness, and how the database relates to it.
 pub(super) struct Evidence<'a> {
-    witness: Option<&'a WitnessState>,
+    witness: Option<&'a WitnessedRecords>,
     /// The database lacks commits that the witness has.
     is_rolled_back: bool,
     /// The witness knows everything that the database had. A process or document that only one of them has is damage.
@@ -19,14 +19,14 @@ pub(super) struct Evidence<'a> {
 
 impl<'a> Evidence<'a> {
     /// `last_commit` is the last one in the database, `boot` the present boot of the machine.
-    pub(super) fn new(witness: Option<&'a WitnessState>, last_commit: u64, boot: &str) -> Self {
+    pub(super) fn new(witness: Option<&'a WitnessedRecords>, last_commit: u64, boot: &str) -> Self {
         let is_rolled_back = witness.is_some_and(|witness| last_commit < witness.sequence);
         let is_same = witness.is_some_and(|witness| last_commit == witness.sequence && witness.is_complete(boot));
         Self { witness, is_rolled_back, is_exact: is_rolled_back || is_same, nothing_is_proven: false }
     }
 
     /// For a database that was made of salvaged records.
-    pub(super) fn of_salvage(witness: Option<&'a WitnessState>) -> Self {
+    pub(super) fn of_salvage(witness: Option<&'a WitnessedRecords>) -> Self {
         let is_missing = witness.is_none();
         Self { witness, is_rolled_back: true, is_exact: true, nothing_is_proven: is_missing }
     }

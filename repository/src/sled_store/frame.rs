@@ -1,7 +1,8 @@
 //! The frame around every record in sled: it reveals a record that was damaged or stored under another key. A frame contains
 //! its key, so that the salvage finds records in the bytes of a file that sled cannot open.
 
-use super::record::MAX_NUMBER;
+/// Upper bound on the numbers of processes, records and commits. No store gets there, and they can be counted up from there.
+pub(super) const MAX_NUMBER: u64 = 1 << 62;
 
 /// Layout of records that earlier programs wrote: the version, a checksum, then the payload.
 const FIRST_VERSION: u8 = 1;

@@ -63,8 +63,8 @@ use self::record_index::RecordIndex;
 use self::shared_database::{OpenDatabase, blocking};
 use self::store_directory::DataDirectory;
 use self::store_writer::Writer;
+use crate::committer_handle::CommitterHandle;
 use crate::error::{Error, check_name};
-use crate::handle::CommitterHandle;
 
 use crate::places::take_page;
 use crate::repository::{Claimed, Entry, Journal, PageRequest, Place, Repository};

@@ -20,7 +20,7 @@ use super::record_index::RecordIndex;
 use super::salvage::{self, DatabaseBytes};
 use super::store_directory::DataDirectory;
 use super::store_failure::classify;
-use super::witness::{WitnessFile, WitnessNote, WitnessState};
+use super::witness::{WitnessFile, WitnessNote, WitnessedRecords};
 use crate::error::Error;
 
 /// Size up to which the bytes of a database stay in memory while it opens, because sled overwrites the log behind damage.
@@ -94,7 +94,7 @@ pub(super) fn open(directory: &mut DataDirectory) -> Result<OpenedStore, Error> 
 }
 
 /// Reads the witness. A witness that cannot be read moves aside.
-fn read_witness(directory: &DataDirectory, findings: &mut Findings) -> Result<Option<WitnessState>, Error> {
+fn read_witness(directory: &DataDirectory, findings: &mut Findings) -> Result<Option<WitnessedRecords>, Error> {
     let path = directory.witness();
     match WitnessFile::read(&path) {
         Ok(Some(state)) => {
@@ -140,7 +140,7 @@ fn read_image(file: &Path) -> Option<Vec<u8>> {
 /// that are still in the file: sled may lose records that it adds to a log with a damaged part.
 fn open_database(
     directory: &DataDirectory,
-    state: Option<&WitnessState>,
+    state: Option<&WitnessedRecords>,
     boot: &str,
     image: Option<&DatabaseBytes>,
     findings: &mut Findings,
@@ -167,7 +167,7 @@ fn open_database(
 /// Moves a database that sled cannot open or read aside, and fills a new one with the records that can be found.
 fn rebuild(
     directory: &DataDirectory,
-    state: Option<&WitnessState>,
+    state: Option<&WitnessedRecords>,
     image: Option<&DatabaseBytes>,
     findings: &mut Findings,
 ) -> Result<(Database, Blobs, Recovered), Error> {
@@ -181,7 +181,7 @@ fn rebuild(
 /// its file.
 fn replace(
     directory: &DataDirectory,
-    state: Option<&WitnessState>,
+    state: Option<&WitnessedRecords>,
     image: Option<&DatabaseBytes>,
     old: Option<&Database>,
     findings: &mut Findings,

@@ -4,10 +4,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::frame::{self, FrameError, TreeId};
-
-/// Upper bound on the numbers of processes, records and commits. No store gets there, and they can be counted up from there.
-pub(super) const MAX_NUMBER: u64 = 1 << 62;
+use super::frame::{self, FrameError, MAX_NUMBER, TreeId};
 
 /// Upper bound on the length of a blob. Payloads are far smaller.
 const MAX_BLOB_BYTES: u64 = 1 << 40;

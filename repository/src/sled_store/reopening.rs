@@ -8,13 +8,12 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::oneshot;
 
-use super::committer::refuse;
 use super::database::Database;
 use super::open_store;
 use super::shared_database::OpenDatabase;
 use super::store_writer::{ClosedStore, Writer};
+use crate::committer_handle::StoreRequest;
 use crate::error::Error;
-use crate::handle::StoreRequest;
 
 /// Space that must be free before the store is opened again: a few segments of sled.
 const NEEDED_BYTES: u64 = 16 << 20;
@@ -46,7 +45,7 @@ pub(super) fn reopen(
     loop {
         match requests.try_recv() {
             Ok(request) => {
-                if let Some(answer) = refuse(request, error) {
+                if let Some(answer) = request.refuse(error) {
                     return Err(NotReopened::ShutDown(Some(answer)));
                 }
                 continue;

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use super::database::Database;
 use super::frame::{self, Frame, TreeId};
 use super::record::{ProcessRecord, journal_numbers};
-use super::witness::WitnessState;
+use super::witness::WitnessedRecords;
 use crate::error::Error;
 
 /// Bytes that are read from a file at once.
@@ -37,7 +37,7 @@ struct Found {
 /// number of records.
 pub(super) fn restore(
     bytes: &DatabaseBytes,
-    witness: Option<&WitnessState>,
+    witness: Option<&WitnessedRecords>,
     database: &Database,
 ) -> Result<u64, Error> {
     let needed = Needed::new(witness);
@@ -72,14 +72,14 @@ pub(super) fn restore(
 
 /// The records that a store needs, as far as its witness knows.
 struct Needed<'a> {
-    witness: Option<&'a WitnessState>,
+    witness: Option<&'a WitnessedRecords>,
     /// First needed records of journals by the number of the process.
     journals: HashMap<u64, u64>,
     ended: HashSet<u64>,
 }
 
 impl<'a> Needed<'a> {
-    fn new(witness: Option<&'a WitnessState>) -> Self {
+    fn new(witness: Option<&'a WitnessedRecords>) -> Self {
         let marks = || witness.into_iter().flat_map(|witness| witness.processes.values().map(|it| it.fact));
         Self {
             witness,

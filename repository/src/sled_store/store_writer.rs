@@ -25,8 +25,8 @@ use super::store_directory::DataDirectory;
 use super::store_failure::classify;
 use super::undo::BatchUndo;
 use super::witness::{ProcessMark, WitnessFile, WitnessNote};
+use crate::committer_handle::CommitChange;
 use crate::error::Error;
-use crate::handle::CommitChange;
 use crate::repository::Journal;
 
 /// Target size of a journal entry. Records of one process that share a commit share entries of about this size.

@@ -1,6 +1,6 @@
 //! The table of all planners.
 
-use xavantes_scheduling::catalogue::{ALL, Need};
+use xavantes_scheduling::catalogue::{ALL, PlannerLimit};
 
 use crate::Scale;
 use crate::page::Page;
@@ -10,9 +10,9 @@ pub fn planners(page: &Page, _: Scale) {
         String::from("| planner | kind | what it does | source | limit | objective |\n|---|---|---|---|---|---|\n");
     for entry in ALL {
         let limit = match entry.needs {
-            Need::Nothing => "",
-            Need::Deadline => "deadline",
-            Need::Budget => "budget",
+            PlannerLimit::Nothing => "",
+            PlannerLimit::Deadline => "deadline",
+            PlannerLimit::Budget => "budget",
         };
         let objective = if entry.honours_objective { "any" } else { "" };
         let (name, kind) = (entry.name, entry.kind.name());

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use xavantes_scheduling::catalogue::{Effort, find};
 use xavantes_scheduling::planner::plan;
 use xavantes_scheduling::problem::{CostModel, Network, Work, WorkflowBuilder};
-use xavantes_scheduling::{Machine, Objective, Platform, Problem, Random};
+use xavantes_scheduling::{Machine, Objective, Platform, Problem, SeededRandom};
 
 use crate::Scale;
 use crate::page::Page;
@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("peer.py");
 
 /// A layered graph on machines of different speed with equal links, for both sides.
 fn graph(tasks: usize, data: bool, seed: u64) -> (Problem, Json) {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let mut builder = WorkflowBuilder::new();
     let (mut costs, mut edges) = (Vec::new(), Vec::new());
     for task in 0..tasks {

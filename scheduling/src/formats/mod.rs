@@ -32,14 +32,14 @@ pub(crate) const MEGABYTE: f64 = (1 << 20) as f64;
 
 /// Where in a document something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum TextPlace {
     /// A line, from 1.
     Line(usize),
     /// A path in a JSON document.
     Path(String),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for TextPlace {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Line(line) => write!(out, "line {line}"),
@@ -61,7 +61,7 @@ pub enum ReadError {
     #[error("{place}: {reason}")]
     Syntax {
         /// Where.
-        place: Place,
+        place: TextPlace,
         /// What is wrong.
         reason: String,
     },
@@ -72,11 +72,11 @@ pub enum ReadError {
 
 impl ReadError {
     fn line(line: usize, reason: impl Into<String>) -> Self {
-        Self::syntax(Place::Line(line), reason)
+        Self::syntax(TextPlace::Line(line), reason)
     }
 
     /// A fault at a place. The reason may repeat words of the document, so it is cut.
-    pub(crate) fn syntax(place: Place, reason: impl Into<String>) -> Self {
+    pub(crate) fn syntax(place: TextPlace, reason: impl Into<String>) -> Self {
         let mut reason = reason.into();
         if reason.len() > MAX_REASON_BYTES {
             reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));

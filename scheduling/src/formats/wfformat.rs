@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::{Place, ReadError, check_length};
+use super::{ReadError, TextPlace, check_length};
 use crate::id::{FileId, TaskId};
 use crate::problem::{Work, Workflow, WorkflowBuilder};
 
@@ -29,7 +29,7 @@ struct WorkflowPart {
 struct Specification {
     tasks: Vec<JsonTask>,
     #[serde(default)]
-    files: Vec<File>,
+    files: Vec<WfFile>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +73,7 @@ enum Link {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct File {
+struct WfFile {
     id: String,
     #[serde(default)]
     size_in_bytes: f64,
@@ -205,7 +205,7 @@ fn step(name: &str) -> &str {
 }
 
 fn fault(path: impl Into<String>, reason: impl Into<String>) -> ReadError {
-    ReadError::syntax(Place::Path(path.into()), reason)
+    ReadError::syntax(TextPlace::Path(path.into()), reason)
 }
 
 /// The message without the place, which the error has of its own.

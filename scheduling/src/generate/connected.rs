@@ -4,7 +4,7 @@
 
 use crate::id::TaskId;
 use crate::problem::{Billing, Machine, ProblemError, Work, Workflow, WorkflowBuilder};
-use crate::random::Random;
+use crate::seeded_random::SeededRandom;
 
 const HOUR: f64 = 3600.0;
 
@@ -43,13 +43,13 @@ impl Configuration {
 
 /// A workflow with a random number of tasks from 1 to 50. The work of a task is its complexity.
 pub fn workflow(seed: u64) -> Result<Workflow, ProblemError> {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let tasks = 1 + random.below(50);
     workflow_of(tasks, &mut random)
 }
 
 /// A workflow with this many tasks.
-pub fn workflow_of(tasks: usize, random: &mut Random) -> Result<Workflow, ProblemError> {
+pub fn workflow_of(tasks: usize, random: &mut SeededRandom) -> Result<Workflow, ProblemError> {
     let mut builder = WorkflowBuilder::new();
     for task in 0..tasks {
         builder.task(format!("t{task}"), Work::cpu(random.between(50.0, 100.0)));

@@ -6,7 +6,7 @@
 //! machine.
 
 use crate::problem::{CostModel, Machine, Network, Platform, Problem, ProblemError, Work, WorkflowBuilder};
-use crate::random::Random;
+use crate::seeded_random::SeededRandom;
 
 /// Name and Java MFlops of the three types of machine in Table 1 of the paper.
 pub const MACHINE_TYPES: [(&str, f64); 3] = [("Tesla", 285.45), ("Sikus", 600.04), ("Anika", 379.70)];
@@ -29,7 +29,7 @@ pub enum RunTimes {
 
 /// A problem with `tasks` tasks on six machines, two of each type.
 pub fn problem(tasks: usize, density: f64, run_times: RunTimes, seed: u64) -> Result<Problem, ProblemError> {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let mut builder = WorkflowBuilder::new();
     let mut types = Vec::with_capacity(tasks);
     for task in 0..tasks {

@@ -3,10 +3,10 @@
 //! and cost 8 to 15 times as much.
 
 use crate::problem::{Platform, Work, Workflow};
-use crate::random::Random;
+use crate::seeded_random::SeededRandom;
 
 /// The work of each task, with a GPU for half of them.
-pub fn works(workflow: &Workflow, random: &mut Random) -> Vec<Work> {
+pub fn works(workflow: &Workflow, random: &mut SeededRandom) -> Vec<Work> {
     let work = |task| {
         let cpu = workflow.cpu_seconds(task);
         Work { cpu: Some(cpu), gpu: random.chance(0.5).then(|| cpu * random.between(0.3, 0.7)) }
@@ -15,7 +15,7 @@ pub fn works(workflow: &Workflow, random: &mut Random) -> Vec<Work> {
 }
 
 /// Gives GPUs to half of the machines.
-pub fn equip(platform: &mut Platform, random: &mut Random) {
+pub fn equip(platform: &mut Platform, random: &mut SeededRandom) {
     for machine in &mut platform.machines {
         if random.chance(0.5) {
             machine.gpus = 1;
@@ -34,7 +34,7 @@ mod tests {
     fn about_half_of_tasks_and_machines_get_gpus_that_are_faster_and_dearer() {
         let problem =
             layered::problem(&layered::Options { tasks: 400, machines: 100, ..Default::default() }, 1).unwrap();
-        let mut random = Random::new(1);
+        let mut random = SeededRandom::new(1);
         let works = works(problem.workflow(), &mut random);
         let able = works.iter().filter(|work| work.gpu.is_some()).count();
         assert!((150..250).contains(&able), "{able}");

@@ -4,7 +4,7 @@ use crate::id::{FileId, MachineId, TaskId};
 use crate::problem::{
     Billing, CostModel, Machine, Network, Platform, Problem, ProblemError, Work, Workflow, WorkflowBuilder,
 };
-use crate::random::Random;
+use crate::seeded_random::SeededRandom;
 
 /// What to generate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,13 +45,13 @@ const BYTES_PER_SECOND: f64 = 1e6;
 
 /// Generates a problem.
 pub fn problem(options: &Options, seed: u64) -> Result<Problem, ProblemError> {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let workflow = workflow(options, &mut random)?;
     let platform = platform(options, &mut random);
     Problem::new(workflow, platform, options.model)
 }
 
-fn workflow(options: &Options, random: &mut Random) -> Result<Workflow, ProblemError> {
+fn workflow(options: &Options, random: &mut SeededRandom) -> Result<Workflow, ProblemError> {
     let mut builder = WorkflowBuilder::new();
     let given = builder.file("given", random.between(0.0, 2.0) * options.communication * MEAN_WORK * BYTES_PER_SECOND);
     builder.place(given, MachineId(0));
@@ -87,7 +87,7 @@ fn workflow(options: &Options, random: &mut Random) -> Result<Workflow, ProblemE
     builder.build()
 }
 
-fn platform(options: &Options, random: &mut Random) -> Platform {
+fn platform(options: &Options, random: &mut SeededRandom) -> Platform {
     let billings = [Billing::Busy, Billing::Rental, Billing::RentalFromStart, Billing::Period { seconds: 100.0 }];
     let machine = |number: usize| {
         let slowdown = random.between(0.3, 2.0);

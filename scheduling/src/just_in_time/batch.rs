@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::id::{MachineId, TaskId};
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::partial::{Candidate, Partial};
 use crate::planner::PlanError;
 use crate::problem::Problem;

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::id::MachineId;
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;

@@ -90,7 +90,7 @@ fn assign(problem: &Problem, clusters: &[Vec<TaskId>]) -> Vec<MachineId> {
     for cluster in order {
         let key = |machine: &MachineId| {
             let (impossible, seconds) = seconds(cluster, *machine);
-            (impossible, crate::order::Ordered(load[machine.index()] + seconds))
+            (impossible, crate::ordered::Ordered(load[machine.index()] + seconds))
         };
         let Some(machine) = problem.machines().min_by_key(key) else {
             continue;

@@ -3,18 +3,18 @@
 
 use std::fmt::Write;
 
-use super::history::{History, Value};
-use crate::formats::{MAX_DOCUMENT_BYTES, Place, ReadError};
+use super::run_history::{ObservedValue, RunHistory};
+use crate::formats::{MAX_DOCUMENT_BYTES, ReadError, TextPlace};
 
 /// Reads a history. It keeps at most `capacity` runs.
-pub fn read(document: &str, capacity: usize) -> Result<History, ReadError> {
+pub fn read(document: &str, capacity: usize) -> Result<RunHistory, ReadError> {
     if document.len() > MAX_DOCUMENT_BYTES {
         return Err(ReadError::TooLong { found: document.len() });
     }
     let mut attributes: Vec<(String, bool)> = Vec::new();
-    let mut history: Option<History> = None;
+    let mut history: Option<RunHistory> = None;
     for (index, line) in document.lines().enumerate() {
-        let error = |reason: String| ReadError::syntax(Place::Line(index + 1), reason);
+        let error = |reason: String| ReadError::syntax(TextPlace::Line(index + 1), reason);
         let line = line.trim();
         if line.is_empty() || line.starts_with('%') {
             continue;
@@ -29,13 +29,14 @@ pub fn read(document: &str, capacity: usize) -> Result<History, ReadError> {
             "@attribute" => attributes.push(read_attribute(rest.trim()).map_err(error)?),
             "@data" => {
                 let names = attributes.iter().map(|(name, _)| name.clone()).collect();
-                history = Some(History::new(names, capacity));
+                history = Some(RunHistory::new(names, capacity));
             }
             _ => return Err(error(format!("`{word}` is neither @relation nor @attribute nor @data"))),
         }
     }
     let lines = document.lines().count();
-    history.ok_or_else(|| ReadError::Syntax { place: Place::Line(lines.max(1)), reason: "there is no @data".into() })
+    history
+        .ok_or_else(|| ReadError::Syntax { place: TextPlace::Line(lines.max(1)), reason: "there is no @data".into() })
 }
 
 /// A name and whether it is of a number.
@@ -68,7 +69,7 @@ fn word(text: &str) -> Result<(String, &str), String> {
     Err("a quote is not closed".into())
 }
 
-fn read_run(line: &str, attributes: &[(String, bool)]) -> Result<Vec<Value>, String> {
+fn read_run(line: &str, attributes: &[(String, bool)]) -> Result<Vec<ObservedValue>, String> {
     let mut values = Vec::with_capacity(attributes.len());
     let mut rest = line;
     for (index, (name, numeric)) in attributes.iter().enumerate() {
@@ -79,22 +80,22 @@ fn read_run(line: &str, attributes: &[(String, bool)]) -> Result<Vec<Value>, Str
         let (text, after) = word(rest.trim_start())?;
         rest = after;
         values.push(match (text.as_str(), numeric) {
-            ("?", _) => Value::Missing,
+            ("?", _) => ObservedValue::Missing,
             (_, true) => match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => Value::Number(number),
+                Ok(number) if number.is_finite() => ObservedValue::Number(number),
                 _ => return Err(format!("{name} must be a number, not `{text}`")),
             },
-            (_, false) => Value::Word(text),
+            (_, false) => ObservedValue::Word(text),
         });
     }
     if rest.trim().is_empty() { Ok(values) } else { Err(format!("more than {} values are there", attributes.len())) }
 }
 
 /// Writes a history. Merged runs are written as one.
-pub fn write(history: &History, relation: &str) -> String {
+pub fn write(history: &RunHistory, relation: &str) -> String {
     let mut text = format!("@relation {}\n\n", quoted(relation));
     for (column, name) in history.attributes().iter().enumerate() {
-        let words = history.runs().any(|run| matches!(run[column], Value::Word(_)));
+        let words = history.runs().any(|run| matches!(run[column], ObservedValue::Word(_)));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "@attribute {} {}", quoted(name), if words { "string" } else { "numeric" });
     }
@@ -103,9 +104,9 @@ pub fn write(history: &History, relation: &str) -> String {
         let values: Vec<_> = run
             .iter()
             .map(|value| match value {
-                Value::Number(number) => number.to_string(),
-                Value::Word(word) => quoted(word),
-                Value::Missing => "?".into(),
+                ObservedValue::Number(number) => number.to_string(),
+                ObservedValue::Word(word) => quoted(word),
+                ObservedValue::Missing => "?".into(),
             })
             .collect();
         let _ = writeln!(text, "{}", values.join(","));
@@ -131,11 +132,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let history = read(SMALL, 10).unwrap();
-        let runs: Vec<_> = history.runs().map(<[Value]>::to_vec).collect();
-        assert_eq!(runs[1], [Value::Number(20.0), Value::Word("it's".into()), Value::Missing]);
+        let runs: Vec<_> = history.runs().map(<[ObservedValue]>::to_vec).collect();
+        assert_eq!(runs[1], [ObservedValue::Number(20.0), ObservedValue::Word("it's".into()), ObservedValue::Missing]);
         let again = read(&write(&history, "a b"), 10).unwrap();
         assert_eq!(again.attributes(), history.attributes());
-        assert_eq!(again.runs().map(<[Value]>::to_vec).collect::<Vec<_>>(), runs);
+        assert_eq!(again.runs().map(<[ObservedValue]>::to_vec).collect::<Vec<_>>(), runs);
     }
 
     #[test]

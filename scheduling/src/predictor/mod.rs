@@ -9,10 +9,10 @@
 //!
 //! | module | is about |
 //! |---|---|
-//! | [`history`] | past runs of one type of activity, bounded, and predictions from them |
+//! | [`run_history`] | past runs of one type of activity, bounded, and predictions from them |
 //! | [`arff`] | histories as text, in the format of Weka |
 
 pub mod arff;
-pub mod history;
+pub mod run_history;
 
-pub use history::{History, Prediction, Value};
+pub use run_history::{ObservedValue, Prediction, RunHistory};

@@ -161,16 +161,10 @@ impl WorkflowBuilder {
         }
         let mut children =
             Rows::from_pairs(tasks, &ends(&self.edges, |(earlier, later, bytes)| (earlier, later, bytes)));
-        // The bytes of an edge are those of the files that its first task writes and its second one reads.
-        for (reader, file) in &self.reads {
-            if self.fixed[file.index()] {
-                continue;
-            }
-            for writer in writers.row(file.index()) {
-                let row = children.row_mut(writer.index());
-                if let Ok(place) = row.binary_search_by_key(&TaskId(*reader), |edge| edge.task) {
-                    row[place].bytes += self.bytes[file.index()];
-                }
+        let (written, read) = (self.moving_files(tasks, &self.writes), self.moving_files(tasks, &self.reads));
+        for task in 0..tasks {
+            for edge in children.row_mut(task) {
+                edge.bytes += self.bytes_of_both(written.row(task), read.row(edge.task.index()));
             }
         }
         let edges = (0..tasks).flat_map(|task| children.row(task).iter().map(move |edge| (task as u32, edge)));
@@ -196,6 +190,22 @@ impl WorkflowBuilder {
             readers,
             writers,
         })
+    }
+
+    /// For each task the files of these uses that are not in place before the workflow starts, by number.
+    fn moving_files(&self, tasks: usize, uses: &[(u32, FileId)]) -> Rows<FileId> {
+        let mut moving: Vec<_> = uses.iter().filter(|(_, file)| !self.fixed[file.index()]).copied().collect();
+        moving.sort_unstable();
+        Rows::from_pairs(tasks, &moving)
+    }
+
+    /// The bytes of the files that the first task of an edge writes and the second one reads. Each file of the shorter
+    /// list is looked up in the longer one, so the cost follows edges and uses, not all pairs of writers and readers.
+    fn bytes_of_both(&self, written: &[FileId], read: &[FileId]) -> f64 {
+        let (few, many) = if written.len() <= read.len() { (written, read) } else { (read, written) };
+        // A file that a task names twice moves twice.
+        let times = |file: &FileId| many.partition_point(|one| one <= file) - many.partition_point(|one| one < file);
+        few.iter().map(|file| self.bytes[file.index()] * times(file) as f64).sum()
     }
 
     fn check(&self) -> Result<(), ProblemError> {
@@ -293,6 +303,24 @@ mod tests {
         }
         builder.edges_from_files_up_to(1000);
         assert!((1000..1200).contains(&builder.edges.len()));
+    }
+
+    /// The time of all pairs would be that of ten thousand million steps.
+    #[test]
+    fn many_writers_and_readers_of_a_file_with_few_edges_are_packed_at_once() {
+        let mut builder = WorkflowBuilder::new();
+        let file = builder.file("f", 5.0);
+        let many = 100_000;
+        let writers: Vec<_> = (0..many).map(|task| builder.task(format!("w{task}"), Work::cpu(1.0))).collect();
+        let readers: Vec<_> = (0..many).map(|task| builder.task(format!("r{task}"), Work::cpu(1.0))).collect();
+        for (writer, reader) in writers.iter().zip(&readers) {
+            builder.writes(*writer, file);
+            builder.reads(*reader, file);
+            builder.edge(*writer, *reader);
+        }
+        let workflow = builder.build().unwrap();
+        assert_eq!(workflow.children(writers[7]), [Edge { task: readers[7], bytes: 5.0 }]);
+        assert_eq!(workflow.parents(readers[7]), [Edge { task: writers[7], bytes: 5.0 }]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::common::{cheapest_schedule, deadline, within_deadline};
 use crate::id::TaskId;
 use crate::objective::PlanValue;
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;

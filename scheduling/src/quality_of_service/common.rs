@@ -2,7 +2,7 @@
 
 use crate::id::{MachineId, TaskId};
 use crate::objective::{Objective, PlanValue};
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Run};
 use crate::problem::Problem;

@@ -3,7 +3,7 @@
 //! halving.
 
 use super::common::{by_rank, cheapest_schedule, deadline, within_deadline};
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::partial::Candidate;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;

@@ -7,7 +7,7 @@
 //! This is not the crate `simulation`, which runs the program's own nodes in a simulated world. Here is no program:
 //! tasks are numbers of seconds.
 
-mod engine;
+mod event_loop;
 mod online;
 mod options;
 
@@ -19,5 +19,5 @@ use crate::schedule::Schedule;
 
 /// Carries out a schedule, which must be valid.
 pub fn simulate(problem: &Problem, schedule: &Schedule, options: &Options) -> SimulatedRun {
-    engine::Simulator::new(problem, schedule, options).run()
+    event_loop::Simulator::new(problem, schedule, options).run()
 }

@@ -10,7 +10,7 @@ use super::options::{MAX_ATTEMPTS, Options, SimulatedRun, noise};
 use crate::id::{FileId, MachineId, TaskId};
 use crate::just_in_time::MyopicRule;
 use crate::objective::money;
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::planner::PlanError;
 use crate::problem::Problem;
 use crate::schedule::{Placement, Schedule};
@@ -122,7 +122,7 @@ impl Units {
 
 /// A machine for a task, as the planner sees it.
 #[derive(Debug, Clone, Copy)]
-struct Choice {
+struct OnlineChoice {
     machine: MachineId,
     finish: f64,
 }
@@ -193,8 +193,8 @@ impl<'a> Online<'a> {
     }
 
     /// The task that goes first; among equals the one that was defined first.
-    fn next(&self, open: &[(TaskId, (Choice, Choice))]) -> Option<usize> {
-        let key = |(task, (best, second)): &(TaskId, (Choice, Choice))| {
+    fn next(&self, open: &[(TaskId, (OnlineChoice, OnlineChoice))]) -> Option<usize> {
+        let key = |(task, (best, second)): &(TaskId, (OnlineChoice, OnlineChoice))| {
             let loss = second.finish - best.finish;
             let (first, then) = match self.rule {
                 OnlineRule::MaxMin => (-best.finish, 0.0),
@@ -207,12 +207,12 @@ impl<'a> Online<'a> {
     }
 
     /// The best and the second best machine.
-    fn two_best(&self, now: f64, task: TaskId) -> Option<(Choice, Choice)> {
-        let none = Choice { machine: MachineId(u32::MAX), finish: f64::INFINITY };
+    fn two_best(&self, now: f64, task: TaskId) -> Option<(OnlineChoice, OnlineChoice)> {
+        let none = OnlineChoice { machine: MachineId(u32::MAX), finish: f64::INFINITY };
         let (mut best, mut second) = (none, none);
         for machine in self.problem.machines() {
             let finish = self.expected_finish(now, task, machine);
-            let choice = Choice { machine, finish };
+            let choice = OnlineChoice { machine, finish };
             if finish < best.finish {
                 (second, best) = (best, choice);
             } else if finish < second.finish {

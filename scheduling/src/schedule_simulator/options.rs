@@ -1,7 +1,7 @@
 //! Disturbances of a simulated run, and its outcome.
 
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 
 /// Disturbances. By default there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -24,13 +24,13 @@ pub struct Options {
 pub(super) const MAX_ATTEMPTS: u32 = 1000;
 
 impl Options {
-    pub(super) fn random(&self, run: usize, attempt: u32) -> Random {
-        Random::new(self.seed ^ (run as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(attempt) << 48))
+    pub(super) fn random(&self, run: usize, attempt: u32) -> SeededRandom {
+        SeededRandom::new(self.seed ^ (run as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(attempt) << 48))
     }
 }
 
 /// A number with mean 1 and this standard deviation.
-pub(super) fn noise(deviation: f64, random: &mut Random) -> f64 {
+pub(super) fn noise(deviation: f64, random: &mut SeededRandom) -> f64 {
     if deviation <= 0.0 {
         return 1.0;
     }

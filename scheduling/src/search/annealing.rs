@@ -10,8 +10,8 @@ use crate::id::{MachineId, TaskId};
 use crate::objective::Score;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 
 /// The annealing planner.
 #[derive(Debug, Clone, Copy)]
@@ -42,15 +42,15 @@ impl Planner for Annealing {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let objective = run.objective;
-        let mut random = Random::new(run.seed);
+        let mut random = SeededRandom::new(run.seed);
         let mut keeper = Keeper::new(problem, run);
         keeper.start()?;
         for _ in 0..self.descents {
             let Some((_, start)) = keeper.best().cloned() else {
                 break;
             };
-            let evaluator = Evaluator::new(problem, objective, start);
-            self.descend(&mut keeper, evaluator, &mut random);
+            let mut evaluator = Evaluator::new(problem, objective, start);
+            self.descend(&mut keeper, &mut evaluator, &mut random);
             if keeper.stopped() {
                 break;
             }
@@ -60,13 +60,13 @@ impl Planner for Annealing {
 }
 
 impl Annealing {
-    /// One fall of the temperature; where it ends. A stop ends it at once.
-    pub(super) fn descend<'e>(
+    /// One fall of the temperature. A stop ends it at once.
+    pub(super) fn descend(
         &self,
         keeper: &mut Keeper<'_, '_, '_>,
-        mut current: Evaluator<'e>,
-        random: &mut Random,
-    ) -> Evaluator<'e> {
+        current: &mut Evaluator<'_>,
+        random: &mut SeededRandom,
+    ) {
         let scale = current.score().value.max(f64::MIN_POSITIVE);
         let ratio = (self.last / self.first).ln();
         let mut temperature = self.first * scale;
@@ -74,11 +74,11 @@ impl Annealing {
         for step in 0..self.steps {
             if step % STOP_INTERVAL == 0 {
                 if keeper.stopped() {
-                    return current;
+                    return;
                 }
                 temperature = self.first * scale * (ratio * step as f64 / self.steps as f64).exp();
             }
-            random_changes(&mut current, random, &mut changes);
+            random_changes(current, random, &mut changes);
             // Drawing the chance first turns it into a limit of the score, and limits are cheap to check.
             let slack = -temperature * (1.0 - random.unit()).ln() + 1e-9 * scale;
             let limit = Score { value: current.score().value + slack, ..current.score() };
@@ -87,12 +87,11 @@ impl Annealing {
             }
             keeper.round();
         }
-        current
     }
 }
 
 /// A random change of any kind, or several that belong together.
-pub(super) fn random_changes(evaluator: &mut Evaluator<'_>, random: &mut Random, changes: &mut Vec<Change>) {
+pub(super) fn random_changes(evaluator: &mut Evaluator<'_>, random: &mut SeededRandom, changes: &mut Vec<Change>) {
     changes.clear();
     let problem = evaluator.problem();
     let workflow = problem.workflow();
@@ -131,7 +130,7 @@ pub(super) fn random_changes(evaluator: &mut Evaluator<'_>, random: &mut Random,
 }
 
 /// A random position between the parents and the children of a task.
-fn random_move(evaluator: &Evaluator<'_>, task: TaskId, random: &mut Random) -> Change {
+fn random_move(evaluator: &Evaluator<'_>, task: TaskId, random: &mut SeededRandom) -> Change {
     let (low, high) = evaluator.range(task);
     Change::Move(evaluator.position(task), low + random.below(high + 1 - low))
 }

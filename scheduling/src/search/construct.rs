@@ -8,7 +8,7 @@ use super::solution::Solution;
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::{Objective, PlanValue};
 use crate::problem::Problem;
-use crate::random::Random;
+use crate::seeded_random::SeededRandom;
 
 /// More triples than this, and outputs stay with their task.
 const MAX_TRIPLES: usize = 100_000;
@@ -38,7 +38,7 @@ struct Construction<'p> {
 
 /// Constructs a solution; `alpha` is the part of all triples among which one is taken. Cores beyond the first of a
 /// machine are not seen here; the decoded schedule uses them.
-pub(super) fn construct(problem: &Problem, objective: Objective, alpha: f64, random: &mut Random) -> Solution {
+pub(super) fn construct(problem: &Problem, objective: Objective, alpha: f64, random: &mut SeededRandom) -> Solution {
     let workflow = problem.workflow();
     let mut state = Construction {
         problem,

@@ -43,6 +43,7 @@ pub struct Evaluator<'p> {
     solution: Solution,
     score: Score,
     fast: Option<Fast>,
+    decoded: u64,
     undo: ChangeUndo,
 }
 
@@ -77,7 +78,7 @@ impl<'p> Evaluator<'p> {
             .then(|| Fast { model: Arc::new(Model::new(problem)), tables: Tables::new(problem, tight) });
         let score = Score::WORST;
         let undo = ChangeUndo::default();
-        let mut evaluator = Self { problem, objective, solution: solution.clone(), score, fast, undo };
+        let mut evaluator = Self { problem, objective, solution: solution.clone(), score, fast, decoded: 0, undo };
         evaluator.replace(solution);
         evaluator
     }
@@ -95,6 +96,12 @@ impl<'p> Evaluator<'p> {
     /// Its score.
     pub fn score(&self) -> Score {
         self.score
+    }
+
+    /// How much was computed so far: the positions of tasks whose times were. It measures the effort of a search without
+    /// a clock.
+    pub fn work(&self) -> u64 {
+        self.fast.as_ref().map_or(self.decoded, |fast| fast.tables.work)
     }
 
     /// The position of a task in the order.
@@ -370,7 +377,10 @@ impl<'p> Evaluator<'p> {
                     self.score.excess += room.iter().map(|free| (-free).max(0.0)).sum::<f64>();
                 }
             }
-            None => self.score = self.solution.score(self.problem, self.objective),
+            None => {
+                self.decoded += self.solution.order.len() as u64;
+                self.score = self.solution.score(self.problem, self.objective);
+            }
         }
     }
 }
@@ -391,7 +401,7 @@ mod tests {
     use super::*;
     use crate::generate::layered;
     use crate::problem::CostModel;
-    use crate::random::Random;
+    use crate::seeded_random::SeededRandom;
 
     /// The incremental score of every accepted change is the score of the decoded schedule, and refused changes would
     /// not help.
@@ -402,15 +412,15 @@ mod tests {
         {
             let options = layered::Options { model, tasks: 30, ..layered::Options::default() };
             let problem = layered::problem(&options, seed as u64).unwrap();
-            let mut random = Random::new(seed as u64);
+            let mut random = SeededRandom::new(seed as u64);
             let objective = Objective::Weighted { weight: 0.5, time_scale: 300.0, money_scale: 300.0 };
             let mut evaluator = Evaluator::new(&problem, objective, Solution::random(&problem, &mut random));
             assert!(evaluator.fast.is_some());
             let mut improved = 0;
             for _ in 0..3000 {
-                let task = |random: &mut Random| TaskId::new(random.below(30));
-                let machine = |random: &mut Random| MachineId::new(random.below(4));
-                let one_change = |random: &mut Random| match random.below(5) {
+                let task = |random: &mut SeededRandom| TaskId::new(random.below(30));
+                let machine = |random: &mut SeededRandom| MachineId::new(random.below(4));
+                let one_change = |random: &mut SeededRandom| match random.below(5) {
                     0 => Change::Machine(task(random), machine(random)),
                     1 => Change::Exchange(task(random), task(random)),
                     2 => Change::Home(FileId::new(random.below(31)), machine(random)),

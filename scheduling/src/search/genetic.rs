@@ -8,8 +8,8 @@ use crate::id::{MachineId, TaskId};
 use crate::objective::Score;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 
 /// The genetic planner.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Planner for Genetic {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let objective = run.objective;
-        let mut random = Random::new(run.seed);
+        let mut random = SeededRandom::new(run.seed);
         let mut keeper = Keeper::new(problem, run);
         let mut solutions = keeper.start()?;
         while solutions.len() < self.population.max(2) {
@@ -67,14 +67,14 @@ impl Planner for Genetic {
 }
 
 /// The better of two random solutions.
-pub(super) fn tournament<'s>(population: &'s [(Score, Solution)], random: &mut Random) -> &'s Solution {
+pub(super) fn tournament<'s>(population: &'s [(Score, Solution)], random: &mut SeededRandom) -> &'s Solution {
     let one = &population[random.below(population.len())];
     let other = &population[random.below(population.len())];
     if one.0.beats(&other.0) { &one.1 } else { &other.1 }
 }
 
 /// The order of one parent up to a point, then the rest as in the other parent; machines and places likewise.
-pub(super) fn cross(problem: &Problem, one: &Solution, other: &Solution, random: &mut Random) -> Solution {
+pub(super) fn cross(problem: &Problem, one: &Solution, other: &Solution, random: &mut SeededRandom) -> Solution {
     let point = random.below(one.order.len() + 1);
     let mut taken = vec![false; problem.task_count()];
     let mut order: Vec<TaskId> = one.order[..point].to_vec();
@@ -90,7 +90,7 @@ pub(super) fn cross(problem: &Problem, one: &Solution, other: &Solution, random:
 }
 
 /// Changes machines, places and a few positions at random.
-pub(super) fn mutate(problem: &Problem, solution: &mut Solution, part: f64, random: &mut Random) {
+pub(super) fn mutate(problem: &Problem, solution: &mut Solution, part: f64, random: &mut SeededRandom) {
     for task in problem.tasks() {
         if random.chance(part) {
             solution.machines[task.index()] = random_machine(problem, task, random);

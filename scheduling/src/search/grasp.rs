@@ -12,8 +12,8 @@ use super::solution::Solution;
 use crate::partial::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 use crate::timeline::Fill;
 
 /// The GRASP planner.
@@ -38,7 +38,7 @@ impl Planner for Grasp {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let (objective, stop) = (run.objective, run.stop);
-        let mut random = Random::new(run.seed);
+        let mut random = SeededRandom::new(run.seed);
         let mut keeper = Keeper::new(problem, run);
         keeper.start()?;
         for _ in 0..self.rounds {
@@ -58,7 +58,7 @@ impl Planner for Grasp {
 }
 
 impl Grasp {
-    fn construct(&self, problem: &Problem, random: &mut Random) -> Result<Schedule, PlanError> {
+    fn construct(&self, problem: &Problem, random: &mut SeededRandom) -> Result<Schedule, PlanError> {
         let workflow = problem.workflow();
         let mut partial = Partial::new(problem);
         let mut waits: Vec<_> = problem.tasks().map(|task| workflow.parents(task).len()).collect();

@@ -9,13 +9,13 @@ use super::construct::construct;
 use super::evaluator::{Change, Evaluator};
 use super::keeper::Keeper;
 use super::local_search::{descend, family};
-use super::solution::random_machine;
+use super::solution::{Solution, random_machine};
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::Score;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 
 /// Which solution the next round of iterated local search starts from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,55 +77,85 @@ impl Planner for GraspIls {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let (seed, objective) = (run.seed, run.objective);
-        let mut random = Random::new(seed);
         let mut keeper = Keeper::new(problem, run);
-        let mut starts = keeper.start()?;
+        let starts = keeper.start()?;
         let Some(first) = starts.first().cloned() else {
             return keeper.finish();
         };
-        let mut current = Evaluator::new(problem, objective, first);
-        for _ in 0..self.constructions {
-            // HEFT and Min-Min take the place of the first constructions.
-            let start = starts.pop().unwrap_or_else(|| construct(problem, objective, self.alpha, &mut random));
-            current.replace(start);
-            self.iterate(&mut keeper, &mut current, &mut random);
-            if keeper.stopped() {
-                break;
-            }
-        }
+        let current = Evaluator::new(problem, objective, first);
+        let mut walk = IlsWalk::new(*self, seed, current, starts);
+        while walk.step(&mut keeper) {}
         keeper.finish()
     }
 }
 
-impl GraspIls {
-    /// Descends, then rounds of perturbation and descent. A stop ends it at once.
-    pub(super) fn iterate(&self, keeper: &mut Keeper<'_, '_, '_>, current: &mut Evaluator<'_>, random: &mut Random) {
-        let stop = keeper.run.stop;
-        descend(current, stop);
-        keeper.offer(current.solution(), current.score());
-        for round in 0..self.rounds {
-            if keeper.stopped() {
-                return;
-            }
-            let before = (current.score(), current.solution().clone());
-            if self.families && random.chance(0.5) {
-                move_family(current, random);
-            } else {
-                perturb(current, self.perturbation, random);
-            }
-            descend(current, stop);
-            keeper.offer(current.solution(), current.score());
-            let left = 1.0 - round as f64 / self.rounds as f64;
-            if !self.acceptance.accepts(current.score(), before.0, left) {
-                current.replace(before.1);
-            }
-            keeper.round();
+/// GRASP-ILS on its way, step by step, so that other searches can take turns with it. With equal seeds and starts it
+/// takes the same steps whatever the others do.
+pub(super) struct IlsWalk<'p> {
+    options: GraspIls,
+    random: SeededRandom,
+    current: Evaluator<'p>,
+    /// They take the place of the first constructions.
+    starts: Vec<Solution>,
+    constructed: u64,
+    /// Rounds since the last construction.
+    round: u64,
+}
+
+impl<'p> IlsWalk<'p> {
+    pub(super) fn new(options: GraspIls, seed: u64, current: Evaluator<'p>, starts: Vec<Solution>) -> Self {
+        let round = options.rounds;
+        Self { options, random: SeededRandom::new(seed), current, starts, constructed: 0, round }
+    }
+
+    pub(super) fn current(&self) -> &Evaluator<'p> {
+        &self.current
+    }
+
+    /// Constructs and descends, or makes a round of perturbation and descent. False if the walk is over or stopped.
+    pub(super) fn step(&mut self, keeper: &mut Keeper<'_, '_, '_>) -> bool {
+        if keeper.stopped() {
+            return false;
         }
+        if self.round >= self.options.rounds {
+            if self.constructed >= self.options.constructions {
+                return false;
+            }
+            self.constructed += 1;
+            self.round = 0;
+            let (problem, objective) = (keeper.problem, keeper.run.objective);
+            let start = self.starts.pop();
+            let construct = || construct(problem, objective, self.options.alpha, &mut self.random);
+            self.current.replace(start.unwrap_or_else(construct));
+            descend(&mut self.current, keeper.run.stop);
+            keeper.offer(self.current.solution(), self.current.score());
+        } else {
+            self.perturb_and_descend(keeper);
+            self.round += 1;
+        }
+        true
+    }
+
+    fn perturb_and_descend(&mut self, keeper: &mut Keeper<'_, '_, '_>) {
+        let Self { options, random, current, round, .. } = self;
+        let before = (current.score(), current.solution().clone());
+        if options.families && random.chance(0.5) {
+            move_family(current, random);
+        } else {
+            perturb(current, options.perturbation, random);
+        }
+        descend(current, keeper.run.stop);
+        keeper.offer(current.solution(), current.score());
+        let left = 1.0 - *round as f64 / options.rounds as f64;
+        if !options.acceptance.accepts(current.score(), before.0, left) {
+            current.replace(before.1);
+        }
+        keeper.round();
     }
 }
 
 /// Random machines for random tasks, and random places for random files, with even chances.
-fn perturb(evaluator: &mut Evaluator<'_>, part: f64, random: &mut Random) {
+fn perturb(evaluator: &mut Evaluator<'_>, part: f64, random: &mut SeededRandom) {
     let problem = evaluator.problem();
     let workflow = problem.workflow();
     let most = ((part * problem.task_count() as f64) as usize).max(1);
@@ -147,7 +177,7 @@ fn perturb(evaluator: &mut Evaluator<'_>, part: f64, random: &mut Random) {
 }
 
 /// Moves the outputs of a random task to a random machine, and some of the tasks that read them.
-fn move_family(evaluator: &mut Evaluator<'_>, random: &mut Random) {
+fn move_family(evaluator: &mut Evaluator<'_>, random: &mut SeededRandom) {
     let problem = evaluator.problem();
     let task = TaskId::new(random.below(problem.task_count()));
     let machine = random_machine(problem, task, random);

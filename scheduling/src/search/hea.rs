@@ -13,8 +13,8 @@ use super::solution::Solution;
 use crate::objective::{Objective, Score};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 
 /// The HEA planner.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl Planner for Hea {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let (objective, stop) = (run.objective, run.stop);
-        let mut random = Random::new(run.seed);
+        let mut random = SeededRandom::new(run.seed);
         let mut keeper = Keeper::new(problem, run);
         let starts = keeper.start()?;
         let mut population = self.first(problem, objective, &starts, &mut random);
@@ -104,7 +104,7 @@ impl Hea {
         problem: &Problem,
         objective: Objective,
         starts: &[Solution],
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> Vec<(Score, Solution)> {
         let mut solutions = Vec::new();
         let heuristic = self.population * 4 / 5;
@@ -128,7 +128,7 @@ impl Hea {
         problem: &Problem,
         objective: Objective,
         mut population: Vec<(Score, Solution)>,
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> Vec<(Score, Solution)> {
         let size = population.len();
         for _ in 0..size {

@@ -39,6 +39,6 @@ pub use genetic::Genetic;
 pub use grasp::Grasp;
 pub use grasp_ils::{Acceptance, GraspIls};
 pub use hea::Hea;
-pub use parallel::Parallel;
+pub use parallel::ParallelSearch;
 pub use particle_swarm::ParticleSwarm;
 pub use relay::Relay;

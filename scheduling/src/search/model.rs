@@ -30,6 +30,8 @@ pub(super) struct Model {
     pub(super) prices: Vec<f64>,
     /// Tasks that read or write each file.
     pub(super) users: Rows<TaskId>,
+    /// Tasks without children: one of them ends last.
+    pub(super) sinks: Vec<TaskId>,
 }
 
 impl Model {
@@ -77,6 +79,7 @@ impl Model {
             access: Vec::new(),
             prices: problem.platform().machines.iter().map(|node| node.price).collect(),
             users,
+            sinks: problem.tasks().filter(|task| workflow.children(*task).is_empty()).collect(),
         };
         let entries = workflow.file_count().saturating_mul(machines * machines);
         if inline && entries <= MAX_ACCESS_ENTRIES {
@@ -101,6 +104,12 @@ impl Model {
 
     fn access_seconds(&self, file: usize, machine: usize, home: usize) -> f64 {
         if machine == home { self.local_seconds } else { self.transfer_seconds(self.bytes[file], machine, home) }
+    }
+
+    /// Whether durations contain all transfers, so that edges take no time.
+    #[inline]
+    pub(super) fn inline(&self) -> bool {
+        self.inline
     }
 
     /// Seconds between the end of a task and the start of its child because of the bytes between both.

@@ -7,14 +7,14 @@ use crate::schedule::Schedule;
 
 /// A planner on several cores.
 #[derive(Debug, Clone, Copy)]
-pub struct Parallel<P> {
+pub struct ParallelSearch<P> {
     /// The planner.
     pub planner: P,
     /// Threads; at least one.
     pub threads: usize,
 }
 
-impl<P: Planner + Sync> Planner for Parallel<P> {
+impl<P: Planner + Sync> Planner for ParallelSearch<P> {
     fn name(&self) -> &'static str {
         self.planner.name()
     }

@@ -8,8 +8,8 @@ use crate::id::MachineId;
 use crate::objective::Score;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::seeded_random::SeededRandom;
 
 /// The particle swarm planner.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl Planner for ParticleSwarm {
 
     fn plan(&self, problem: &Problem, run: &mut Run<'_>) -> Result<Schedule, PlanError> {
         let objective = run.objective;
-        let mut random = Random::new(run.seed);
+        let mut random = SeededRandom::new(run.seed);
         let mut keeper = Keeper::new(problem, run);
         let starts = keeper.start()?;
         let size = 2 * problem.task_count() + problem.workflow().file_count();
@@ -84,7 +84,7 @@ impl Planner for ParticleSwarm {
 }
 
 impl ParticleSwarm {
-    fn fly(&self, particle: &mut Particle, leader: &[f64], random: &mut Random) {
+    fn fly(&self, particle: &mut Particle, leader: &[f64], random: &mut SeededRandom) {
         for (place, at) in particle.at.iter_mut().enumerate() {
             let own = self.attraction * random.unit() * (particle.best_at[place] - *at);
             let common = self.attraction * random.unit() * (leader[place] - *at);

@@ -2,10 +2,10 @@
 
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::{Objective, PlanValue, Score};
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::{Placement, Schedule};
+use crate::seeded_random::SeededRandom;
 use crate::timeline::Fill;
 use crate::timeline::Timeline;
 
@@ -41,7 +41,7 @@ impl Solution {
     }
 
     /// A random order, random machines that can run their tasks, and each file with its first writer.
-    pub fn random(problem: &Problem, random: &mut Random) -> Self {
+    pub fn random(problem: &Problem, random: &mut SeededRandom) -> Self {
         let workflow = problem.workflow();
         let priorities: Vec<_> = problem.tasks().map(|_| random.unit()).collect();
         let order = order_by(problem, |task| priorities[task.index()]);
@@ -174,7 +174,7 @@ pub(super) fn order_by(problem: &Problem, key: impl Fn(TaskId) -> f64) -> Vec<Ta
 }
 
 /// A random machine that can run the task; some machine if none can.
-pub(super) fn random_machine(problem: &Problem, task: TaskId, random: &mut Random) -> MachineId {
+pub(super) fn random_machine(problem: &Problem, task: TaskId, random: &mut SeededRandom) -> MachineId {
     let machines = problem.machine_count();
     let first = random.below(machines);
     let able = (0..machines).map(|step| MachineId::new((first + step) % machines));

@@ -20,6 +20,8 @@ pub(super) struct Tables {
     next_tail: Vec<f64>,
     pub(super) makespan: f64,
     pub(super) money: f64,
+    /// Positions that were computed so far: a measure of time that repeats itself on every machine.
+    pub(super) work: u64,
     /// Finish times of the tasks in a changed window.
     scratch: Vec<f64>,
     free: Vec<f64>,
@@ -47,6 +49,7 @@ impl Tables {
             next_tail: vec![0.0; (tasks + 1) * machines],
             makespan: 0.0,
             money: 0.0,
+            work: 0,
             scratch: vec![0.0; tasks],
             free: vec![0.0; machines],
             room: tight.then(Vec::new),
@@ -72,7 +75,8 @@ impl Tables {
         }
     }
 
-    /// Finish times from the first position on, and tails from the last position backwards.
+    /// Finish times from the first position on, and tails from the last position backwards, each until nothing changes
+    /// any more.
     pub(super) fn rebuild_window(
         &mut self,
         problem: &Problem,
@@ -81,33 +85,67 @@ impl Tables {
         first: usize,
         last: usize,
     ) {
-        let (workflow, machines, tasks) = (problem.workflow(), self.machines, solution.order.len());
         self.critical_is_old = true;
+        self.rebuild_finish(problem, model, solution, first, last);
+        self.rebuild_tails(problem, model, solution, first, last);
+        let sinks = model.sinks.iter().map(|task| self.finish[task.index()]);
+        self.makespan = sinks.fold(0.0, |latest, finish| if finish > latest { finish } else { latest });
+    }
+
+    fn rebuild_finish(&mut self, problem: &Problem, model: &Model, solution: &Solution, first: usize, last: usize) {
+        let (workflow, machines) = (problem.workflow(), self.machines);
         self.free.copy_from_slice(&self.free_before[first * machines..][..machines]);
+        // The last position that has to be computed anew, as far as is known.
+        let mut reach = last;
         for (place, task) in solution.order.iter().enumerate().skip(first) {
-            self.free_before[place * machines..][..machines].copy_from_slice(&self.free);
+            self.work += 1;
             let machine = solution.machines[task.index()];
             let mut start = model.release(*task, machine).max(self.free[machine.index()]);
             for edge in workflow.parents(*task) {
                 let way = model.delay(edge.bytes, solution.machines[edge.task.index()], machine);
                 start = start.max(self.finish[edge.task.index()] + way);
             }
-            self.finish[task.index()] = start + self.duration[task.index()];
-            self.free[machine.index()] = self.finish[task.index()];
+            let finish = start + self.duration[task.index()];
+            let before = std::mem::replace(&mut self.finish[task.index()], finish);
+            self.free[machine.index()] = finish;
+            // A new machine changes the ways to children even if the task ends when it did.
+            if finish != before || (place <= last && !model.inline()) {
+                let children = workflow.children(*task).iter().map(|edge| self.position[edge.task.index()] as usize);
+                reach = children.fold(reach, usize::max);
+            }
+            let next = &mut self.free_before[(place + 1) * machines..][..machines];
+            if place >= reach && *next == self.free {
+                return;
+            }
+            next.copy_from_slice(&self.free);
         }
-        self.free_before[tasks * machines..].copy_from_slice(&self.free);
-        self.makespan = self.finish.iter().copied().fold(0.0, f64::max);
+    }
+
+    fn rebuild_tails(&mut self, problem: &Problem, model: &Model, solution: &Solution, first: usize, last: usize) {
+        let (workflow, machines) = (problem.workflow(), self.machines);
         self.free.copy_from_slice(&self.next_tail[(last + 1) * machines..][..machines]);
+        // The first position that has to be computed anew, as far as is known.
+        let mut reach = first;
         for (place, task) in solution.order.iter().enumerate().take(last + 1).rev() {
+            self.work += 1;
             let machine = solution.machines[task.index()];
             let mut after: f64 = self.free[machine.index()];
             for edge in workflow.children(*task) {
                 let way = model.delay(edge.bytes, machine, solution.machines[edge.task.index()]);
                 after = after.max(way + self.tail[edge.task.index()]);
             }
-            self.tail[task.index()] = self.duration[task.index()] + after;
-            self.free[machine.index()] = self.tail[task.index()];
-            self.next_tail[place * machines..][..machines].copy_from_slice(&self.free);
+            let tail = self.duration[task.index()] + after;
+            let before = std::mem::replace(&mut self.tail[task.index()], tail);
+            self.free[machine.index()] = tail;
+            if tail != before || (place >= first && !model.inline()) {
+                let parents = workflow.parents(*task).iter().map(|edge| self.position[edge.task.index()] as usize);
+                reach = parents.fold(reach, usize::min);
+            }
+            let row = &mut self.next_tail[place * machines..][..machines];
+            if place <= reach && *row == self.free {
+                return;
+            }
+            row.copy_from_slice(&self.free);
         }
     }
 
@@ -150,37 +188,58 @@ impl Tables {
         problem: &Problem,
         model: &Model,
         solution: &Solution,
+        window: (usize, usize),
+        limit: f64,
+    ) -> f64 {
+        // With files inside the durations, edges have no ways: the loop without them takes half the time.
+        if model.inline() {
+            self.bound_window(problem, model, solution, window, limit, |_, _, _| 0.0)
+        } else {
+            self.bound_window(problem, model, solution, window, limit, |bytes, from, to| {
+                model.delay(bytes, solution.machines[from.index()], solution.machines[to.index()])
+            })
+        }
+    }
+
+    #[inline]
+    fn bound_window(
+        &mut self,
+        problem: &Problem,
+        model: &Model,
+        solution: &Solution,
         (first, last): (usize, usize),
         limit: f64,
+        way: impl Fn(f64, TaskId, TaskId) -> f64,
     ) -> f64 {
         let (workflow, machines) = (problem.workflow(), self.machines);
         self.free.copy_from_slice(&self.free_before[first * machines..][..machines]);
+        let later = |one: f64, other: f64| if other > one { other } else { one };
         let mut makespan = 0.0f64;
-        for place in first..=last {
-            let task = solution.order[place];
+        for (place, task) in solution.order[first..=last].iter().copied().enumerate() {
             let machine = solution.machines[task.index()];
-            let mut start = model.release(task, machine).max(self.free[machine.index()]);
+            let mut start = later(model.release(task, machine), self.free[machine.index()]);
             for edge in workflow.parents(task) {
                 let parent = edge.task.index();
                 let inside = self.position[parent] as usize >= first;
                 let finish = if inside { self.scratch[parent] } else { self.finish[parent] };
-                start = start.max(finish + model.delay(edge.bytes, solution.machines[parent], machine));
+                start = later(start, finish + way(edge.bytes, edge.task, task));
             }
             let finish = start + self.duration[task.index()];
             self.scratch[task.index()] = finish;
             self.free[machine.index()] = finish;
-            makespan = makespan.max(finish);
+            makespan = later(makespan, finish);
             for edge in workflow.children(task) {
                 let child = edge.task.index();
                 if self.position[child] as usize > last {
-                    let way = model.delay(edge.bytes, machine, solution.machines[child]);
-                    makespan = makespan.max(finish + way + self.tail[child]);
+                    makespan = later(makespan, finish + way(edge.bytes, task, edge.task) + self.tail[child]);
                 }
             }
             if makespan >= limit {
+                self.work += place as u64 + 1;
                 return makespan;
             }
         }
+        self.work += (last + 1 - first) as u64;
         let next = &self.next_tail[(last + 1) * machines..][..machines];
         for (free, tail) in self.free.iter().zip(next) {
             if *tail > 0.0 {

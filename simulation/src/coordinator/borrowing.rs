@@ -5,13 +5,13 @@ use std::sync::Arc;
 use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_proto::v1;
 
-use crate::coordinator::journal::STORE_RETRY_INTERVAL_MS;
+use crate::coordinator::simulated_journal::STORE_RETRY_INTERVAL_MS;
 use crate::coordinator::state::AfterWrite;
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::store::StoreChange;
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// The node name of a peer. A worker of another group is called `group/node`.
 pub fn node_name(peer: &str) -> &str {

@@ -14,12 +14,12 @@ use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::v1;
 
-use crate::coordinator::journal::STORE_RETRY_INTERVAL_MS;
+use crate::coordinator::simulated_journal::STORE_RETRY_INTERVAL_MS;
 use crate::coordinator::state::AfterWrite;
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::store::{StoreChange, StoreRefusal, StoredProcess};
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// The epoch in which attempts of a process end that is cancelled without being loaded: later than all others.
 const LAST_EPOCH: u64 = u64::MAX;

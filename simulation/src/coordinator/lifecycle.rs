@@ -20,11 +20,11 @@ use xavantes_proto::v1;
 use crate::call::ReplyTo;
 use crate::coordinator::moves::STILL_WANTED_INTERVAL_MS;
 use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::store::StoreSession;
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// How long an attempt may stay at a worker without a sign that it moves.
 const WORKER_PATIENCE: Duration = Duration::from_secs(8);

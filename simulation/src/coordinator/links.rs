@@ -10,11 +10,11 @@ use xavantes_proto::{AttemptKey, v1};
 
 use crate::call::ReplyTo;
 use crate::coordinator::state::{SimInput, SimPoolMail, SimProcessMail, SimReport};
-use crate::event::{CrashPoint, NodeTask};
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::stream::Side;
 use crate::world::World;
+use crate::world_event::{CrashPoint, NodeTask};
 
 /// Pauses before a link connects again: they double from the first to the longest.
 pub const MIN_RECONNECT_PAUSE_MS: u64 = 50;

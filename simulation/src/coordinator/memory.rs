@@ -8,12 +8,12 @@ use xavantes_engine::HANDLER_RESERVE;
 use xavantes_process_coordinator::process::driver_input::ProcessInput;
 use xavantes_process_coordinator::process::memory_budget::{MEMORY_POLL_INTERVAL, TURN_PATIENCE};
 
-use crate::budget::{Budgets, Excess};
 use crate::coordinator::state::SimProcessMail;
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
+use crate::state_budgets::{Budgets, Excess};
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// Bytes that each iteration of a `Large` process collects.
 const COLLECTED_BYTES: u64 = 12_000;

@@ -5,7 +5,7 @@
 //! | `state` | memory and writes of a coordinator |
 //! | `lifecycle` | starts, crashes, leases, take-overs |
 //! | `requests` | requests of users and of other coordinators |
-//! | `process`, `journal` | processes that run here, and their journals |
+//! | `process`, `simulated_journal` | processes that run here, and their journals |
 //! | `reopening` | ended processes that go on |
 //! | `pool`, `links` | the pool, its peers and their reports |
 //! | `borrowing` | workers of other groups |
@@ -15,7 +15,6 @@
 
 mod borrowing;
 mod damage;
-mod journal;
 mod lifecycle;
 mod links;
 mod memory;
@@ -25,4 +24,5 @@ mod pool;
 mod process;
 mod reopening;
 mod requests;
+mod simulated_journal;
 pub mod state;

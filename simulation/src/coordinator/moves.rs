@@ -9,9 +9,9 @@ use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, Unwant
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::state::SimPoolMail;
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// A move that the parent has not recorded yet is reported again at this interval.
 const MOVE_REPORT_INTERVAL_MS: u64 = 2_000;

@@ -13,11 +13,11 @@ use crate::call::CallAnswer;
 use crate::coordinator::borrowing::node_name;
 use crate::coordinator::links::MIN_RECONNECT_PAUSE_MS;
 use crate::coordinator::state::{SimLink, SimPoolMail};
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::stream::Side;
 use crate::worker::state::SimWorker;
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 impl World<'_> {
     /// Puts mail into the mailbox of the pool, which reads it soon.

@@ -18,11 +18,11 @@ use xavantes_proto::v1;
 
 use crate::call::{CallAnswer, ReplyTo};
 use crate::coordinator::state::{AfterWrite, SimEffect, SimInput, SimProcessMail, SimRunner};
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::store::StoreChange;
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// Upper bound on the outstanding activities of a subtree.
 const MAX_SUBTREE_ACTIVITIES: u64 = 4;

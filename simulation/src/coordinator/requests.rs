@@ -17,11 +17,11 @@ use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::moves::STILL_WANTED_INTERVAL_MS;
 use crate::coordinator::state::{AfterWrite, SimPoolMail, StartingProcess};
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::store::{StoreChange, StoreRefusal};
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 impl World<'_> {
     /// A request arrives at a coordinator.

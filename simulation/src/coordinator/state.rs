@@ -19,9 +19,9 @@ use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
-use crate::budget::Budgets;
 use crate::call::ReplyTo;
-use crate::machine::SimulatedNode;
+use crate::simulated_machine::SimulatedNode;
+use crate::state_budgets::Budgets;
 use crate::store::{StoreChange, StoreSession};
 
 /// The driver of a process. Connections are numbers of streams.

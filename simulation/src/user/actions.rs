@@ -6,11 +6,11 @@ use xavantes_engine::Action;
 use xavantes_process_coordinator::process::driver_input::Steering;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
-use crate::documents::{SetChange, change};
-use crate::event::{UserAction, WorldEvent};
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::user::state::{Belief, PendingRequest, Submission};
 use crate::world::World;
+use crate::world_documents::{SetChange, change};
+use crate::world_event::{UserAction, WorldEvent};
 
 /// A user gives up a request after this time, long after every answer that arrives at all.
 const REQUEST_TIMEOUT_MS: u64 = 8_000;

@@ -6,7 +6,7 @@ use xavantes_engine::{Action, ElementState};
 use xavantes_process_coordinator::process::driver_input::Steering;
 
 use crate::call::CallRequest;
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::user::state::PendingRequest;
 use crate::world::World;
 

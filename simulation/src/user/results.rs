@@ -5,10 +5,10 @@ use xavantes_process_coordinator::process::ended_summary::Summary;
 use xavantes_process_coordinator::record_codec;
 use xavantes_proto::v1;
 
-use crate::budget::Excess;
-use crate::documents::{EXCESS_SUM, LARGE, expected};
+use crate::state_budgets::Excess;
 use crate::user::state::{Belief, Submission};
 use crate::world::World;
+use crate::world_documents::{EXCESS_SUM, LARGE, expected};
 
 impl World<'_> {
     /// Does the store have the end of a process?

@@ -6,13 +6,13 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::answer::Outcome;
 
 use crate::check::{INTENDED_FAILURE, TIMED_OUT};
-use crate::documents::value;
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
 use crate::random::Random;
+use crate::simulated_machine::NodeRef;
 use crate::worker::state::{ActivityKind, RunningActivity, SimJob};
 use crate::world::World;
+use crate::world_documents::value;
+use crate::world_event::NodeTask;
 
 /// An activity has ended this long after its time-out, unless its worker was frozen.
 const TIMEOUT_SLACK_MS: u64 = 500;

@@ -2,11 +2,11 @@
 
 use xavantes_activity_manager::attempts::admission::Load;
 
-use crate::event::{NodeTask, WorldEvent};
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::worker::state::WorkerMemory;
 use crate::world::World;
+use crate::world_event::{NodeTask, WorldEvent};
 
 /// Interval at which a draining worker checks whether it is idle.
 const IDLE_CHECK_INTERVAL_MS: u64 = 200;

@@ -12,12 +12,12 @@ use xavantes_activity_manager::report_batch::OutgoingReport;
 use xavantes_model::definition::Program;
 use xavantes_proto::v1;
 
-use crate::event::{CrashPoint, NodeTask};
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::stream::Side;
 use crate::worker::state::{ActivityKind, DiskRecord, SimJob, WorkerMemory};
 use crate::world::World;
+use crate::world_event::{CrashPoint, NodeTask};
 
 impl World<'_> {
     /// A worker crashes. Some of the records that it was writing may have reached the disk.

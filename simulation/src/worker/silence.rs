@@ -3,9 +3,9 @@
 use xavantes_activity_manager::attempts::action::WorkerReport;
 use xavantes_activity_manager::report_batch::OutgoingReport;
 
-use crate::event::NodeTask;
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::world::World;
+use crate::world_event::NodeTask;
 
 /// Workers report the attempts that run at this interval.
 const REPORT_RUNNING_INTERVAL_MS: u64 = 2_500;

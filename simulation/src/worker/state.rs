@@ -8,7 +8,7 @@ use xavantes_activity_manager::attempts::attempt_table::AttemptTable;
 use xavantes_activity_manager::attempts::realm_attempt::RealmAttempt;
 use xavantes_proto::v1;
 
-use crate::machine::SimulatedNode;
+use crate::simulated_machine::SimulatedNode;
 
 /// What an activity does beside its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,13 +46,13 @@ pub fn int(value: i64) -> v1::Value {
 
 /// A coordinator that is connected to the fake worker.
 #[derive(Clone)]
-pub struct Coordinator {
+pub struct ConnectedCoordinator {
     /// What the coordinator said of itself.
     pub hello: v1::CoordinatorHello,
     reports: mpsc::UnboundedSender<v1::WorkReport>,
 }
 
-impl Coordinator {
+impl ConnectedCoordinator {
     /// Sends a report. It is lost if the stream is closed.
     pub fn send(&self, report: v1::WorkReport) {
         let _ = self.reports.send(report);
@@ -65,19 +65,19 @@ impl Coordinator {
 }
 
 /// What a fake worker does with orders.
-type Behaviour = Box<dyn FnMut(&Coordinator, v1::WorkOrder) + Send>;
+type Behaviour = Box<dyn FnMut(&ConnectedCoordinator, v1::WorkOrder) + Send>;
 
 /// What a fake worker has seen so far.
 #[derive(Default)]
 struct Seen {
-    coordinators: Vec<Coordinator>,
+    coordinators: Vec<ConnectedCoordinator>,
     jobs: Vec<v1::Job>,
     cancels: Vec<v1::AttemptId>,
     recalls: usize,
 }
 
 /// What the streams of a fake worker share.
-struct Shared {
+struct WorkerState {
     /// First report of each stream.
     hello: Mutex<v1::WorkerHello>,
     heartbeat: Mutex<v1::Heartbeat>,
@@ -89,7 +89,7 @@ struct Shared {
 pub struct FakeWorker {
     /// Address of its services.
     pub address: String,
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     runtime: Option<Runtime>,
 }
 
@@ -101,7 +101,7 @@ impl FakeWorker {
         group: &str,
         name: &str,
         slots: u32,
-        behaviour: impl FnMut(&Coordinator, v1::WorkOrder) + Send + 'static,
+        behaviour: impl FnMut(&ConnectedCoordinator, v1::WorkOrder) + Send + 'static,
     ) -> Self {
         let hello = v1::WorkerHello {
             node: name.into(),
@@ -118,7 +118,7 @@ impl FakeWorker {
         manager: &str,
         group: &str,
         hello: v1::WorkerHello,
-        behaviour: impl FnMut(&Coordinator, v1::WorkOrder) + Send + 'static,
+        behaviour: impl FnMut(&ConnectedCoordinator, v1::WorkOrder) + Send + 'static,
     ) -> Self {
         let runtime = Runtime::new().expect("threads are available");
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port is free");
@@ -137,7 +137,7 @@ impl FakeWorker {
             ..v1::NodeDescription::default()
         };
         let heartbeat = v1::Heartbeat { node: Some(node), group: group.into(), life: 1, ..v1::Heartbeat::default() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkerState {
             hello: Mutex::new(hello),
             heartbeat: Mutex::new(heartbeat),
             seen: Mutex::default(),
@@ -178,7 +178,7 @@ impl FakeWorker {
     }
 
     /// The coordinators that have connected, in order; also those whose stream has ended.
-    pub fn coordinators(&self) -> Vec<Coordinator> {
+    pub fn coordinators(&self) -> Vec<ConnectedCoordinator> {
         lock(&self.shared.seen).coordinators.clone()
     }
 
@@ -188,7 +188,7 @@ impl FakeWorker {
     }
 
     /// Waits until a coordinator has connected.
-    pub fn wait_for_coordinator(&self, seconds: u64) -> Coordinator {
+    pub fn wait_for_coordinator(&self, seconds: u64) -> ConnectedCoordinator {
         until("a coordinator connects to the fake worker", seconds, || self.coordinators().pop())
     }
 
@@ -219,7 +219,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Joins the group and sends heartbeats; joins again when the stream ends.
-async fn beat(manager: String, shared: Arc<Shared>) {
+async fn beat(manager: String, shared: Arc<WorkerState>) {
     loop {
         if let Ok(channel) = xavantes_proto::connect(&manager).await {
             let (sender, receiver) = mpsc::channel(1);
@@ -244,7 +244,7 @@ async fn beat(manager: String, shared: Arc<Shared>) {
     }
 }
 
-struct Service(Arc<Shared>);
+struct Service(Arc<WorkerState>);
 
 #[tonic::async_trait]
 impl ActivityManager for Service {
@@ -257,7 +257,7 @@ impl ActivityManager for Service {
         let mut first = orders.message().await?.ok_or_else(|| Status::invalid_argument("no first order"))?;
         let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("no hello"))?;
         let (reports, unsent) = mpsc::unbounded_channel();
-        let coordinator = Coordinator { hello, reports };
+        let coordinator = ConnectedCoordinator { hello, reports };
         let hello = lock(&self.0.hello).clone();
         coordinator.send(v1::WorkReport { hello: Some(hello), ..v1::WorkReport::default() });
         lock(&self.0.seen).coordinators.push(coordinator.clone());

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::de::DeTable;
-use xavantes_foresight::InputFile;
+use xavantes_foresight::StoredInput;
 use xavantes_model::diagnostic::{Diagnostic, Span, did_you_mean};
 use xavantes_scheduling::MachineId;
 use xavantes_scheduling::problem::{Billing, MAX_MACHINES, Machine, Network, Platform};
 
-use table::{Problems, Table};
+use table::{MachineTable, Problems};
 
 /// More machines cannot have links of their own: the table over all pairs grows with the square.
 const MAX_LINKED_MACHINES: usize = 2000;
@@ -49,9 +49,9 @@ impl Machines {
     }
 
     /// What the file says about an input. Of several entries the last one that matches counts.
-    pub(crate) fn input(&self, name: &str) -> Option<InputFile> {
+    pub(crate) fn input(&self, name: &str) -> Option<StoredInput> {
         let found = self.files.iter().rev().find(|file| matches(&file.name, name))?;
-        Some(InputFile { bytes: found.bytes, machines: found.machines.clone() })
+        Some(StoredInput { bytes: found.bytes, machines: found.machines.clone() })
     }
 
     /// Whether the file says anything about inputs.
@@ -93,7 +93,7 @@ pub(crate) fn read(text: &str) -> Result<Machines, Vec<Diagnostic>> {
 }
 
 fn read_document(document: &DeTable<'_>, problems: &mut Problems) -> Machines {
-    let root = Table::new(document, 0..0, "a machine file", &["machine", "network", "link", "file"], problems);
+    let root = MachineTable::new(document, 0..0, "a machine file", &["machine", "network", "link", "file"], problems);
     let mut fleet = Fleet::default();
     let tables = root.tables("machine", problems);
     if tables.is_empty() && problems.0.is_empty() {
@@ -136,7 +136,7 @@ const MACHINE_KEYS: [&str; 13] = [
 
 impl Fleet {
     fn kind(&mut self, table: &DeTable<'_>, place: Range<usize>, problems: &mut Problems) {
-        let table = Table::new(table, place, "a machine", &MACHINE_KEYS, problems);
+        let table = MachineTable::new(table, place, "a machine", &MACHINE_KEYS, problems);
         let (name, name_place) = match table.text("name", problems) {
             Some((name, place)) => (name.trim().to_owned(), place),
             None => {
@@ -188,7 +188,7 @@ impl Fleet {
         self.names.insert(name, first..first + count);
     }
 
-    fn billing(&self, table: &Table<'_, '_>, problems: &mut Problems) -> Billing {
+    fn billing(&self, table: &MachineTable<'_, '_>, problems: &mut Problems) -> Billing {
         let Some((text, place)) = table.text("billing", problems) else { return Billing::Busy };
         match text {
             "busy" => Billing::Busy,
@@ -207,10 +207,10 @@ impl Fleet {
         }
     }
 
-    fn network(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Network {
+    fn network(&self, root: &MachineTable<'_, '_>, problems: &mut Problems) -> Network {
         let (mut rate, mut latency) = (f64::INFINITY, 0.0);
         if let Some((table, place)) = root.table("network", problems) {
-            let table = Table::new(table, place, "the network", &["bandwidth", "latency"], problems);
+            let table = MachineTable::new(table, place, "the network", &["bandwidth", "latency"], problems);
             rate = self.rate(&table, problems).unwrap_or(rate);
             latency = table.quantity("latency", quantity::seconds, problems).map_or(0.0, |(seconds, _)| seconds);
         }
@@ -233,7 +233,7 @@ impl Fleet {
         }
         let mut rates: Vec<f64> = own.iter().flat_map(|from| own.iter().map(|to| from.min(*to))).collect();
         for (table, place) in links {
-            let table = Table::new(table, place, "a link", &["between", "bandwidth"], problems);
+            let table = MachineTable::new(table, place, "a link", &["between", "bandwidth"], problems);
             let rate = self.rate(&table, problems);
             let Some((ends, place)) = table.texts("between", problems) else {
                 problems.add("no-ends", table.place(), "a link is between two machines: between = [\"a\", \"b\"]");
@@ -260,7 +260,7 @@ impl Fleet {
     }
 
     /// A bandwidth above 0.
-    fn rate(&self, table: &Table<'_, '_>, problems: &mut Problems) -> Option<f64> {
+    fn rate(&self, table: &MachineTable<'_, '_>, problems: &mut Problems) -> Option<f64> {
         let (rate, place) = table.quantity("bandwidth", quantity::bytes_per_second, problems)?;
         if rate <= 0.0 {
             problems.add("wrong-quantity", place, "a bandwidth is above 0");
@@ -269,10 +269,10 @@ impl Fleet {
         Some(rate)
     }
 
-    fn files(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Vec<PlacedFile> {
+    fn files(&self, root: &MachineTable<'_, '_>, problems: &mut Problems) -> Vec<PlacedFile> {
         let mut files = Vec::new();
         for (table, place) in root.tables("file", problems) {
-            let table = Table::new(table, place, "a file", &["name", "size", "machines"], problems);
+            let table = MachineTable::new(table, place, "a file", &["name", "size", "machines"], problems);
             let Some((name, _)) = table.text("name", problems) else {
                 problems.add("no-name", table.place(), "a file needs a name, in which * stands for any text");
                 continue;

@@ -27,7 +27,7 @@ impl Problems {
 }
 
 /// A table of the file.
-pub(super) struct Table<'t, 'i> {
+pub(super) struct MachineTable<'t, 'i> {
     table: &'t DeTable<'i>,
     place: Range<usize>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Table<'t, 'i> {
 /// A value with its place.
 pub(super) type Found<T> = Option<(T, Range<usize>)>;
 
-impl<'t, 'i> Table<'t, 'i> {
+impl<'t, 'i> MachineTable<'t, 'i> {
     /// A table, whose keys are checked.
     pub(super) fn new(
         table: &'t DeTable<'i>,

@@ -12,7 +12,7 @@
 //! | `delegation` | subtrees: finding a coordinator, sending, moves |
 //! | `placement` | which worker gets which queued task, and when it gives it back |
 //! | `short_types` | which activities may wait ahead of the slots of a worker |
-//! | `membership` | peers: roster, connections, files |
+//! | `pool_members` | peers: roster, connections, files |
 //! | `leases` | workers of other groups |
 //! | `load` | where the activities of each process are, for people |
 //! | `capacity` | how many attempts each process may have outstanding |
@@ -24,13 +24,13 @@ mod capacity;
 mod delegation;
 mod leases;
 pub(crate) mod load;
-mod membership;
 mod movement;
 mod pace;
 mod peer;
 mod placement;
 mod pool_attempts;
 pub mod pool_input;
+mod pool_members;
 mod recovered_attempts;
 mod short_types;
 mod taking_back;

@@ -63,6 +63,7 @@ pub(super) fn hidden(nodes: &[DefinitionNode], element: DefinitionNodeId, variab
         default: None,
         optional: true,
         implicit: true,
+        secret: variable.secret,
     }
 }
 

@@ -17,7 +17,7 @@ mod witness_state;
 use serde::{Deserialize, Serialize};
 
 pub(super) use witness_file::{WitnessFile, add, seal};
-pub(super) use witness_state::WitnessState;
+pub(super) use witness_state::WitnessedRecords;
 
 /// What the store has acknowledged of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

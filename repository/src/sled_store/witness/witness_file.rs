@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::super::store_directory::sync_directory;
-use super::{WitnessNote, WitnessState};
+use super::{WitnessNote, WitnessedRecords};
 
 const MARK: [u8; 4] = *b"\xb5wit";
 const HEADER_BYTES: usize = 12;
@@ -31,7 +31,7 @@ pub(in super::super) struct WitnessFile {
 
 impl WitnessFile {
     /// Reads the witness at a path. `None` if there is none.
-    pub(in super::super) fn read(path: &Path) -> io::Result<Option<WitnessState>> {
+    pub(in super::super) fn read(path: &Path) -> io::Result<Option<WitnessedRecords>> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -41,8 +41,8 @@ impl WitnessFile {
     }
 
     /// The facts in the bytes of a witness.
-    pub(in super::super) fn parse(bytes: &[u8]) -> WitnessState {
-        let mut state = WitnessState::default();
+    pub(in super::super) fn parse(bytes: &[u8]) -> WitnessedRecords {
+        let mut state = WitnessedRecords::default();
         let (mut offset, mut whole) = (0, true);
         while offset < bytes.len() {
             let read = body_at(bytes, offset).filter(|body| {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::record::MAX_NUMBER;
+use super::super::frame::MAX_NUMBER;
 use super::{ProcessMark, WitnessNote};
 
 /// A fact, and whether it still held when the last frame was written.
@@ -15,7 +15,7 @@ pub(in super::super) struct Expected<T> {
 
 /// What a store had acknowledged.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct WitnessState {
+pub(in super::super) struct WitnessedRecords {
     pub(in super::super) realm: Option<String>,
     /// Sequence number of the last acknowledged commit.
     pub(in super::super) sequence: u64,
@@ -30,7 +30,7 @@ pub(in super::super) struct WitnessState {
     boot: Option<String>,
 }
 
-impl WitnessState {
+impl WitnessedRecords {
     /// Whether the witness has all frames that were appended: a power failure can only have lost some if the machine has
     /// booted since, and the store was not closed.
     pub(in super::super) fn is_complete(&self, boot: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Calls of shared objects that are repeated, or that a worker makes for others.
 
-use xavantes_hostile::fake_worker::{Coordinator, FakeWorker, int};
+use xavantes_hostile::fake_worker::{ConnectedCoordinator, FakeWorker, int};
 use xavantes_proto::v1;
 use xavantes_tests::{Grid, is_live, stays, until};
 
@@ -46,7 +46,7 @@ fn call(job: &v1::Job, sequence: u64, parameter: usize, method: &str, argument: 
 }
 
 /// Makes the calls that the code of the activity makes.
-fn make_calls(coordinator: &Coordinator, job: &v1::Job) {
+fn make_calls(coordinator: &ConnectedCoordinator, job: &v1::Job) {
     let calls = vec![call(job, 1, 0, "add", 1), call(job, 2, 1, "append", 7)];
     coordinator.send(v1::WorkReport { calls, ..v1::WorkReport::default() });
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::layout::{HEADER, Placed, STACK, place};
+use crate::box_layout::{HEADER, PlacedShape, STACK, place};
 use crate::scene::{Look, Shape};
 
 const MARGIN: f64 = 16.0;
@@ -39,7 +39,7 @@ pub(crate) fn write(scene: &Shape, title: &str) -> String {
 }
 
 // The depth of a scene is bounded.
-fn draw(out: &mut String, placed: &Placed<'_>, x: f64, y: f64) {
+fn draw(out: &mut String, placed: &PlacedShape<'_>, x: f64, y: f64) {
     let (x, y) = (x + placed.x, y + placed.y);
     let shape = placed.shape;
     let (width, height) = (placed.width - placed.stack(), placed.height - placed.stack());

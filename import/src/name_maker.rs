@@ -70,14 +70,14 @@ impl Alphabet {
 }
 
 /// Gives out names, each once.
-pub(crate) struct Names {
+pub(crate) struct NameMaker {
     alphabet: Alphabet,
     taken: HashSet<String>,
     /// For each beginning: the last number that was tried behind it.
     numbers: HashMap<String, usize>,
 }
 
-impl Names {
+impl NameMaker {
     pub fn new(alphabet: Alphabet) -> Self {
         Self { alphabet, taken: HashSet::new(), numbers: HashMap::new() }
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn names_that_are_allowed_stay_and_others_never_take_them() {
         let originals = ["a.b", "a_b", "a-b", "end", "1x", "", "t_end", "é", "_xv1", "catch"];
-        let names = Names::new(Alphabet::Code).all(originals.iter().copied());
+        let names = NameMaker::new(Alphabet::Code).all(originals.iter().copied());
         assert_eq!(names[1], "a_b");
         assert_eq!(names[6], "t_end");
         let distinct: HashSet<&String> = names.iter().collect();
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn types_may_have_dots_and_long_names_are_cut() {
-        let mut names = Names::new(Alphabet::Type);
+        let mut names = NameMaker::new(Alphabet::Type);
         assert_eq!(names.make("NFCORE.FASTQC-2"), "NFCORE.FASTQC-2");
         let long = "x".repeat(300);
         let (one, other) = (names.make(&long), names.make(&long));

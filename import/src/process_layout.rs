@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::names::Names;
-use crate::order::Part;
+use crate::name_maker::NameMaker;
+use crate::order::StructurePart;
 
 /// Results that one script reads as a list. Each takes two of the 190 locals that a script may have.
 pub(crate) const MAX_READ: usize = 80;
@@ -13,7 +13,7 @@ pub(crate) const MAX_PASSED_ON: usize = 50;
 
 /// A result of a task: the task, and the position of one of its `OUT` parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Product {
+pub(crate) struct TaskOutput {
     pub task: usize,
     pub port: usize,
 }
@@ -41,9 +41,9 @@ pub(crate) struct Controller {
     /// Children, and for each the positions of the siblings that it waits for.
     pub children: Vec<(Child, Vec<usize>)>,
     /// Results that tasks inside give to tasks outside, or to the process.
-    pub exports: BTreeSet<Product>,
+    pub exports: BTreeSet<TaskOutput>,
     /// Results that the only task inside needs, and that reach it as a list in a parameter of this controller.
-    pub gathers: Vec<Product>,
+    pub gathers: Vec<TaskOutput>,
 }
 
 /// Controllers by number; the first one is the outermost.
@@ -52,30 +52,30 @@ pub(crate) struct Layout {
     /// For each task: its controller.
     homes: Vec<usize>,
     /// For each product that leaves its controller: the name of the parameter that carries it.
-    pub carriers: BTreeMap<Product, String>,
+    pub carriers: BTreeMap<TaskOutput, String>,
 }
 
 impl Layout {
     /// Lays out the tasks of a structure. `reads` has the results that each task reads, `given` those that the process
     /// gives. `names` has the names of the tasks, and gets those of controllers.
     pub fn new(
-        part: &Part,
-        reads: &[Vec<Product>],
-        given: &[Product],
+        part: &StructurePart,
+        reads: &[Vec<TaskOutput>],
+        given: &[TaskOutput],
         task_names: &[String],
-        names: &mut Names,
+        names: &mut NameMaker,
     ) -> Self {
         let mut layout = Self { controllers: Vec::new(), homes: vec![0; reads.len()], carriers: BTreeMap::new() };
         // The outermost part is always a controller.
         match part {
-            Part::Task(_) => layout.place(&Part::Series(vec![part.clone()]), None, reads, names),
+            StructurePart::Task(_) => layout.place(&StructurePart::Series(vec![part.clone()]), None, reads, names),
             _ => layout.place(part, None, reads, names),
         };
         for (task, products) in reads.iter().enumerate() {
             products.iter().for_each(|product| layout.carry(*product, Some(layout.homes[task])));
         }
         given.iter().for_each(|product| layout.carry(*product, None));
-        let exported: BTreeSet<Product> =
+        let exported: BTreeSet<TaskOutput> =
             layout.controllers.iter().flat_map(|controller| controller.exports.iter().copied()).collect();
         for product in exported {
             let name = names.make(&format!("from_{}_{}", task_names[product.task], product.port + 1));
@@ -90,13 +90,19 @@ impl Layout {
     }
 
     // `structure` bounds the depth of parts.
-    fn place<'p>(&mut self, part: &'p Part, parent: Option<usize>, reads: &[Vec<Product>], names: &mut Names) -> Child {
-        let unlinked = |parts: &'p [Part]| parts.iter().map(|part| (part, &[][..])).collect();
-        let (kind, base, parts): (_, _, Vec<(&Part, &[usize])>) = match part {
-            Part::Task(task) => return self.task(*task, parent, &reads[*task], names),
-            Part::Series(parts) => (ControllerKind::Block, "block", unlinked(parts)),
-            Part::Parallel(parts) => (ControllerKind::Par, "par", unlinked(parts)),
-            Part::Graph(parts) => {
+    fn place<'p>(
+        &mut self,
+        part: &'p StructurePart,
+        parent: Option<usize>,
+        reads: &[Vec<TaskOutput>],
+        names: &mut NameMaker,
+    ) -> Child {
+        let unlinked = |parts: &'p [StructurePart]| parts.iter().map(|part| (part, &[][..])).collect();
+        let (kind, base, parts): (_, _, Vec<(&StructurePart, &[usize])>) = match part {
+            StructurePart::Task(task) => return self.task(*task, parent, &reads[*task], names),
+            StructurePart::Series(parts) => (ControllerKind::Block, "block", unlinked(parts)),
+            StructurePart::Parallel(parts) => (ControllerKind::Par, "par", unlinked(parts)),
+            StructurePart::Graph(parts) => {
                 (ControllerKind::Par, "graph", parts.iter().map(|(part, after)| (part, after.as_slice())).collect())
             }
         };
@@ -109,7 +115,7 @@ impl Layout {
     }
 
     /// Places a task. If it reads too many results, blocks around it gather them.
-    fn task(&mut self, task: usize, parent: Option<usize>, reads: &[Product], names: &mut Names) -> Child {
+    fn task(&mut self, task: usize, parent: Option<usize>, reads: &[TaskOutput], names: &mut NameMaker) -> Child {
         let (mut outermost, mut home) = (None, parent);
         if reads.len() > MAX_READ {
             for chunk in reads.chunks(MAX_READ) {
@@ -136,7 +142,7 @@ impl Layout {
         kind: ControllerKind,
         name: String,
         parent: Option<usize>,
-        gathers: Vec<Product>,
+        gathers: Vec<TaskOutput>,
     ) -> usize {
         let (children, exports) = (Vec::new(), BTreeSet::new());
         self.controllers.push(Controller { kind, name, parent, children, exports, gathers });
@@ -149,7 +155,7 @@ impl Layout {
     }
 
     /// Exports a product from the controllers that are around its task and not around the reader.
-    fn carry(&mut self, product: Product, reader: Option<usize>) {
+    fn carry(&mut self, product: TaskOutput, reader: Option<usize>) {
         let shared: BTreeSet<usize> = reader.map(|reader| self.around(reader).collect()).unwrap_or_default();
         let passing: Vec<usize> =
             self.around(self.homes[product.task]).take_while(|number| !shared.contains(number)).collect();
@@ -160,7 +166,7 @@ impl Layout {
 
     /// The expression for a product in the scope of a controller: the result of a task in reach, or of the controller
     /// that passes it on.
-    pub fn expression(&self, product: Product, scope: Option<usize>, task_names: &[String], port: &str) -> String {
+    pub fn expression(&self, product: TaskOutput, scope: Option<usize>, task_names: &[String], port: &str) -> String {
         let shared: BTreeSet<usize> = scope.map(|scope| self.around(scope).collect()).unwrap_or_default();
         let passing = self.around(self.homes[product.task]).take_while(|number| !shared.contains(number)).last();
         match passing {

@@ -7,12 +7,12 @@ use xavantes_model::definition::{ActivityType, Assumptions as Estimated, Definit
 use xavantes_model::value::{Type, Value};
 use xavantes_scheduling::problem::Work;
 
-use super::{Context, Error, Walk};
+use super::{Error, Walk, WalkContext};
 use crate::assumption::Assumed;
 use crate::forecast::{Basis, TaskKind};
-use crate::graph::{Frontier, Task};
-use crate::history::Circumstances;
+use crate::graph::{Frontier, GraphTask};
 use crate::known::{Known, Scopes};
+use crate::past_runs::Circumstances;
 
 impl Walk<'_> {
     pub(super) fn activity(
@@ -22,7 +22,7 @@ impl Walk<'_> {
         activity: usize,
         mut values: Vec<Known>,
         entry: Frontier,
-        context: Context,
+        context: WalkContext,
     ) -> Result<(Frontier, Vec<Known>), Error> {
         let of_type = &self.program.activities[activity];
         let estimated = self.estimated(scopes, node, &values)?;
@@ -71,7 +71,7 @@ impl Walk<'_> {
         };
         let cores = of_type.requires.cpus.max(1);
         let reads = reads.into_iter().collect();
-        let exit = self.graph.add(Task { name, kind, work, cores, after: entry, reads, writes });
+        let exit = self.graph.add(GraphTask { name, kind, work, cores, after: entry, reads, writes });
         Ok((exit, values))
     }
 
@@ -117,7 +117,7 @@ impl Walk<'_> {
         of_type: &ActivityType,
         estimated: &Estimated,
         circumstances: &Circumstances,
-        context: Context,
+        context: WalkContext,
     ) -> (Work, Basis) {
         let times = context.times as f64;
         let needs_gpu = of_type.requires.gpus > 0;

@@ -1,7 +1,7 @@
 //! Sizes and places of all boxes. Each box is placed relative to the one around it.
 
 use crate::layers;
-use crate::scene::{Content, Look, Shape};
+use crate::scene::{Look, Shape, ShapeContent};
 
 /// Widths of capital and of other letters, in parts of the font size.
 const CAPITAL: f64 = 0.72;
@@ -20,18 +20,18 @@ pub(crate) const STACK: f64 = 4.0;
 const ASPECT: f64 = 2.2;
 
 /// A box with its place in the one around it.
-pub(crate) struct Placed<'s> {
+pub(crate) struct PlacedShape<'s> {
     pub shape: &'s Shape,
     pub x: f64,
     pub y: f64,
     pub width: f64,
     pub height: f64,
-    pub children: Vec<Placed<'s>>,
+    pub children: Vec<PlacedShape<'s>>,
     /// Points of each edge, from its beginning to its arrow.
     pub edges: Vec<Vec<(f64, f64)>>,
 }
 
-impl Placed<'_> {
+impl PlacedShape<'_> {
     /// The point in the middle of its upper side. That of a stack is that of the box in front.
     fn top(&self) -> (f64, f64) {
         (self.x + (self.width - self.stack()) / 2.0, self.y)
@@ -49,14 +49,15 @@ impl Placed<'_> {
 
 /// Places a shape and everything in it.
 // The depth of a scene is bounded.
-pub(crate) fn place(shape: &Shape) -> Placed<'_> {
-    let mut placed = Placed { shape, x: 0.0, y: 0.0, width: 0.0, height: 0.0, children: Vec::new(), edges: Vec::new() };
+pub(crate) fn place(shape: &Shape) -> PlacedShape<'_> {
+    let mut placed =
+        PlacedShape { shape, x: 0.0, y: 0.0, width: 0.0, height: 0.0, children: Vec::new(), edges: Vec::new() };
     let framed = matches!(shape.look, Look::Controller | Look::Loop);
     match &shape.content {
-        Content::Nothing => {}
-        Content::Column(shapes) => column(&mut placed, shapes),
-        Content::Row(shapes) => row(&mut placed, shapes),
-        Content::Graph(shapes, edges) => graph(&mut placed, shapes, edges),
+        ShapeContent::Nothing => {}
+        ShapeContent::Column(shapes) => column(&mut placed, shapes),
+        ShapeContent::Row(shapes) => row(&mut placed, shapes),
+        ShapeContent::Graph(shapes, edges) => graph(&mut placed, shapes, edges),
     }
     let stack = placed.stack();
     let times = if shape.count > 1 { text_width(&format!(" × {}", shape.count), 12.0) } else { 0.0 };
@@ -87,7 +88,7 @@ fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| if c.is_uppercase() || c == '_' { CAPITAL } else { LETTER }).sum::<f64>() * size
 }
 
-fn shift_all(placed: &mut Placed<'_>, x: f64, y: f64) {
+fn shift_all(placed: &mut PlacedShape<'_>, x: f64, y: f64) {
     for child in &mut placed.children {
         child.x += x;
         child.y += y;
@@ -95,7 +96,7 @@ fn shift_all(placed: &mut Placed<'_>, x: f64, y: f64) {
     placed.edges.iter_mut().flatten().for_each(|point| *point = (point.0 + x, point.1 + y));
 }
 
-fn column<'s>(placed: &mut Placed<'s>, shapes: &'s [Shape]) {
+fn column<'s>(placed: &mut PlacedShape<'s>, shapes: &'s [Shape]) {
     placed.children = shapes.iter().map(place).collect();
     placed.width = placed.children.iter().map(|child| child.width).fold(0.0, f64::max);
     let mut y = 0.0;
@@ -109,7 +110,7 @@ fn column<'s>(placed: &mut Placed<'s>, shapes: &'s [Shape]) {
 }
 
 /// Puts boxes side by side, in several lines if they are many.
-fn row<'s>(placed: &mut Placed<'s>, shapes: &'s [Shape]) {
+fn row<'s>(placed: &mut PlacedShape<'s>, shapes: &'s [Shape]) {
     placed.children = shapes.iter().map(place).collect();
     let area: f64 = placed.children.iter().map(|child| (child.width + GAP) * (child.height + GAP)).sum();
     let widest = placed.children.iter().map(|child| child.width).fold(0.0, f64::max);
@@ -129,7 +130,7 @@ fn row<'s>(placed: &mut Placed<'s>, shapes: &'s [Shape]) {
     placed.height = y + height;
 }
 
-fn graph<'s>(placed: &mut Placed<'s>, shapes: &'s [Shape], edges: &[(usize, usize)]) {
+fn graph<'s>(placed: &mut PlacedShape<'s>, shapes: &'s [Shape], edges: &[(usize, usize)]) {
     placed.children = shapes.iter().map(place).collect();
     let widths: Vec<f64> = placed.children.iter().map(|child| child.width).collect();
     let layers = layers::place(&widths, edges, GAP);

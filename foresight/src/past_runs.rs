@@ -7,18 +7,18 @@
 use std::collections::BTreeMap;
 
 use xavantes_model::value::Value as Parameter;
-use xavantes_scheduling::predictor::{History, Prediction, Value};
+use xavantes_scheduling::predictor::{ObservedValue, Prediction, RunHistory};
 
 /// Past runs by activity type.
 #[derive(Debug, Clone, Default)]
 pub struct Histories {
-    by_type: BTreeMap<String, History>,
+    by_type: BTreeMap<String, RunHistory>,
 }
 
 /// What is known of a run: the parameters, and the bytes of their files.
 #[derive(Debug, Clone, Default)]
 pub struct Circumstances {
-    arguments: BTreeMap<String, Value>,
+    arguments: BTreeMap<String, ObservedValue>,
     bytes: BTreeMap<String, f64>,
 }
 
@@ -31,11 +31,11 @@ impl Circumstances {
     /// Adds a parameter. Numbers are numbers, texts and truth values are words; of a list the length counts.
     pub fn parameter(&mut self, name: &str, value: &Parameter) {
         let value = match value {
-            Parameter::Int(number) => Value::Number(*number as f64),
-            Parameter::Float(number) if number.is_finite() => Value::Number(*number),
-            Parameter::Str(text) => Value::Word(text.to_string()),
-            Parameter::Bool(truth) => Value::Word(truth.to_string()),
-            Parameter::List(items) => Value::Number(items.len() as f64),
+            Parameter::Int(number) => ObservedValue::Number(*number as f64),
+            Parameter::Float(number) if number.is_finite() => ObservedValue::Number(*number),
+            Parameter::Str(text) => ObservedValue::Word(text.to_string()),
+            Parameter::Bool(truth) => ObservedValue::Word(truth.to_string()),
+            Parameter::List(items) => ObservedValue::Number(items.len() as f64),
             _ => return,
         };
         self.arguments.insert(name.to_owned(), value);
@@ -47,16 +47,16 @@ impl Circumstances {
     }
 
     /// The values of a history's attributes; the machine has the speed 1.
-    fn values(&self, attributes: &[String]) -> Vec<Value> {
+    fn values(&self, attributes: &[String]) -> Vec<ObservedValue> {
         let value = |name: &String| {
             if name == "mach-speed" {
-                return Value::Number(1.0);
+                return ObservedValue::Number(1.0);
             }
             if let Some(argument) = name.strip_prefix("arg-") {
-                return self.arguments.get(argument).cloned().unwrap_or(Value::Missing);
+                return self.arguments.get(argument).cloned().unwrap_or(ObservedValue::Missing);
             }
             let bytes = name.strip_prefix("in-").and_then(|input| self.bytes.get(input));
-            bytes.map_or(Value::Missing, |bytes| Value::Number(*bytes))
+            bytes.map_or(ObservedValue::Missing, |bytes| ObservedValue::Number(*bytes))
         };
         attributes.iter().map(value).collect()
     }
@@ -69,12 +69,12 @@ impl Histories {
     }
 
     /// Adds the history of an activity type.
-    pub fn insert(&mut self, activity: impl Into<String>, history: History) {
+    pub fn insert(&mut self, activity: impl Into<String>, history: RunHistory) {
         self.by_type.insert(activity.into(), history);
     }
 
     /// The history of an activity type.
-    pub fn of(&self, activity: &str) -> Option<&History> {
+    pub fn of(&self, activity: &str) -> Option<&RunHistory> {
         self.by_type.get(activity)
     }
 

@@ -51,6 +51,22 @@ pub(crate) enum StoreRequest {
     },
 }
 
+impl StoreRequest {
+    /// Answers the request with an error. Returns the channel for the answer to a request to shut down.
+    pub(crate) fn refuse(self, error: &Error) -> Option<oneshot::Sender<()>> {
+        match self {
+            Self::CommitChange { answer, .. } => reply(answer, Err(error.clone())),
+            Self::Claim { answer } => reply(answer, Err(error.clone())),
+            Self::Load { answer, .. } => reply(answer, Err(error.clone())),
+            Self::Get { answer, .. } => reply(answer, Err(error.clone())),
+            Self::Documents { answer, .. } => reply(answer, Err(error.clone())),
+            Self::Backup { answer } => reply(answer, Err(error.clone())),
+            Self::ShutDown { answer } => return Some(answer),
+        }
+        None
+    }
+}
+
 /// A change that the committer makes durable.
 pub(crate) enum CommitChange {
     Create { process: String, head: Bytes },

@@ -5,9 +5,9 @@
 
 /// The generator.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// A generator whose numbers follow from the seed alone.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15)
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn equal_seeds_give_equal_numbers_within_the_bounds() {
-        let (mut one, mut two) = (Random::new(7), Random::new(7));
+        let (mut one, mut two) = (SeededRandom::new(7), SeededRandom::new(7));
         for bound in 1..1000 {
             let number = one.below(bound);
             assert_eq!(number, two.below(bound));
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn shuffling_keeps_all_items() {
         let mut items: Vec<_> = (0..50).collect();
-        Random::new(1).shuffle(&mut items);
+        SeededRandom::new(1).shuffle(&mut items);
         assert_ne!(items, (0..50).collect::<Vec<_>>());
         items.sort_unstable();
         assert_eq!(items, (0..50).collect::<Vec<_>>());

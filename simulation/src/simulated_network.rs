@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use xavantes_activity_manager::report_batch::{OutgoingReport, next_report_message};
-use xavantes_process_coordinator::subtrees::report_batch::{ParentReport, next_parent_message};
+use xavantes_process_coordinator::subtrees::parent_report_batch::{ParentReport, next_parent_message};
 use xavantes_process_coordinator::workers::order_batch::{next_order_message, remove_sent_programs};
 use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::v1;
 
-use crate::event::{NodeTask, WorldEvent};
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::stream::{Side, SimStream, StreamMessage};
 use crate::world::World;
+use crate::world_event::{NodeTask, WorldEvent};
 
 impl World<'_> {
     /// The time that a message takes.

@@ -8,11 +8,11 @@ use xavantes_process_coordinator::process::journal;
 use xavantes_process_coordinator::record_codec;
 
 use crate::coordinator::state::{AfterWrite, PendingStoreWrite, SimEffect};
-use crate::event::{CrashPoint, NodeTask, WorldEvent};
-use crate::machine::NodeRef;
 use crate::mutation::Mutation;
+use crate::simulated_machine::NodeRef;
 use crate::store::{StoreChange, StoreRefusal};
 use crate::world::World;
+use crate::world_event::{CrashPoint, NodeTask, WorldEvent};
 
 /// Writes to a store out of reach fail after this time.
 const STORE_TIMEOUT_MS: u64 = 300;

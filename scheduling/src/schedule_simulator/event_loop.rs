@@ -6,10 +6,10 @@ use std::collections::{BinaryHeap, HashSet};
 use super::options::{MAX_ATTEMPTS, Options, SimulatedRun, noise};
 use crate::id::{FileId, MachineId, TaskId};
 use crate::objective::money;
-use crate::order::Ordered;
+use crate::ordered::Ordered;
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::schedule::{Placement, Schedule};
+use crate::seeded_random::SeededRandom;
 
 /// Something that happens to a run of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ struct RunState {
     attempt: u32,
     /// The seconds of work after which this attempt fails.
     fails_after: f64,
-    random: Random,
+    random: SeededRandom,
     start: f64,
     finish: f64,
 }

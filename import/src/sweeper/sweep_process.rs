@@ -8,13 +8,13 @@ use xavantes_model::working_path::{check_path, check_pattern};
 use xavantes_scheduling::formats::ReadError;
 use xavantes_scheduling::problem::{Work, Workflow, WorkflowBuilder};
 
-use super::document::{Document, Expanded, WrittenTask, parse};
+use super::sweep_document::{Document, Expanded, WrittenTask, parse};
 use super::yaml::fault;
 use crate::import::{ImportError, Imported, lay_out};
-use crate::layout::{MAX_PASSED_ON, Product};
-use crate::names::{Alphabet, Names};
+use crate::name_maker::{Alphabet, NameMaker};
 use crate::order::reduce;
-use crate::write::{Activity, Process, write};
+use crate::process_layout::{MAX_PASSED_ON, TaskOutput};
+use crate::write::{Activity, ProcessText, write};
 use crate::xml_text::{attribute, content, literal};
 
 /// What a task does before its command: the directories of its parents become one, later ones over earlier ones.
@@ -28,34 +28,34 @@ cd work && exec bash -c "$1""#;
 const WORK: usize = 0;
 
 /// A file that the process gives: name of the parameter, file, and the result of a task that it is.
-type Given = (String, String, Product);
+type Given = (String, String, TaskOutput);
 
 /// Imports a document.
 pub(crate) fn import(text: &str, name: &str, structured: bool) -> Result<Imported, ImportError> {
     let document = parse(text)?;
     let workflow = workflow(&document)?;
-    let task_names = Names::new(Alphabet::Code).all(document.expanded.iter().map(|task| task.name.as_str()));
-    let mut names = Names::new(Alphabet::Code);
+    let task_names = NameMaker::new(Alphabet::Code).all(document.expanded.iter().map(|task| task.name.as_str()));
+    let mut names = NameMaker::new(Alphabet::Code);
     names.all(task_names.iter().map(String::as_str));
-    let mut writer = Writer::new(&document, names);
+    let mut writer = SweepWriter::new(&document, names);
     let activities: Vec<Activity> =
         document.expanded.iter().zip(&task_names).map(|(task, name)| writer.activity(task, name)).collect();
     let given = writer.given()?;
     let types = writer.types()?;
     let reads = handed_on(&workflow);
-    let products: Vec<Product> = given.iter().map(|(.., product)| *product).collect();
+    let products: Vec<TaskOutput> = given.iter().map(|(.., product)| *product).collect();
     let taken: Vec<String> = task_names.iter().chain(writer.inputs.values()).cloned().collect();
     let taken: Vec<String> = taken.into_iter().chain(given.iter().map(|(name, ..)| name.clone())).collect();
     let (layout, form, linked) = lay_out(&workflow, structured, &reads, &products, &task_names, || {
-        let mut names = Names::new(Alphabet::Code);
+        let mut names = NameMaker::new(Alphabet::Code);
         names.all(taken.iter().map(String::as_str));
         names
     });
-    let process = Names::new(Alphabet::Type).make(name);
+    let process = NameMaker::new(Alphabet::Type).make(name);
     let (tasks, edges, files) = (workflow.task_count(), workflow.edge_count(), writer.inputs.len() + given.len());
-    let results: Vec<(String, Product)> = given.iter().map(|(name, _, product)| (name.clone(), *product)).collect();
+    let results: Vec<(String, TaskOutput)> = given.iter().map(|(name, _, product)| (name.clone(), *product)).collect();
     let xml = write(
-        &Process {
+        &ProcessText {
             name: &process,
             description: &format!("Imported from Sweeper: {tasks} tasks, {edges} edges, {files} files."),
             parameters: writer.parameters(&given),
@@ -84,21 +84,21 @@ fn workflow(document: &Document) -> Result<Workflow, ImportError> {
 
 /// The directories that each task gets, in an order in which a later one may replace files of an earlier one. A task that
 /// another parent waits for gives nothing new: its directory is in that of the other parent.
-fn handed_on(workflow: &Workflow) -> Vec<Vec<Product>> {
+fn handed_on(workflow: &Workflow) -> Vec<Vec<TaskOutput>> {
     let children: Vec<Vec<usize>> =
         workflow.tasks().map(|task| workflow.children(task).iter().map(|edge| edge.task.index()).collect()).collect();
     let order: Vec<usize> = workflow.order().iter().map(|task| task.index()).collect();
     let reduced = reduce(&children, &order);
-    let mut reads: Vec<Vec<Product>> = vec![Vec::new(); children.len()];
+    let mut reads: Vec<Vec<TaskOutput>> = vec![Vec::new(); children.len()];
     for earlier in &order {
-        reduced[*earlier].iter().for_each(|later| reads[*later].push(Product { task: *earlier, port: WORK }));
+        reduced[*earlier].iter().for_each(|later| reads[*later].push(TaskOutput { task: *earlier, port: WORK }));
     }
     reads
 }
 
-struct Writer<'a> {
+struct SweepWriter<'a> {
     document: &'a Document,
-    names: Names,
+    names: NameMaker,
     type_names: Vec<String>,
     /// For each written task: the parameters for the axes of its grid.
     axes: Vec<Vec<String>>,
@@ -106,11 +106,11 @@ struct Writer<'a> {
     inputs: BTreeMap<String, String>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(document: &'a Document, names: Names) -> Self {
-        let type_names = Names::new(Alphabet::Type).all(document.written.iter().map(|task| task.name.as_str()));
+impl<'a> SweepWriter<'a> {
+    fn new(document: &'a Document, names: NameMaker) -> Self {
+        let type_names = NameMaker::new(Alphabet::Type).all(document.written.iter().map(|task| task.name.as_str()));
         let axes = document.written.iter().map(|task| {
-            let mut names = Names::new(Alphabet::Code);
+            let mut names = NameMaker::new(Alphabet::Code);
             names.all(["parents", "work", "attempt"].into_iter());
             (1..=task.include_files.len()).for_each(|place| drop(names.make(&format!("include{place}"))));
             (1..=task.download_files.len()).for_each(|place| drop(names.make(&format!("download{place}"))));
@@ -123,7 +123,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The name and type of a result.
-    fn port(&self, product: Product) -> (String, &'static str) {
+    fn port(&self, product: TaskOutput) -> (String, &'static str) {
         if product.port == WORK {
             return ("work".into(), "directory");
         }
@@ -153,7 +153,7 @@ impl<'a> Writer<'a> {
             let written = &self.document.written[task.written];
             for (place, file) in written.download_files.iter().enumerate() {
                 let file = substitute(file, &written.grid, |axis| task.values[axis].clone());
-                given.push((self.names.make(&file), file, Product { task: number, port: place + 1 }));
+                given.push((self.names.make(&file), file, TaskOutput { task: number, port: place + 1 }));
             }
         }
         match given.len() {

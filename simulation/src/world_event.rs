@@ -8,7 +8,7 @@ use xavantes_proto::AttemptKey;
 
 use crate::call::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::state::AfterWrite;
-use crate::machine::NodeRef;
+use crate::simulated_machine::NodeRef;
 use crate::store::StoreRefusal;
 use crate::stream::Side;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use xavantes_foresight::forecast::TaskKind;
-use xavantes_foresight::{Assumption, Expectations, Histories, InputFile, Options, unfold};
+use xavantes_foresight::{Assumption, Expectations, Histories, Options, StoredInput, unfold};
 use xavantes_model::definition::Requires;
 use xavantes_model::diagnostic::Source;
 use xavantes_scheduling::formats::{ReadError, dax, gpu, teylo, vcl, wds, wfformat};
@@ -12,7 +12,7 @@ use xavantes_scheduling::problem::{CostModel, Limits};
 use xavantes_scheduling::{MachineId, Problem, TaskId, Workflow};
 
 use super::args::{PlanningArgs, WorkflowFormat};
-use super::combine::{Part, combine};
+use super::combine::{PrefixedWorkflow, combine};
 use super::documents::{guess, read_text};
 use super::machine_file::{self, Machines};
 use super::{histories, machine_file::quantity};
@@ -76,7 +76,7 @@ pub(crate) fn read(arguments: &PlanningArgs, output: Output) -> Result<Planned, 
     }
     let name = documents.iter().map(|(_, document)| prefix(document)).collect::<Vec<_>>().join(", ");
     let machines = machines(arguments, output)?;
-    let mut reader = Reader { arguments, machines: &machines, kinds: BTreeMap::new(), assumptions: Vec::new() };
+    let mut reader = ProblemReader { arguments, machines: &machines, kinds: BTreeMap::new(), assumptions: Vec::new() };
     let mut parts = Vec::new();
     let (definitions, others): (Vec<_>, Vec<_>) =
         documents.into_iter().partition(|(format, _)| *format == WorkflowFormat::Xml);
@@ -93,9 +93,9 @@ pub(crate) fn read(arguments: &PlanningArgs, output: Output) -> Result<Planned, 
         };
         inline |= *format == WorkflowFormat::Teylo;
         let workflow = read.map_err(|error| wrong_document(document, &error))?;
-        parts.push(Part { prefix: prefix(document), workflow, placed: *format == WorkflowFormat::Teylo });
+        parts.push(PrefixedWorkflow { prefix: prefix(document), workflow, placed: *format == WorkflowFormat::Teylo });
     }
-    let Reader { kinds, assumptions, .. } = reader;
+    let ProblemReader { kinds, assumptions, .. } = reader;
     let cannot = |error: xavantes_scheduling::problem::ProblemError| terminal::error(&error.to_string());
     let workflow = combine(parts, &machines).map_err(cannot)?;
     let model = if inline { CostModel::inline_cpu() } else { CostModel::overlapped() };
@@ -158,16 +158,16 @@ fn machines(arguments: &PlanningArgs, output: Output) -> Result<Machines, Exit> 
     })
 }
 
-struct Reader<'a> {
+struct ProblemReader<'a> {
     arguments: &'a PlanningArgs,
     machines: &'a Machines,
     kinds: BTreeMap<TaskId, TaskKind>,
     assumptions: Vec<Assumption>,
 }
 
-impl Reader<'_> {
+impl ProblemReader<'_> {
     /// The task graph of a process. Its tasks are the first ones.
-    fn definition(&mut self, sources: &[Source], output: Output) -> Result<Part, Exit> {
+    fn definition(&mut self, sources: &[Source], output: Output) -> Result<PrefixedWorkflow, Exit> {
         let program = load_sources(sources, output)?;
         let arguments = &self.arguments.definition;
         let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
@@ -205,11 +205,11 @@ impl Reader<'_> {
         }
         self.kinds = forecast.tasks.into_iter().enumerate().map(|(task, kind)| (TaskId::new(task), kind)).collect();
         self.assumptions = forecast.assumptions;
-        Ok(Part { prefix: of_type.name.to_string(), workflow: forecast.workflow, placed: true })
+        Ok(PrefixedWorkflow { prefix: of_type.name.to_string(), workflow: forecast.workflow, placed: true })
     }
 
     /// What is known of an input: the machine file, or the size of a local file.
-    fn input(&self, name: &str) -> InputFile {
+    fn input(&self, name: &str) -> StoredInput {
         let mut known = self.machines.input(name).unwrap_or_default();
         if known.bytes.is_none() {
             let local = transfer::local(name).and_then(|path| std::fs::metadata(path).ok());

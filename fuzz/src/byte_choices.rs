@@ -3,9 +3,9 @@
 use xavantes_proto::AttemptKey;
 
 /// The bytes that are left.
-pub struct Input<'a>(pub &'a [u8]);
+pub struct ByteChoices<'a>(pub &'a [u8]);
 
-impl<'a> Input<'a> {
+impl<'a> ByteChoices<'a> {
     /// Are there bytes left?
     pub fn has_more(&self) -> bool {
         !self.0.is_empty()
