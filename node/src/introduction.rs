@@ -6,6 +6,7 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::node_server::Node;
 
 /// Answers who the node is.
+#[derive(Clone)]
 pub(crate) struct Introduction(v1::IntroduceResponse);
 
 impl Introduction {

@@ -85,7 +85,7 @@ impl ElementStates {
         });
         for (position, element) in without.take(MAX_EXPLAINED) {
             if let Some(ElementState::Waiting(waits_for)) = driver.engine().view(element.id).map(|view| view.state) {
-                states.wait_reasons.insert(position, wait_reason(&waits_for, driver.now()));
+                states.wait_reasons.insert(position, wait_reason(&waits_for, driver.now(), driver.has_workers()));
             }
         }
         states
@@ -218,14 +218,15 @@ fn leaf_state(place: Option<Whereabouts>, now_ms: u64) -> LeafState {
     }
 }
 
-/// What an element waits for, at this time of the engine.
-pub(crate) fn wait_reason(waits_for: &WaitsFor, now: Time) -> v1::WaitReason {
+/// What an element waits for, at this time of the engine. Without workers there is no room for anything.
+pub(crate) fn wait_reason(waits_for: &WaitsFor, now: Time, has_workers: bool) -> v1::WaitReason {
     match waits_for {
         WaitsFor::Siblings(names) => {
             let more = names.len().saturating_sub(MAX_SIBLINGS) as u32;
             let names = names.iter().take(MAX_SIBLINGS).map(ToString::to_string).collect();
             WaitKind::Siblings(v1::Siblings { names, more })
         }
+        WaitsFor::Room if !has_workers => WaitKind::NoWorker(v1::Nothing {}),
         WaitsFor::Room => WaitKind::Room(v1::Nothing {}),
         WaitsFor::Retry(until, _) => WaitKind::RetryInMs(until.0.saturating_sub(now.0)),
         WaitsFor::Paused(path) => WaitKind::Paused(path.clone()),

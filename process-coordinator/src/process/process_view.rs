@@ -51,7 +51,8 @@ impl Runner {
     fn find_element(&self, path: &str, depth: u32) -> Result<(v1::Element, Option<ElementId>), Rejection> {
         let engine = self.driver.engine();
         let Some(id) = engine.find(path)? else {
-            let pending = engine.find_pending(path).map(|pending| (describe_pending(pending), None));
+            let pending =
+                engine.find_pending(path).map(|pending| (describe_pending(pending, self.driver.has_workers()), None));
             return pending.ok_or_else(|| Rejection::NoSuchElement(format!("{path} has ended or not begun").into()));
         };
         let mut element = self.element(id, depth);
@@ -74,7 +75,7 @@ impl Runner {
     /// The recursion is bounded by the requested depth, and the size by [`MAX_SHOWN_CHILDREN`].
     fn element(&self, id: ElementId, depth: u32) -> v1::Element {
         let Some(view) = self.driver.engine().view(id) else { return v1::Element::default() };
-        let mut element = describe(&view, self.driver.now(), self.status.borrow().submitted_ms);
+        let mut element = self.describe(&view);
         element.element = id.bits();
         if depth > 0 {
             let shown = view.children.iter().take(MAX_SHOWN_CHILDREN);
@@ -86,11 +87,35 @@ impl Runner {
             element.children = shown.collect();
             let mut pending = self.driver.engine().pending(id).map(|(_, pending)| pending);
             let space = MAX_SHOWN_CHILDREN - element.children.len();
-            element.children.extend(pending.by_ref().take(space).map(describe_pending));
+            element.children.extend(
+                pending.by_ref().take(space).map(|pending| describe_pending(pending, self.driver.has_workers())),
+            );
             let hidden = view.children.len().saturating_sub(MAX_SHOWN_CHILDREN) + pending.count();
             element.hidden = hidden as u32;
         }
         element
+    }
+
+    fn describe(&self, view: &View) -> v1::Element {
+        let (state, wait_reason, failure) = wire_state(&view.state, self.driver.now(), self.driver.has_workers());
+        let started_ms = self.status.borrow().submitted_ms;
+        v1::Element {
+            path: view.path.clone(),
+            tag: view.tag.into(),
+            r#type: view.type_name.clone().unwrap_or_default(),
+            state: state.into(),
+            wait_reason,
+            paused: view.paused,
+            delegated: view.delegated,
+            attempts: view.attempts,
+            began_ms: started_ms.saturating_add(view.began.0),
+            completed: view.ended.map(|ended| ended.completed),
+            failed: view.ended.map(|ended| ended.failed),
+            cancelled: view.ended.map(|ended| ended.cancelled),
+            total: view.total,
+            failure,
+            ..v1::Element::default()
+        }
     }
 }
 
@@ -143,40 +168,23 @@ async fn remote_element(address: &str, path: &str, depth: u32, forwards: u32) ->
 }
 
 /// The state of an element as the engine knows it, what it waits for, and why it failed.
-fn wire_state(state: &ElementState, now: Time) -> (v1::State, Option<v1::WaitReason>, Option<v1::Failure>) {
+fn wire_state(
+    state: &ElementState,
+    now: Time,
+    has_workers: bool,
+) -> (v1::State, Option<v1::WaitReason>, Option<v1::Failure>) {
     match state {
         ElementState::Waiting(waits_for) => {
             let failed = match waits_for {
                 WaitsFor::Retry(_, why) => Some(failure(why)),
                 _ => None,
             };
-            (v1::State::Waiting, Some(wait_reason(waits_for, now)), failed)
+            (v1::State::Waiting, Some(wait_reason(waits_for, now, has_workers)), failed)
         }
         ElementState::Outstanding | ElementState::Running => (v1::State::Running, None, None),
         ElementState::Paused => (v1::State::Paused, None, None),
         ElementState::Held(why) => (v1::State::Held, None, Some(failure(why))),
         ElementState::Stopping => (v1::State::Stopping, None, None),
-    }
-}
-
-fn describe(view: &View, now: Time, started_ms: u64) -> v1::Element {
-    let (state, wait_reason, failure) = wire_state(&view.state, now);
-    v1::Element {
-        path: view.path.clone(),
-        tag: view.tag.into(),
-        r#type: view.type_name.clone().unwrap_or_default(),
-        state: state.into(),
-        wait_reason,
-        paused: view.paused,
-        delegated: view.delegated,
-        attempts: view.attempts,
-        began_ms: started_ms.saturating_add(view.began.0),
-        completed: view.ended.map(|ended| ended.completed),
-        failed: view.ended.map(|ended| ended.failed),
-        cancelled: view.ended.map(|ended| ended.cancelled),
-        total: view.total,
-        failure,
-        ..v1::Element::default()
     }
 }
 
@@ -205,13 +213,13 @@ pub(crate) fn bounded_parameters(
     (shown, parameters.count() as u32)
 }
 
-fn describe_pending(pending: PendingElement) -> v1::Element {
+fn describe_pending(pending: PendingElement, has_workers: bool) -> v1::Element {
     v1::Element {
         path: pending.path,
         tag: pending.tag.into(),
         r#type: pending.type_name.unwrap_or_default(),
         state: v1::State::Waiting.into(),
-        wait_reason: Some(wait_reason(&pending.waits_for, Time(0))),
+        wait_reason: Some(wait_reason(&pending.waits_for, Time(0), has_workers)),
         element: NOT_BEGUN,
         ..v1::Element::default()
     }

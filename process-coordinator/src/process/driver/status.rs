@@ -22,6 +22,11 @@ impl<C, A> Driver<C, A> {
         }
     }
 
+    /// Whether there are workers that may get activities of this process.
+    pub fn has_workers(&self) -> bool {
+        self.capacity > 0
+    }
+
     /// What a delegated attempt is doing, as its coordinator reported last.
     pub fn subtree_status(&self, element: u64, attempt: u32) -> Option<&v1::SubtreeStatus> {
         self.subtrees.get(&(element, attempt))
@@ -91,6 +96,7 @@ impl<C, A> Driver<C, A> {
         };
         let other = || match counts.outstanding {
             1.. => WaitKind::Preparing(v1::Nothing {}).into(),
+            0 if !self.has_workers() => WaitKind::NoWorker(v1::Nothing {}).into(),
             0 => WaitKind::Room(v1::Nothing {}).into(),
         };
         let paused = || self.paused_element();
