@@ -64,14 +64,14 @@ fn is_raw() -> bool {
 
 /// Shows lines at the bottom of the terminal in place of those before. Other messages appear above them.
 pub(crate) fn set_footer(lines: &str) {
-    let drawn = FOOTER.lock().draw(&visible(lines), stderr_columns());
-    write_unguarded(drawn.as_bytes());
+    let mut footer = FOOTER.lock();
+    write_unguarded(footer.draw(&visible(lines), stderr_columns()).as_bytes());
 }
 
 /// Removes the lines at the bottom of the terminal.
 pub(crate) fn clear_footer() {
-    let footer = std::mem::take(&mut *FOOTER.lock());
-    write_unguarded(footer.erase(stderr_columns()).as_bytes());
+    let mut footer = FOOTER.lock();
+    write_unguarded(std::mem::take(&mut *footer).erase(stderr_columns()).as_bytes());
 }
 
 fn stderr_columns() -> usize {
