@@ -100,7 +100,7 @@ fn problems_are_printed_as_json_with_stable_names() {
     assert_eq!(codes, ["bad-value", "unknown-element", "unknown-name"]);
     for problem in problems {
         let members: Vec<&String> = problem.as_object().expect("an object").keys().collect();
-        assert_eq!(members, ["code", "end", "file", "help", "message", "start"]);
+        assert_eq!(members, ["code", "end", "file", "help", "message", "severity", "start"]);
         assert_eq!(problem["file"], json!(file));
     }
     assert_eq!(problems[0]["start"], json!({"line": 3, "column": 37}));

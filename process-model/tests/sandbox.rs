@@ -480,7 +480,8 @@ proptest! {
 #[test]
 fn an_activity_has_the_time_that_its_run_gives_it() {
     let code = Code::statements("while true do end", 7, &[], &[]);
-    let mut sandbox = sandbox();
+    let limits = ScriptLimits { steps: u64::MAX, memory: 16 << 20, time: Duration::MAX };
+    let mut sandbox = Sandbox::new(limits, true).unwrap();
     let mut run = |time| sandbox.run_activity(&code, &[], time, Box::new(Remote(Vec::new())));
     let error = run(Duration::from_millis(20)).unwrap_err();
     assert_eq!((error.kind, error.line), (ErrorKind::Time, 7), "{error}");

@@ -46,14 +46,15 @@ pub(crate) enum ReopenError {
 }
 
 impl Coordinator {
-    /// Lets an ended process go on. `path` names it, or an element in it that failed or was cancelled.
-    pub(crate) async fn reopen(self: &Arc<Self>, entry: &Entry, path: String) -> Result<(), ReopenError> {
+    /// Lets an ended process go on. `path` names it, or an element in it that failed or was cancelled; `by` is the user.
+    pub(crate) async fn reopen(self: &Arc<Self>, entry: &Entry, path: String, by: String) -> Result<(), ReopenError> {
         let id: Arc<str> = entry.process.as_str().into();
         let state = self.repository.get(ENDED_STATES, &id).await?.ok_or(ReopenError::NotKept)?;
         let head: Head = record_codec::decode("head", &entry.head)?;
         let loaded = self.programs.fetch(&head.program).await?.ok_or(Unreadable("program"))?;
         let (process, max_bytes) = (id.clone(), self.options.process_bytes);
-        let reopened = tokio::task::spawn_blocking(move || reopened(process, &head, loaded, &state, path, max_bytes));
+        let reopened =
+            tokio::task::spawn_blocking(move || reopened(process, &head, loaded, &state, path, by, max_bytes));
         let snapshot = reopened.await.map_err(|error| ReopenError::Internal(panic_message(error)))??;
         let stored = snapshot.len() as u64;
         self.repository.reopen(&id, snapshot).await?;
@@ -82,6 +83,7 @@ fn reopened(
     LoadedProgram { program, wire }: LoadedProgram,
     state: &Bytes,
     path: String,
+    by: String,
     max_bytes: u64,
 ) -> Result<Bytes, ReopenError> {
     let restored: Snapshot = record_codec::decode("last state", state)?;
@@ -90,6 +92,6 @@ fn reopened(
     driver.set_max_bytes(max_bytes);
     let sandbox = Sandbox::new(ScriptLimits::CONTROL, false);
     let mut sandbox = sandbox.map_err(|error| ReopenError::Internal(error.to_string()))?;
-    driver.reopen(&mut sandbox, path, now)?;
+    driver.reopen(&mut sandbox, path, by, now)?;
     Ok(driver.snapshot())
 }

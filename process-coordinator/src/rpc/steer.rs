@@ -45,7 +45,7 @@ pub(super) async fn steer(
         FoundProcess::Running(id, process) => (id, process),
         FoundProcess::Ended(entry) => match action {
             steer_request::Action::Retry(v1::Retry { elsewhere: false }) => {
-                return reopen(coordinator, &entry, request.path).await;
+                return reopen(coordinator, &entry, request.path, request.user).await;
             }
             _ => return Err(ended_status(ProcessEnded)),
         },
@@ -69,9 +69,14 @@ pub(super) async fn steer(
 }
 
 /// Lets an ended process go on.
-async fn reopen(coordinator: &Arc<Coordinator>, entry: &Entry, path: String) -> Result<v1::SteerResponse, Status> {
+async fn reopen(
+    coordinator: &Arc<Coordinator>,
+    entry: &Entry,
+    path: String,
+    by: String,
+) -> Result<v1::SteerResponse, Status> {
     let id = &entry.process;
-    let error = match coordinator.reopen(entry, path).await {
+    let error = match coordinator.reopen(entry, path, by).await {
         Ok(()) => return Ok(v1::SteerResponse {}),
         Err(error) => error,
     };

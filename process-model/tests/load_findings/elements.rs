@@ -88,8 +88,8 @@ fn elements_and_controllers_are_checked() {
             ("after-cycle", "a → b → a", ""),
         ),
         (
-            r#"<PAR NAME="p"><¦BLOCK NAME="a" x="${b.y}"><IN_PARAMETER TYPE="int" NAME="x"/><OUT_PARAMETER TYPE="int" NAME="y"/>
-               <POST_CODE>y = x</POST_CODE></BLOCK><BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="y"/>
+            r#"<PAR NAME="p"><¦BLOCK NAME="a" x="${b.y}"><IN_PARAMETER TYPE="int" NAME="x"/><OUT_PARAMETER TYPE="int" NAME="y" OPTIONAL="true"/>
+               <POST_CODE>y = x</POST_CODE></BLOCK><BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="y" OPTIONAL="true"/>
                <POST_CODE>y = a.y</POST_CODE></BLOCK></PAR>"#,
             ("after-cycle", "a → b → a", "reads a result"),
         ),
@@ -102,10 +102,13 @@ fn elements_and_controllers_are_checked() {
             ("duplicate-name", "counterEnd", ""),
         ),
         (
-            r#"<FOR NAME="f" TO="1"><ITERATE><OUT_PARAMETER NAME="¦item" TYPE="int"/></ITERATE></FOR>"#,
+            r#"<FOR NAME="f" TO="1"><ITERATE><OUT_PARAMETER NAME="¦item" TYPE="int" OPTIONAL="true"/></ITERATE></FOR>"#,
             ("duplicate-name", "item", ""),
         ),
-        (r#"<PAR NAME="p"><OUT_PARAMETER NAME="¦running" TYPE="int"/></PAR>"#, ("duplicate-name", "every PAR", "")),
+        (
+            r#"<PAR NAME="p"><OUT_PARAMETER NAME="¦running" TYPE="int" OPTIONAL="true"/></PAR>"#,
+            ("duplicate-name", "every PAR", ""),
+        ),
     ] {
         check(&document(&body(content)), expected);
     }

@@ -56,11 +56,11 @@ fn elements_and_attributes_must_follow_the_grammar() {
             ("bad-name", "_xv", "another"),
         ),
         (
-            r#"<PROCESS_TYPE NAME="P"><IN_PARAMETER NAME="a" TYPE="int"/><OUT_PARAMETER NAME="¦a" TYPE="int"/><BODY/></PROCESS_TYPE>"#,
+            r#"<PROCESS_TYPE NAME="P"><IN_PARAMETER NAME="a" TYPE="int"/><OUT_PARAMETER NAME="¦a" TYPE="int" OPTIONAL="true"/><BODY/></PROCESS_TYPE>"#,
             ("duplicate-name", "\"a\" is declared twice", ""),
         ),
         (
-            r#"<PROCESS_TYPE NAME="P"><IN_PARAMETER NAME="a" TYPE="int"/><BODY><OUT_PARAMETER NAME="¦a" TYPE="int"/></BODY></PROCESS_TYPE>"#,
+            r#"<PROCESS_TYPE NAME="P"><IN_PARAMETER NAME="a" TYPE="int"/><BODY><OUT_PARAMETER NAME="¦a" TYPE="int" OPTIONAL="true"/></BODY></PROCESS_TYPE>"#,
             ("duplicate-name", "", ""),
         ),
         (
@@ -80,7 +80,7 @@ fn elements_and_attributes_must_follow_the_grammar() {
             ("bad-value", "expected true or false", ""),
         ),
         (
-            r#"<PROCESS_TYPE NAME="P"><OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout"/><BODY/></PROCESS_TYPE>"#,
+            r#"<PROCESS_TYPE NAME="P"><OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout" OPTIONAL="true"/><BODY/></PROCESS_TYPE>"#,
             ("unknown-attribute", "only for the results of activity types", "remove it"),
         ),
         (
@@ -135,11 +135,11 @@ fn activity_types_are_checked() {
         (r#"<OUT_PARAMETER NAME="¦N" TYPE="int"/><CODE LANGUAGE="ruby"/>"#, ("bad-name", "a constant of ruby", "")),
         (r#"<CODE LANGUAGE="sh" RETRY="¦9-3"/>"#, ("bad-value", "RETRY: 9-3 is an empty range", "")),
         (
-            r#"<OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout"/><CODE LANGUAGE="lua"/>"#,
+            r#"<OUT_PARAMETER NAME="a" TYPE="int" ¦FROM="stdout" OPTIONAL="true"/><CODE LANGUAGE="lua"/>"#,
             ("unknown-attribute", "FROM is only for programs", "bash"),
         ),
         (
-            r#"<OUT_PARAMETER NAME="a" TYPE="int" FROM="¦stderr"/><CODE LANGUAGE="sh"/>"#,
+            r#"<OUT_PARAMETER NAME="a" TYPE="int" FROM="¦stderr" OPTIONAL="true"/><CODE LANGUAGE="sh"/>"#,
             ("bad-value", "FROM: expected stdout or", ""),
         ),
         (r#"<REQUIRES PROCESSES="¦0"/><CODE LANGUAGE="lua"/>"#, ("bad-value", "PROCESSES: must be at least 1", "")),
@@ -194,7 +194,7 @@ fn activity_types_are_checked() {
         ),
         (r#"<IN_PARAMETER NAME="¦attempt" TYPE="int"/><CODE LANGUAGE="lua"/>"#, ("duplicate-name", "attempt", "")),
     ] {
-        let parameters = r#"<IN_PARAMETER NAME="depth" TYPE="int"/><OUT_PARAMETER NAME="model" TYPE="string"/>
+        let parameters = r#"<IN_PARAMETER NAME="depth" TYPE="int"/><OUT_PARAMETER NAME="model" TYPE="string" OPTIONAL="true"/>
             <IN_PARAMETER NAME="data" TYPE="file" OPTIONAL="true"/><OUT_PARAMETER NAME="parts" TYPE="list" OPTIONAL="true"/>"#;
         check(&document(&format!(r#"<ACTIVITY_TYPE NAME="A">{parameters}{content}</ACTIVITY_TYPE>"#)), expected);
     }
@@ -219,7 +219,7 @@ fn cache_is_refused_for_results_that_cannot_be_reused() {
         (r#"<IN_PARAMETER NAME="set" TYPE="RemoteSet"/><CODE LANGUAGE="lua"/>"#, "\"set\" is a shared object"),
         (r#"<INOUT_PARAMETER NAME="n" TYPE="RemoteCounter"/><CODE LANGUAGE="sh"/>"#, "\"n\" is a shared object"),
         (
-            r#"<OUT_PARAMETER NAME="f" TYPE="file"/><OUTPUT PARAMETER="f" PATTERN="f" TO="source://a/b"/><CODE LANGUAGE="sh"/>"#,
+            r#"<OUT_PARAMETER NAME="f" TYPE="file" OPTIONAL="true"/><OUTPUT PARAMETER="f" PATTERN="f" TO="source://a/b"/><CODE LANGUAGE="sh"/>"#,
             "written to a data source",
         ),
     ] {

@@ -30,7 +30,7 @@ impl World<'_> {
         let now = Time(it.machine.wall(self.now).saturating_sub(head.submitted_ms));
         let (program, wire) = (self.tools.program.clone(), self.tools.wire.clone());
         let (mut driver, _): (SimDriver, _) = Driver::recover(process.clone(), program, wire, head.root(), state);
-        if let Err(rejection) = driver.reopen(&mut self.tools.sandbox, process.to_string(), now) {
+        if let Err(rejection) = driver.reopen(&mut self.tools.sandbox, process.to_string(), "user".into(), now) {
             return self.report_problem(Some(format!("{process} cannot be reopened: {rejection}")));
         }
         let change = StoreChange::Reopen(process.clone(), driver.snapshot());

@@ -90,8 +90,10 @@ fn causes_of_causes_are_kept() {
 
 #[test]
 fn a_result_missing_after_catch_is_a_failure_that_keeps_the_cause() {
-    let mut run = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Do" NAME="a"/><CATCH/>
-        </BLOCK>"#);
+    let mut run = run(
+        r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><ACTIVITY TYPE="Do" NAME="a"/><POST_CODE>n = 1</POST_CODE><CATCH/>
+        </BLOCK>"#,
+    );
     run.fail("b/a");
     let failure = run.failure();
     assert_eq!(
@@ -125,7 +127,7 @@ fn every_kind_of_failure_is_caught_under_its_name() {
         (r#"<POST_CODE>error("x")</POST_CODE>"#, "code"),
         (r#"<PRE_CODE>while true do end</PRE_CODE>"#, "limit"),
         (r#"<PRE_CODE>n = "x" .. 1</PRE_CODE>"#, "parameter"),
-        (r#"<BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="y"/></BLOCK>"#, "parameter"),
+        (r#"<BLOCK NAME="x"><OUT_PARAMETER TYPE="int" NAME="y"/><PRE_CODE>y = nil</PRE_CODE></BLOCK>"#, "parameter"),
     ] {
         let run = run(&format!(
             r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n" OPTIONAL="true"/>

@@ -135,7 +135,8 @@ fn results_of_activities_have_defaults_and_may_be_optional() {
 
 #[test]
 fn an_out_parameter_without_a_value_at_the_end_is_a_failure() {
-    let failure = run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/></BLOCK>"#).failure();
+    let failure =
+        run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n"/><PRE_CODE>n = nil</PRE_CODE></BLOCK>"#).failure();
     assert_eq!((failure.kind, &*failure.path), (FailureKind::Parameter, "P/b"));
     assert_eq!(failure.message, r#"OUT parameter "n" has no value at the end"#);
     run(r#"<BLOCK NAME="b"><OUT_PARAMETER TYPE="int" NAME="n" OPTIONAL="true"/></BLOCK>"#).completed();

@@ -30,10 +30,10 @@ impl<C, A> Driver<C, A> {
     }
 
     /// A user lets the ended process go on. Nothing starts before the driver is recovered from its next snapshot.
-    pub fn reopen(&mut self, sandbox: &mut Sandbox, path: String, now: Time) -> Result<(), Rejection> {
+    pub fn reopen(&mut self, sandbox: &mut Sandbox, path: String, by: String, now: Time) -> Result<(), Rejection> {
         self.now = self.now.max(now);
         self.step(sandbox, Input::Reopened { path: path.clone() })?;
-        self.engine.record_intervention(path, Action::Retry.to_string(), &mut self.output);
+        self.engine.record_intervention(path, Action::Retry.to_string(), by, &mut self.output);
         Ok(())
     }
 

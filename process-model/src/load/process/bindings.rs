@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use super::linker::Linker;
-use super::resolver::{CodePlace, Resolver, parameter_help};
-use super::scope::{Names, TypeInProgress};
+use super::resolver::{Resolver, parameter_help};
+use super::scope::{CodePlace, Names, TypeInProgress};
 use crate::definition::{Bindings, DefinitionNodeId, Script, Variable};
 use crate::load::grammar::is_binding;
 use crate::load::problem::ProblemPlace;

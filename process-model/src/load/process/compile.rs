@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::linker::Linker;
-use super::resolver::{CodePlace, Resolver};
-use super::scope::{TypeInProgress, type_of};
+use super::resolver::Resolver;
+use super::scope::{CodePlace, TypeInProgress, type_of};
 use crate::definition::{DefinitionNodeId, LoopSummary, Script};
 use crate::load::grammar::{self, Tag};
 use crate::load::identifiers::single_name;

@@ -8,8 +8,7 @@ use super::compile::AttributeValue;
 use super::forwards::Forwards;
 use super::linker::Linker;
 use super::nodes::{NodeDraft, Skeleton};
-use super::resolver::CodePlace;
-use super::scope::{CodePosition, ScopeTable, readable_summaries};
+use super::scope::{CodePlace, CodePosition, ScopeTable, readable_summaries};
 use crate::definition::{
     Axis, Bound, DefinitionNode, DefinitionNodeId, Kind, ListValues, LoopSource, Parallel, ScriptTarget,
 };
@@ -51,7 +50,7 @@ pub(super) fn link(
         linker.node(DefinitionNodeId(index as u32));
     }
     linker.check_results();
-    linker.add_forwards();
+    std::mem::take(&mut linker.forwards).add_to(&mut linker.nodes);
     linker.order_pars();
     linker.nodes
 }

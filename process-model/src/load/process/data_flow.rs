@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::after::{self, Links, Read};
 use super::linker::Linker;
-use super::resolver::element_around;
+use super::scope::element_around;
 use crate::definition::{DefinitionNode, DefinitionNodeId, Kind, ScriptInput};
 
 impl Linker<'_> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::linker::Linker;
 use super::nodes::CallSignature;
-use super::resolver::CodePlace;
+use super::scope::CodePlace;
 use crate::definition::{DefinitionNodeId, EstimateCode, EstimateInput};
 use crate::load::estimate::{EstimateCompiler, read_estimate};
 use crate::load::report::LoadReport;

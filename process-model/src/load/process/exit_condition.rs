@@ -1,7 +1,7 @@
 //! A new exit condition for a process that already runs.
 
-use super::resolver::{CodePlace, Resolver};
-use super::scope::{CodePosition, FinishedType, readable_summaries};
+use super::resolver::Resolver;
+use super::scope::{CodePlace, CodePosition, FinishedType, readable_summaries};
 use crate::definition::{DefinitionNodeId, Program, Script};
 use crate::load::grammar::Tag;
 use crate::script::{self, Form};

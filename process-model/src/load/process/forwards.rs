@@ -6,7 +6,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::linker::Linker;
 use crate::definition::{DefinitionNode, DefinitionNodeId, Direction, Forward, Variable};
 
 /// Hidden results while a type is built. Scripts ask for them while they share the nodes.
@@ -54,6 +53,17 @@ impl Forwards {
     }
 }
 
+impl Forwards {
+    /// Gives the controllers their hidden results, when the names of all code are resolved.
+    pub fn add_to(self, nodes: &mut [DefinitionNode]) {
+        for (controller, wanted) in self.wanted.into_inner() {
+            let node = &mut nodes[controller.index()];
+            node.forwards = wanted.iter().map(|(forward, _)| *forward).collect();
+            node.variables.extend(wanted.into_iter().map(|(_, variable)| variable));
+        }
+    }
+}
+
 /// The hidden result of a controller that takes the value of a parameter of its element.
 pub(super) fn hidden(nodes: &[DefinitionNode], element: DefinitionNodeId, variable: &Variable) -> Variable {
     Variable {
@@ -64,16 +74,5 @@ pub(super) fn hidden(nodes: &[DefinitionNode], element: DefinitionNodeId, variab
         optional: true,
         implicit: true,
         secret: variable.secret,
-    }
-}
-
-impl Linker<'_> {
-    /// Gives the controllers their hidden results, when the names of all code are resolved.
-    pub fn add_forwards(&mut self) {
-        for (controller, wanted) in std::mem::take(&mut self.forwards).wanted.into_inner() {
-            let node = &mut self.nodes[controller.index()];
-            node.forwards = wanted.iter().map(|(forward, _)| *forward).collect();
-            node.variables.extend(wanted.into_iter().map(|(_, variable)| variable));
-        }
     }
 }

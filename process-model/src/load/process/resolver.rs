@@ -4,10 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::forwards::hidden;
-use super::scope::{NameMeaning, Names};
-use crate::definition::{
-    DefinitionNode, DefinitionNodeId, Direction, LoopSummary, Script, ScriptInput, ScriptTarget, Variable,
-};
+use super::scope::{CodePlace, NameMeaning, Names, element_around};
+use crate::definition::{DefinitionNodeId, Direction, LoopSummary, Script, ScriptInput, ScriptTarget, Variable};
 use crate::diagnostic::did_you_mean;
 use crate::load::code_limits::{check_code, check_count};
 use crate::load::grammar::Tag;
@@ -19,19 +17,6 @@ use crate::value::SharedKind;
 /// True for names that the code of processes can use without a declaration.
 fn is_builtin(name: &str) -> bool {
     BUILTINS.contains(&name) || SharedKind::ALL.iter().any(|kind| kind.type_name() == name)
-}
-
-/// Where a script runs, relative to the elements of its scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CodePlace {
-    /// `PRE_CODE`: before all of them.
-    PreCode,
-    /// `POST_CODE`: after all of them.
-    PostCode,
-    /// Attributes of one of them: before it.
-    Attributes(DefinitionNodeId),
-    /// Conditions, bounds and `COLLECT`.
-    Other,
 }
 
 /// Collects the inputs and outputs of scripts that share one set of inputs.
@@ -462,17 +447,6 @@ impl<'a, N: Names> Resolver<'a, N> {
         check_code(&code)?;
         Ok(Script { code, inputs: self.inputs, outputs, line })
     }
-}
-
-/// The element of `scope` that is `node` or contains it. `CATCH` and `FINALLY` are not elements.
-pub(super) fn element_around(
-    nodes: &[DefinitionNode],
-    scope: &DefinitionNode,
-    node: DefinitionNodeId,
-) -> Option<DefinitionNodeId> {
-    let behind = scope.elements.partition_point(|element| *element <= node);
-    let element = *scope.elements.get(behind.checked_sub(1)?)?;
-    (node < nodes[element.index()].end).then_some(element)
 }
 
 fn problem<'a>(

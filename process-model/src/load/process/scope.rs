@@ -223,6 +223,30 @@ impl Names for FinishedType<'_> {
     }
 }
 
+/// Where a script runs, relative to the elements of its scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodePlace {
+    /// `PRE_CODE`: before all of them.
+    PreCode,
+    /// `POST_CODE`: after all of them.
+    PostCode,
+    /// Attributes of one of them: before it.
+    Attributes(DefinitionNodeId),
+    /// Conditions, bounds and `COLLECT`.
+    Other,
+}
+
+/// The element of `scope` that is `node` or contains it. `CATCH` and `FINALLY` are not elements.
+pub(super) fn element_around(
+    nodes: &[DefinitionNode],
+    scope: &DefinitionNode,
+    node: DefinitionNodeId,
+) -> Option<DefinitionNodeId> {
+    let behind = scope.elements.partition_point(|element| *element <= node);
+    let element = *scope.elements.get(behind.checked_sub(1)?)?;
+    (node < nodes[element.index()].end).then_some(element)
+}
+
 /// The part of a controller that a script stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodePosition {
