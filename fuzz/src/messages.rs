@@ -33,7 +33,8 @@ macro_rules! decoders {
 /// Every message of which a call of a node is made, and every message in an answer that a node reads from another one.
 #[rustfmt::skip]
 const DECODERS: &[(&str, Decode)] = decoders![
-    AddSourceRequest, AttemptsRequest, AttemptsResponse, BackupRequest, Chunk, CountRequest, DrainRequest, ExplainRequest,
+    AddSourceRequest, AttemptsRequest, AttemptsResponse, BackupRequest, Chunk, CountRequest, DefinitionRequest,
+    DrainRequest, ExplainRequest,
     ExplainResponse, FetchFailure, FetchRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
     HasRequest, HasResponse, Heartbeat, IntroduceRequest, IntroduceResponse, KeepRequest, ListGroupsRequest,
     ListNodesRequest, ListRequest, ListSourcesRequest,

@@ -74,7 +74,9 @@ async fn read(client: &mut CoordinatorClient, request: v1::LogsRequest, log: &mu
     let (wants_stdout, wants_stderr) = (request.stdout, request.stderr);
     let mut pieces = call_with_timeout(client.logs(request)).await?;
     while let Some(piece) = pieces.message().await? {
-        (log.attempt, log.node) = (Some(piece.attempt), Some(piece.node));
+        log.attempt.get_or_insert(piece.attempt);
+        // Only the first piece says who sends.
+        log.node.get_or_insert(piece.node);
         let stream = if piece.stderr { &mut stderr } else { &mut stdout };
         stream.add(piece.left_out, &piece.data);
     }

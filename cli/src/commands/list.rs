@@ -149,7 +149,10 @@ fn unix_ms(time: SystemTime) -> u64 {
 
 /// A point in time: an age, a date or a time.
 fn since(text: &str) -> Result<SystemTime, String> {
-    let age = || Some(SystemTime::now().checked_sub(humantime::parse_duration(text).ok()?).unwrap_or(UNIX_EPOCH));
+    let age = || {
+        let time = SystemTime::now().checked_sub(humantime::parse_duration(text).ok()?);
+        Some(time.map_or(UNIX_EPOCH, |time| time.max(UNIX_EPOCH)))
+    };
     let time = |text: &str| humantime::parse_rfc3339_weak(text).ok();
     let expected = || "expected an age such as 90m or 2days, or a time (UTC) such as 2026-11-18T10:30:00Z".to_owned();
     age().or_else(|| time(text)).or_else(|| time(&format!("{text}T00:00:00Z"))).ok_or_else(expected)
