@@ -15,10 +15,14 @@ pub(crate) enum Format {
 /// The grid to talk to.
 #[derive(Args)]
 pub(crate) struct GridArgs {
-    /// Address of the node to talk to, HOST:PORT
-    #[arg(long, env = "XAVANTES_COORDINATOR", default_value = "127.0.0.1:7433", value_name = "ADDRESS")]
-    #[arg(value_parser = address)]
+    /// Address of the node to talk to, HOST:PORT; without it that of the environment variable XAVANTES_COORDINATOR
+    // Read here and not by `env`: the usage would show the option as one that must be given.
+    #[arg(long, default_value_t = default_coordinator(), value_name = "ADDRESS", value_parser = address)]
     pub coordinator: String,
+}
+
+fn default_coordinator() -> String {
+    std::env::var("XAVANTES_COORDINATOR").unwrap_or_else(|_| "127.0.0.1:7433".to_owned())
 }
 
 /// The process to run.

@@ -8,7 +8,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use xavantes_proto::connect_bulk;
+use xavantes_proto::{connect_bulk, transport_text};
 
 /// A node that could not be reached is asked after all others for this long.
 const AVOID_TIME: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ impl Peers {
             }
             Err(error) => {
                 self.unreachable.lock().put(address.clone(), Instant::now());
-                Err(Status::unavailable(error.to_string()))
+                Err(Status::unavailable(transport_text(&error)))
             }
         }
     }

@@ -92,6 +92,7 @@ fn group_state(input: &mut Input<'_>) -> v1::GroupState {
                 heartbeat: Some(heartbeat(input)),
                 drain: input.below(2) == 0,
                 silent_ms: input.number(),
+                lost: input.below(3) == 0,
             })
             .collect(),
         lent: (0..input.below(3))

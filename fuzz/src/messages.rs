@@ -35,7 +35,7 @@ macro_rules! decoders {
 const DECODERS: &[(&str, Decode)] = decoders![
     AddSourceRequest, AttemptsRequest, AttemptsResponse, BackupRequest, Chunk, CountRequest, DrainRequest, ExplainRequest,
     ExplainResponse, FetchFailure, FetchRequest, FindTypesRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
-    HasRequest, HasResponse, Heartbeat, KeepRequest, ListGroupsRequest, ListNodesRequest, ListRequest, ListSourcesRequest,
+    HasRequest, HasResponse, Heartbeat, IntroduceRequest, IntroduceResponse, KeepRequest, ListGroupsRequest, ListNodesRequest, ListRequest, ListSourcesRequest,
     ListSourcesResponse, ListTypesRequest, LogPiece, LogsRequest, MovedRequest, MovedResponse, OffsetRequest, OutputsRequest,
     Part, PlaceRequest, PlaceResponse, ProcessStatus, PutChunk, RemoveSourceRequest, ResultsRequest, Roster, ShowRequest,
     ShowResponse, StatusesRequest, SteerRequest, SubmitRequest, WatchRequest, WorkOrder, WorkReport

@@ -146,7 +146,7 @@ impl Run {
                 };
                 let elsewhere = input.below(5) == 0;
                 let steering = if elsewhere { Steering::RetryElsewhere } else { Steering::Engine(action) };
-                self.handle(ProcessInput::Steered { path, steering, asker: 0 });
+                self.handle(ProcessInput::Steered { path, steering, by: String::new(), asker: 0 });
             }
             6 => self.handle(ProcessInput::TimePassed),
             _ => self.handle(ProcessInput::ParentPaused(input.below(2) == 0)),

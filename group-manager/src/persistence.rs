@@ -41,7 +41,7 @@ pub(crate) fn durable_part(state: &v1::GroupState) -> v1::GroupState {
             life: it.life,
             ..Default::default()
         });
-        v1::KnownNode { heartbeat, drain: known.drain, silent_ms: 0 }
+        v1::KnownNode { heartbeat, drain: known.drain, silent_ms: 0, lost: known.lost }
     };
     let group = |it: &v1::GroupSummary| v1::GroupSummary {
         group: it.group.clone(),
@@ -73,7 +73,7 @@ mod tests {
     fn changes_of_load_and_age_are_not_durable() {
         let node = v1::NodeDescription { name: "n".into(), ..Default::default() };
         let heartbeat = v1::Heartbeat { node: Some(node), busy: 3, processes: 1, ..Default::default() };
-        let known = v1::KnownNode { heartbeat: Some(heartbeat.clone()), drain: false, silent_ms: 5 };
+        let known = v1::KnownNode { heartbeat: Some(heartbeat.clone()), silent_ms: 5, ..Default::default() };
         let summary = v1::GroupSummary { group: "g".into(), number: 4, age_ms: 2, ..Default::default() };
         let state = v1::GroupState { nodes: vec![known.clone()], groups: vec![summary.clone()], ..Default::default() };
 

@@ -78,7 +78,7 @@ impl Service {
     /// Updates the metrics that say how the group is now.
     pub fn measure(&self) {
         let (state, now) = (self.manager.state(), self.manager.now());
-        let nodes = state.registry.statuses(now);
+        let nodes: Vec<v1::NodeStatus> = state.registry.statuses(now).into_iter().filter(|node| !node.lost).collect();
         let groups = state.federation.groups(now).len();
         drop(state);
         let draining = nodes.iter().filter(|node| node.draining).count();
@@ -165,7 +165,7 @@ async fn receive_heartbeats(
             _ => Err(Status::invalid_argument("a node sends heartbeats about itself only")),
         };
         if let Err(status) = handled {
-            warn!(node, %status, "closed the stream of a node: it sent an invalid heartbeat");
+            warn!(node, error = status.message(), "closed the stream of a node: it sent an invalid heartbeat");
             if let Some(sender) = sender.upgrade() {
                 let _ = sender.send(Err(status)).await;
             }
@@ -205,7 +205,9 @@ async fn borrow(managers: &[String], request: v1::PlaceRequest) -> v1::PlaceResp
         match xavantes_proto::connect(manager).await {
             Ok(channel) => match call_with_timeout(GroupManagerClient::new(channel).place(request.clone())).await {
                 Ok(answer) => return answer,
-                Err(status) => debug!(%manager, %status, "a manager of another group refused a request for slots"),
+                Err(status) => {
+                    debug!(%manager, error = %xavantes_proto::status_text(&status), "a manager of another group refused a request for slots")
+                }
             },
             Err(error) => debug!(%manager, %error, "cannot reach a manager of another group"),
         }

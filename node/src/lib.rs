@@ -18,6 +18,7 @@
 mod connections;
 mod error;
 mod foundation;
+mod introduction;
 mod listener;
 mod membership;
 mod node;

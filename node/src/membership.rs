@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::{call_with_timeout, status_text, transport_text, v1};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -24,11 +25,12 @@ enum Departure {
     Failed(String),
 }
 
-/// Joins the group through the manager that leads, again and again. `heartbeat` reports the state of the node;
-/// `on_roster` handles each roster.
+/// Joins the group through the manager that leads, again and again. `heartbeat` reports the state of the node, also at once
+/// when it begins to drain; `on_roster` handles each roster.
 pub(crate) async fn run(
     managers: Vec<String>,
     heartbeat: impl Fn() -> v1::Heartbeat + Clone + Send + 'static,
+    draining: CancellationToken,
     on_roster: impl Fn(v1::Roster),
 ) {
     let mut warned = false;
@@ -39,7 +41,7 @@ pub(crate) async fn run(
         // Always from the first: a manager leads when all those before it are gone.
         for manager in &managers {
             let minimum = epoch;
-            match join(manager, heartbeat.clone(), &on_roster, minimum, &mut epoch).await {
+            match join(manager, heartbeat.clone(), draining.clone(), &on_roster, minimum, &mut epoch).await {
                 Departure::Closed => {
                     warn!(%manager, "the group manager closed the connection");
                     warned = false;
@@ -57,7 +59,7 @@ pub(crate) async fn run(
         if let Some(manager) = outdated {
             // No manager leads in a newer epoch: the managers lost their state and count anew.
             epoch = 0;
-            join(manager, heartbeat.clone(), &on_roster, 0, &mut epoch).await;
+            join(manager, heartbeat.clone(), draining.clone(), &on_roster, 0, &mut epoch).await;
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
     }
@@ -67,19 +69,25 @@ pub(crate) async fn run(
 async fn join(
     manager: &str,
     heartbeat: impl Fn() -> v1::Heartbeat + Send + 'static,
+    draining: CancellationToken,
     on_roster: &impl Fn(v1::Roster),
     minimum: u64,
     epoch: &mut u64,
 ) -> Departure {
     let channel = match xavantes_proto::connect(manager).await {
         Ok(channel) => channel,
-        Err(error) => return Departure::Failed(error.to_string()),
+        Err(error) => return Departure::Failed(transport_text(&error)),
     };
     let (sender, receiver) = mpsc::channel(1);
     let heartbeats = tokio::spawn(async move {
         let mut ticks = tokio::time::interval(HEARTBEAT_INTERVAL);
         loop {
-            ticks.tick().await;
+            // The manager lists a node as lost that ends without a heartbeat that says so.
+            let leaves = draining.is_cancelled();
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = draining.cancelled(), if !leaves => {}
+            }
             if sender.send(heartbeat()).await.is_err() {
                 return;
             }
@@ -89,7 +97,7 @@ async fn join(
         let mut rosters =
             match call_with_timeout(GroupManagerClient::new(channel).join(ReceiverStream::new(receiver))).await {
                 Ok(rosters) => rosters,
-                Err(status) => return Departure::Failed(status.to_string()),
+                Err(status) => return Departure::Failed(status_text(&status).into()),
             };
         info!(%manager, "joined the group");
         loop {
@@ -100,7 +108,7 @@ async fn join(
                     on_roster(roster);
                 }
                 Ok(Ok(None)) => return Departure::Closed,
-                Ok(Err(status)) => return Departure::Failed(status.to_string()),
+                Ok(Err(status)) => return Departure::Failed(status_text(&status).into()),
                 Err(_) => return Departure::Failed("the manager is silent".into()),
             }
         }

@@ -12,6 +12,7 @@ use xavantes_proto::v1;
 use crate::connections::open_file_limit::connection_limit;
 use crate::error::Error;
 use crate::foundation::Foundation;
+use crate::introduction::Introduction;
 use crate::listener::Listener;
 use crate::membership;
 use crate::roles::{activity_manager, group_manager, process_coordinator};
@@ -22,6 +23,8 @@ use crate::web::{self, Measured};
 
 /// Time that streams of other nodes get to close when the server stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time in which the last heartbeat, which says that the node leaves, reaches the group manager.
+const FAREWELL_TIME: Duration = Duration::from_millis(100);
 
 /// A node that runs.
 pub struct Node {
@@ -66,7 +69,13 @@ impl Node {
             .as_ref()
             .map(|files| xavantes_files::Service::new(files.fetcher.clone(), foundation.address.as_str()));
         let stop = CancellationToken::new();
-        let services = Services { manager, coordinator: coordinator.clone(), worker: worker.clone(), files };
+        let introduction = Introduction::new(
+            describe(&foundation.settings, foundation.address.clone()),
+            &foundation.settings.group,
+            &foundation.managers,
+        );
+        let services =
+            Services { introduction, manager, coordinator: coordinator.clone(), worker: worker.clone(), files };
         let connections = connection_limit(foundation.settings.max_connections);
         if let Some(web) = foundation.settings.web {
             let files = foundation.files.as_ref().map(|files| files.fetcher.store().clone());
@@ -85,9 +94,9 @@ impl Node {
                 coordinator.set_roster(roster);
             }
         };
-        let (managers, stopped) = (foundation.managers.clone(), stop.clone());
+        let (managers, stopped, leaves) = (foundation.managers.clone(), stop.clone(), draining.clone());
         tokio::spawn(async move {
-            stopped.run_until_cancelled(membership::run(managers, heartbeat, on_roster)).await;
+            stopped.run_until_cancelled(membership::run(managers, heartbeat, leaves, on_roster)).await;
         });
         let settings = &foundation.settings;
         info!(node = settings.name, group = settings.group, %address, "node started");
@@ -117,6 +126,7 @@ impl Node {
         if let Some(worker) = &self.worker {
             worker.drain(self.drain_timeout).await;
         }
+        tokio::time::sleep(FAREWELL_TIME).await;
         self.stop.cancel();
         // Streams of other nodes may stay open; those nodes notice the end of the connection.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.server).await;

@@ -10,11 +10,13 @@ use xavantes_proto::MAX_MESSAGE_BYTES;
 use xavantes_proto::v1::activity_manager_server::ActivityManagerServer;
 use xavantes_proto::v1::files_server::FilesServer;
 use xavantes_proto::v1::group_manager_server::GroupManagerServer;
+use xavantes_proto::v1::node_server::NodeServer;
 use xavantes_proto::v1::process_coordinator_server::ProcessCoordinatorServer;
 
 use crate::connections::accept_connections::incoming;
 use crate::connections::open_calls::Guarded;
 use crate::error::Error;
+use crate::introduction::Introduction;
 
 /// Bytes that may be in flight to this node in one stream, and in all streams of a connection: enough for files over
 /// lines with a long round trip.
@@ -31,6 +33,7 @@ const MAX_HEADER_BYTES: u32 = 16 << 10;
 /// The services that a node offers, each if it has the role.
 #[derive(Clone)]
 pub(crate) struct Services {
+    pub(crate) introduction: Introduction,
     pub(crate) manager: Option<xavantes_group_manager::Service>,
     pub(crate) coordinator: Option<xavantes_process_coordinator::Service>,
     pub(crate) worker: Option<xavantes_activity_manager::Service>,
@@ -69,6 +72,7 @@ impl Services {
             .http2_max_header_list_size(MAX_HEADER_BYTES)
             .add_service(Guarded(health_service))
             .add_service(Guarded(reflection))
+            .add_service(Guarded(NodeServer::new(self.introduction)))
             .add_optional_service(self.manager.map(|service| Guarded(GroupManagerServer::new(service))))
             .add_optional_service(self.coordinator.map(|service| {
                 let server = ProcessCoordinatorServer::new(service).max_decoding_message_size(limit);

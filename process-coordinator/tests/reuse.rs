@@ -207,7 +207,7 @@ fn an_activity_cancelled_during_its_lookup_ends_at_once() {
     let mut run = Run::new(false);
     let (key, _) = run.search().expect("the driver searches the cache");
     let steering = Steering::Engine(Action::Cancel);
-    run.handle(ProcessInput::Steered { path: "P".into(), steering, asker: () });
+    run.handle(ProcessInput::Steered { path: "P".into(), steering, by: String::new(), asker: () });
     assert!(run.driver.engine().state().ended().is_some());
     run.handle(ProcessInput::CacheSearched(
         key,

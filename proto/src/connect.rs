@@ -1,9 +1,11 @@
 //! Connections between nodes, and between clients and nodes.
 
+use std::borrow::Cow;
+use std::error::Error as _;
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint, Error};
-use tonic::{Response, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of keep-alive pings, and the time within which the peer must answer one. Otherwise the connection breaks.
@@ -52,5 +54,36 @@ pub async fn call_with_timeout<T>(call: impl Future<Output = Result<Response<T>,
     match tokio::time::timeout(CALL_TIMEOUT, call).await {
         Ok(answer) => answer.map(Response::into_inner),
         Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} seconds", CALL_TIMEOUT.as_secs()))),
+    }
+}
+
+/// Why a call failed, as people read it: the words of the node that answered, or what is known of a call without an answer.
+pub fn status_text(status: &Status) -> Cow<'_, str> {
+    if status.code() == Code::Unimplemented {
+        // The words of the library, which name the call.
+        return "the node does not know this call: it lacks the role that answers it, or runs another version of xavantes"
+            .into();
+    }
+    if status.source().is_some() {
+        return "the connection broke".into();
+    }
+    match status.message() {
+        "" => "the node refused without a reason".into(),
+        message => message.into(),
+    }
+}
+
+/// Why a connection could not be opened, with all causes.
+pub fn transport_text(error: &Error) -> String {
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    causes.dedup();
+    match causes.pop() {
+        Some(root) => format!("cannot connect: {root}"),
+        None => "cannot connect".to_owned(),
     }
 }

@@ -36,7 +36,7 @@ pub mod v1 {
 pub use prost::Message;
 
 pub use attempt_key::AttemptKey;
-pub use connect::{call_with_timeout, connect, connect_bulk, first_message};
+pub use connect::{call_with_timeout, connect, connect_bulk, first_message, status_text, transport_text};
 pub use epochs::Epochs;
 pub use list_pages::{MAX_PAGE_BYTES, MAX_PAGE_ITEMS, MAX_TEXT_BYTES, Page, cut_text, page_of};
 pub use message_parts::{Assembler, Multipart, next_whole, pack, receive, split};

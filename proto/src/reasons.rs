@@ -72,6 +72,22 @@ impl fmt::Display for WaitReason {
                 let reason = worker.reason.clone().unwrap_or_default();
                 write!(f, "the workers that could run it take no work: on {}, {reason}", worker.node)
             }
+            Some(Kind::Siblings(siblings)) => write_siblings(f, siblings),
+            Some(Kind::Room(_)) => write!(f, "it begins when there is room for one more: others must end first"),
+            Some(Kind::RetryInMs(ms)) => write!(f, "its next attempt begins in {:.1} s", *ms as f64 / 1000.0),
+            Some(Kind::Paused(path)) => write!(f, "{path} is paused; xavantes resume {path} continues it"),
+            Some(Kind::WorkerSilent(worker)) => write!(
+                f,
+                "its worker {} has not been heard of for {} s; after {} s another worker runs it",
+                worker.node,
+                worker.silent_ms / 1000,
+                worker.lost_after_ms / 1000
+            ),
+            Some(Kind::Placing(_)) => write!(f, "its coordinator looks for another coordinator that runs it"),
+            Some(Kind::Recovering(_)) => write!(f, "its coordinator asks the workers which of them has it"),
+            Some(Kind::Preparing(_)) => {
+                write!(f, "its coordinator prepares it: it looks for a cached result, or makes lost files again")
+            }
             None => write!(f, "it waits for a reason that this version does not know"),
         }
     }
@@ -88,6 +104,14 @@ impl fmt::Display for StallReason {
             None => write!(f, "the process stands still for a reason that this version does not know"),
         }
     }
+}
+
+fn write_siblings(f: &mut fmt::Formatter<'_>, v1::Siblings { names, more }: &v1::Siblings) -> fmt::Result {
+    write!(f, "{}", names.join(", "))?;
+    if *more > 0 {
+        write!(f, " and {more} more")?;
+    }
+    write!(f, " must end first")
 }
 
 fn write_full(f: &mut fmt::Formatter<'_>, v1::SizeOverLimit { bytes, limit_bytes }: &v1::SizeOverLimit) -> fmt::Result {

@@ -23,7 +23,7 @@ async fn watch(mut client: ProcessCoordinatorClient<tonic::transport::Channel>, 
     let (mut changes, mut count, mut ended) = (changes.into_inner(), 0, false);
     while let Some(status) = changes.message().await.expect("the stream holds") {
         count += 1;
-        ended = status.state() == v1::ProcessState::Completed;
+        ended = status.state() == v1::State::Completed;
     }
     (count, ended)
 }

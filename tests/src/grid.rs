@@ -200,6 +200,11 @@ impl Grid {
 
     /// The nodes that the manager at this address knows; none if it does not answer.
     pub fn nodes(&self, address: &str) -> Vec<Json> {
+        self.listed_nodes(address).into_iter().filter(|node| node["state"] != "lost").collect()
+    }
+
+    /// The nodes that the manager at this address lists, with those that are lost; none if it does not answer.
+    pub fn listed_nodes(&self, address: &str) -> Vec<Json> {
         let answer = self.cli(address, &["nodes"]);
         if answer.code == 0 { answer.json()["nodes"].as_array().cloned().unwrap_or_default() } else { Vec::new() }
     }

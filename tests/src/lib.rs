@@ -17,6 +17,8 @@ pub mod xml;
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value as Json;
+
 pub use grid::{Grid, free_address};
 pub use link::TestLink;
 pub use network_namespace::Networks;
@@ -24,6 +26,12 @@ pub use program::{Ended, Running, program, workspace, xavantes};
 
 /// Interval at which conditions are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Whether a process or element that a command printed has not ended, whatever it waits for.
+pub fn is_live(printed: &Json) -> bool {
+    let live = ["waiting", "queued", "running", "paused", "held", "stopping"];
+    printed["state"].as_str().is_some_and(|state| live.contains(&state))
+}
 
 /// Calls `check` until it returns something. Panics with `what` after a number of seconds.
 pub fn until<T>(what: &str, seconds: u64, mut check: impl FnMut() -> Option<T>) -> T {

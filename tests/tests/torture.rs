@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use xavantes_tests::xml::{document, inputs, outputs, pass_on, process_type, shell_type};
-use xavantes_tests::{Grid, TestLink, free_address, until};
+use xavantes_tests::{Grid, TestLink, free_address, is_live, until};
 
 const GROUPS: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 2] = ["w1", "w2"];
@@ -357,7 +357,7 @@ fn round(options: Options) {
             (nodes.len() == WORKERS.len() + 1 && nodes.iter().all(|node| node["busy"] == 0)).then_some(())
         });
         let list = field.grid.cli(address, &["list"]).ok().json();
-        let alive = list["processes"].as_array().into_iter().flatten().find(|it| it["state"] == "running");
+        let alive = list["processes"].as_array().into_iter().flatten().find(|it| is_live(it));
         assert_eq!(alive, None, "{list}");
     }
 

@@ -94,7 +94,7 @@ impl AttemptLog {
         v1::AttemptRecord {
             attempt: self.title.attempt,
             began_ms: self.began_ms,
-            state: v1::AttemptState::Running.into(),
+            state: v1::State::Running.into(),
             stdout_bytes: self.stream(OutputStream::Stdout).written,
             stderr_bytes: self.stream(OutputStream::Stderr).written,
             ..v1::AttemptRecord::default()

@@ -83,7 +83,7 @@ impl LogEntry {
             attempt: self.title.attempt,
             began_ms: self.began_ms,
             ended_ms: self.ended_ms,
-            state: v1::AttemptState::from_word(&self.state).into(),
+            state: v1::State::from_word(&self.state).into(),
             usage: Some(v1::Usage { wall_ms, user_ms, system_ms, peak_memory, read_bytes, written_bytes, node }),
             stdout_bytes: self.written[0],
             stderr_bytes: self.written[1],

@@ -128,9 +128,9 @@ impl LogStore {
     /// Ends the log of an attempt.
     pub fn finish(&self, log: &AttemptLog, outcome: &v1::answer::Outcome, usage: &v1::Usage) {
         let (ended, reason) = match outcome {
-            v1::answer::Outcome::Completed(_) => (v1::AttemptState::Completed, String::new()),
-            v1::answer::Outcome::Failed(failure) => (v1::AttemptState::Failed, failure_reason(failure)),
-            _ => (v1::AttemptState::Cancelled, String::new()),
+            v1::answer::Outcome::Completed(_) => (v1::State::Completed, String::new()),
+            v1::answer::Outcome::Failed(failure) => (v1::State::Failed, failure_reason(failure)),
+            _ => (v1::State::Cancelled, String::new()),
         };
         let entry = LogEntry {
             title: log.title.clone(),

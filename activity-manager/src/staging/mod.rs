@@ -19,7 +19,7 @@ use xavantes_files::{Error, Fetcher, Sources, StagedOut};
 use xavantes_model::definition::FileText;
 use xavantes_model::value::Content;
 use xavantes_proto::v1::files_client::FilesClient;
-use xavantes_proto::{connect, v1};
+use xavantes_proto::{connect, status_text, transport_text, v1};
 
 use crate::attempt_failure::{AttemptFailure, failure};
 
@@ -67,11 +67,12 @@ impl Staging {
                 let digests = some.iter().map(|digest| digest.0.to_vec()).collect();
                 let request = v1::KeepRequest { owner: owner.clone(), digests, holder: self.address.to_string() };
                 let handed_over = async {
-                    let channel = connect(address).await.map_err(|error| Status::unavailable(error.to_string()))?;
+                    let channel =
+                        connect(address).await.map_err(|error| Status::unavailable(transport_text(&error)))?;
                     FilesClient::new(channel).keep(request).await
                 };
                 if let Err(status) = handed_over.await {
-                    warn!(owner, %status, "could not hand over files; they may be lost with this node");
+                    warn!(owner, error = %status_text(&status), "could not hand over files; they may be lost with this node");
                     unreachable.insert(address);
                     break;
                 }

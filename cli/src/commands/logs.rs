@@ -70,10 +70,10 @@ pub(crate) async fn logs(arguments: &LogsArgs, output: Output) -> Result<Exit, E
 async fn has_next_attempt(client: &mut CoordinatorClient, path: &str, attempt: u32) -> bool {
     loop {
         let Ok(element) = fetch_tree(client, path, 0).await else { return false };
-        match element.condition() {
+        match element.state() {
             _ if element.attempts > attempt => return true,
             // The end of the attempt may not be recorded yet.
-            condition if condition.is_alive() => tokio::time::sleep(NEXT_ATTEMPT_INTERVAL).await,
+            state if state.is_live() && state != v1::State::Held => tokio::time::sleep(NEXT_ATTEMPT_INTERVAL).await,
             _ => return false,
         }
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use xavantes_proto::v1;
 
 use super::ending::{fetch_outcome, fetch_results};
 use super::result_stream::stream;
@@ -38,7 +37,7 @@ pub(crate) async fn results(arguments: &ResultsArgs, output: Output) -> Result<E
         false => Exit::Success,
     };
     let status = fetch_results(&mut client, process.clone()).await?.status;
-    if status.is_some_and(|status| status.state() == v1::ProcessState::Running) {
+    if status.is_some_and(|status| status.state().is_live()) {
         return Err(terminal::error(&format!("{process} has not ended: `xavantes wait {process}` waits for it")));
     }
     let (outcome, exit) = fetch_outcome(&mut client, process, download).await?;

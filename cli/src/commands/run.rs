@@ -134,7 +134,7 @@ async fn check_data_dir(settings: &Settings, data_dir: &Path, resume: bool) -> R
 /// The process that continues; if none does, the one that ended last.
 async fn process_to_resume(client: &mut CoordinatorClient) -> Result<String, Exit> {
     let processes = fetch_all(client).await.map_err(|status| refused(&status))?;
-    let is_running = |it: &v1::ProcessStatus| it.state() == v1::ProcessState::Running;
+    let is_running = |it: &v1::ProcessStatus| it.state().is_live();
     let last = processes.iter().max_by_key(|it| (is_running(it), it.ended_ms));
     let nothing = || terminal::error("there is nothing to resume: no process was kept in the data directory");
     last.map(|it| it.process.clone()).ok_or_else(nothing)

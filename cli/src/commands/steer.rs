@@ -10,6 +10,9 @@ use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
 use crate::report::silent_action::Steered;
 
+/// Upper bound on the name of a user with the host.
+const MAX_USER_CHARS: usize = 60;
+
 #[derive(Args)]
 pub(crate) struct PathArgs {
     /// Path of an element, e.g. FindPrimes-7f3a/search/[3]
@@ -62,6 +65,16 @@ pub(crate) async fn set(arguments: SetArgs, output: Output) -> Result<Exit, Exit
     steer(&arguments.grid, arguments.path, "set", Action::Set(v1::Setting { key, value }), output).await
 }
 
+/// The user and the host, as the environment and the system name them: for the record, not as a proof.
+fn user_name() -> String {
+    let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+    let host = host.map_or_else(String::new, |host| format!("@{}", host.trim()));
+    let name = user.unwrap_or_else(|| "somebody".to_owned()) + &host;
+    let plain = name.chars().filter(|c| !c.is_control());
+    plain.take(MAX_USER_CHARS).collect()
+}
+
 async fn steer(
     grid: &GridArgs,
     path: String,
@@ -70,7 +83,8 @@ async fn steer(
     output: Output,
 ) -> Result<Exit, Exit> {
     let mut client = coordinator(&grid.coordinator).await?;
-    let request = v1::SteerRequest { path: path.clone(), action: Some(action), ..v1::SteerRequest::default() };
+    let action = Some(action);
+    let request = v1::SteerRequest { path: path.clone(), action, user: user_name(), ..v1::SteerRequest::default() };
     ask(client.steer(request)).await?;
     Ok(output.report(&Steered { path, action: word }))
 }

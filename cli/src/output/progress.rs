@@ -8,7 +8,6 @@ use xavantes_proto::v1;
 
 use crate::output::text::units::duration;
 use crate::output::visible::is_active;
-use crate::report::process::state_word;
 
 /// Upper bound on the lines.
 const MAX_LINES: usize = 6;
@@ -86,7 +85,7 @@ impl ProgressDisplay {
                 outermost = counted.max_by_key(|element| element.total).copied();
             }
             for element in &level {
-                if (element.tag == "ACTIVITY" && element.condition() == v1::Condition::Running) || element.delegated {
+                if (element.tag == "ACTIVITY" && element.state() == v1::State::Running) || element.delegated {
                     let first_seen = known.get(&element.path).copied().unwrap_or(now);
                     self.running.push(RunningElement { path: element.path.clone(), first_seen });
                 }
@@ -95,7 +94,8 @@ impl ProgressDisplay {
                 if let Some(reason) = unmet {
                     self.unmet = Some(format!("{}: {}", self.inner(&element.path), reason));
                 }
-                let works = element.children.is_empty() && element.condition() != v1::Condition::Absent;
+                // What waits for others goes on when they do.
+                let works = element.children.is_empty() && !waits_for_others(element);
                 self.is_stuck &= unmet.is_some() || !works;
                 if let Some(failure) = &element.failure {
                     self.last_failure = Some(format!("{}: {}", self.inner(&element.path), failure.message));
@@ -118,8 +118,8 @@ impl ProgressDisplay {
     pub(crate) fn lines(&self, now: Duration, width: usize) -> Vec<String> {
         let state = match self.status.state() {
             _ if self.is_cancelled => "cancelling",
-            v1::ProcessState::Unspecified => "starting",
-            _ => state_word(&self.status),
+            v1::State::Unspecified => "starting",
+            state => state.word(),
         };
         let mut lines = vec![format!("{}  {state}  {}", self.status.process, duration(now))];
         lines.extend(self.outermost_loop.as_ref().map(|progress| self.bar(progress, now, width)));
@@ -163,11 +163,20 @@ impl ProgressDisplay {
     fn counts(&self, now: Duration) -> String {
         let counts = self.status.counts.unwrap_or_default();
         let run = counts.completed.saturating_sub(counts.reused);
-        let others = counts.attempts.saturating_sub(run + counts.failed + counts.running);
+        let live = counts.running + counts.queued + counts.waiting;
+        let others = counts.attempts.saturating_sub(run + counts.failed + live);
         // The tree may show running activities before the status counts them.
         let running = if counts.attempts == 0 { self.running.len() as u64 } else { counts.running };
         let mut text = format!("{} completed, {running} running", counts.completed);
-        for (count, what) in [(counts.reused, "reused"), (counts.failed, "failed"), (others, "retried or cancelled")] {
+        let more = [
+            (counts.queued, "queued"),
+            (counts.waiting, "waiting"),
+            (counts.held, "held"),
+            (counts.reused, "reused"),
+            (counts.failed, "failed"),
+            (others, "retried or cancelled"),
+        ];
+        for (count, what) in more {
             if count > 0 {
                 text += &format!(", {count} {what}");
             }
@@ -209,6 +218,13 @@ impl Speed {
     }
 }
 
+/// The element waits for elements around or beside it.
+fn waits_for_others(element: &v1::Element) -> bool {
+    use v1::wait_reason::Kind;
+    let reason = element.wait_reason.as_ref().and_then(|reason| reason.kind.as_ref());
+    matches!(reason, Some(Kind::Siblings(_) | Kind::Room(_) | Kind::Paused(_)))
+}
+
 /// A text in one line, without characters that control a terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_active(c) { ' ' } else { c }).collect()
@@ -231,18 +247,18 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn status(completed: u64, running: u64) -> v1::ProcessStatus {
-        let counts = v1::Counts { completed, running, failed: 0, attempts: completed + running, reused: 0 };
+        let counts = v1::Counts { completed, running, attempts: completed + running, ..v1::Counts::default() };
         v1::ProcessStatus {
             process: "Sweep-1".into(),
-            state: v1::ProcessState::Running.into(),
+            state: v1::State::Running.into(),
             counts: Some(counts),
             ..v1::ProcessStatus::default()
         }
     }
 
     fn element(path: &str, tag: &str, children: Vec<v1::Element>) -> v1::Element {
-        let (path, tag, condition) = (path.to_owned(), tag.to_owned(), v1::Condition::Running.into());
-        v1::Element { path, tag, condition, children, ..v1::Element::default() }
+        let (path, tag, state) = (path.to_owned(), tag.to_owned(), v1::State::Running.into());
+        v1::Element { path, tag, state, children, ..v1::Element::default() }
     }
 
     fn counted(path: &str, ended: u64, total: u64, children: Vec<v1::Element>) -> v1::Element {
@@ -290,7 +306,8 @@ mod tests {
             ]
         );
         // Reused results have no attempts.
-        let counts = v1::Counts { completed: 50, running: 4, failed: 1, attempts: 40, reused: 20 };
+        let counts =
+            v1::Counts { completed: 50, running: 4, failed: 1, attempts: 40, reused: 20, ..v1::Counts::default() };
         progress.on_status(v1::ProcessStatus { counts: Some(counts), ..status(0, 0) }, 5 * SECOND);
         assert_eq!(
             progress.lines(5 * SECOND, 80)[2],
@@ -310,7 +327,7 @@ mod tests {
         progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
         assert_eq!(progress.lines(SECOND, 80)[1], "0 completed, 2 running");
         let waiting = v1::Element {
-            condition: v1::Condition::Waiting.into(),
+            state: v1::State::Waiting.into(),
             failure: Some(v1::Failure { message: "no\x1b[2J luck\nat all".into(), ..v1::Failure::default() }),
             ..activity("w")
         };

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use xavantes_proto::v1;
 
-use super::process::Activities;
+use super::process::{Activities, LiveActivities};
 use super::reason::{FailureReport, HeldReason, WaitReason};
 use super::reuse::Reuse;
 use super::{some_number, some_text};
@@ -24,25 +24,42 @@ pub(crate) struct Element {
     /// Activity or process type
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
-    /// State of the element; only a process is `paused`, and `ended` stands for several elements that ended in different
-    /// ways
+    /// State of the element; a controller is in the state of the elements in it that have come furthest. `ended` stands for
+    /// several elements that ended in different ways
     #[cfg_attr(test, schemars(extend("enum" = [
-        "absent", "ready", "running", "paused", "stopping", "waiting", "held", "completed", "failed", "cancelled",
-        "reused", "ended", "unknown"
+        "waiting", "queued", "running", "paused", "held", "stopping", "completed", "failed", "cancelled", "ended", "unknown"
     ])))]
     pub state: &'static str,
-    /// Whether nothing new starts in it
+    /// Whether nothing new starts in it: a user paused it, or an element around it
     pub paused: bool,
+    /// Whether its result came from the cache
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
+    /// Activities in it that have begun and not ended, by state: the sums of those of the elements in it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveActivities>,
     /// Counts of activities; only of a process
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activities: Option<Activities>,
+    /// Parameters that it was given, if it is shown alone
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<ShownParameter>,
+    /// Results of a process that has completed
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<ShownParameter>,
+    /// Number of inputs and outputs that are not shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_parameters: Option<u32>,
+    /// Bounds of a loop or parallel controller as they are now, if it is shown alone
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<LoopBounds>,
     /// Name of the worker or coordinator that runs it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Why no worker runs it, why the coordinator that runs it does not answer, or why a process is held, as a sentence
+    /// What it waits for, or why a process is held, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// Why no worker runs it, or why the coordinator that runs it does not answer
+    /// What it waits for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
     /// Of a process that its coordinator holds: why
@@ -72,9 +89,12 @@ pub(crate) struct Element {
     /// After the end: attempts that were lost with a worker or coordinator
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// After the end: when the first of the elements that this one stands for began, in milliseconds since 1970
+    /// When it began, or after the end the first of the elements that this one stands for, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub began_ms: Option<u64>,
+    /// Of an activity that runs: since when, in milliseconds since 1970, as far as its coordinator knows
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_since_ms: Option<u64>,
     /// After the end: when the last of the elements that this one stands for ended, in milliseconds since 1970
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
@@ -93,10 +113,13 @@ pub(crate) struct Element {
     /// Attempts of the program of an activity
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<AttemptRecord>,
+    /// After the end, of an activity: no worker knows its attempts any more, so it is not known where it ran
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attempts_unknown: bool,
     /// Resource usage of the programs of a process, by activity type
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub took: Vec<TypeUsage>,
-    /// After the end of a process: its first failures and last interventions
+    /// First failures and last interventions: of a process all, of an element before the end those at its path
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventReport>,
     /// Elements in it
@@ -115,9 +138,15 @@ impl From<&v1::Element> for Element {
             path: element.path.clone(),
             element: element.tag.clone(),
             r#type: some_text(&element.r#type),
-            state: element.condition().word(),
+            state: element.state().word(),
             paused: element.paused,
+            reused: element.reused,
+            live: element.live.as_ref().map(LiveActivities::from),
             activities: None,
+            inputs: element.inputs.iter().map(ShownParameter::from).collect(),
+            outputs: element.outputs.iter().map(ShownParameter::from).collect(),
+            more_parameters: some_number(element.more_parameters),
+            bounds: element.bounds.as_ref().map(LoopBounds::from),
             worker: some_text(&element.worker),
             waits: waits(element),
             wait_reason: element.wait_reason.as_ref().map(WaitReason::from),
@@ -131,12 +160,14 @@ impl From<&v1::Element> for Element {
             retried: some_number(element.retried),
             lost: some_number(element.lost),
             began_ms: some_number(element.began_ms),
+            running_since_ms: some_number(element.running_since_ms),
             ended_ms: some_number(element.ended_ms),
             counted_at: some_text(&element.counted_at),
             error: failure.as_ref().map(ToString::to_string),
             failure,
             reuse: None,
             records: element.records.iter().map(AttemptRecord::from).collect(),
+            attempts_unknown: element.attempts_unknown,
             took: element.usage.iter().map(TypeUsage::from).collect(),
             events: element.remarks.iter().map(EventReport::from).collect(),
             children: element.children.iter().map(Element::from).collect(),
@@ -151,9 +182,6 @@ impl Element {
         let mut shown = Self::from(element);
         shown.process = shown.path.split('/').next().map(str::to_owned);
         shown.activities = status.map(Activities::from);
-        if status.is_some() && shown.paused && element.condition() == v1::Condition::Running {
-            shown.state = "paused";
-        }
         shown
     }
 
@@ -176,6 +204,65 @@ fn waits(element: &v1::Element) -> Option<String> {
         }
         _ => reason.to_string(),
     })
+}
+
+/// A parameter of an element.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Parameter"))]
+pub(crate) struct ShownParameter {
+    /// Name of the parameter
+    pub name: String,
+    /// Its value as JSON text, cut if it is long; absent if it is secret
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Whether the definition declares it as secret
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
+}
+
+impl From<&v1::ShownParameter> for ShownParameter {
+    fn from(parameter: &v1::ShownParameter) -> Self {
+        let value = Some(parameter.text.clone()).filter(|_| !parameter.hidden);
+        Self { name: parameter.name.clone(), value, hidden: parameter.hidden }
+    }
+}
+
+/// Bounds of a loop or parallel controller.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct LoopBounds {
+    /// First value of the counter
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<i64>,
+    /// Last value of the counter
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<i64>,
+    /// Difference between a value of the counter and the next
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<i64>,
+    /// `MAX_PARALLEL`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u64>,
+    /// `JOIN`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<u64>,
+    /// `EXIT_CONDITION`, if a user set it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_condition: Option<String>,
+}
+
+impl From<&v1::CurrentBounds> for LoopBounds {
+    fn from(bounds: &v1::CurrentBounds) -> Self {
+        Self {
+            from: bounds.from,
+            to: bounds.to,
+            step: bounds.step,
+            max_parallel: bounds.max_parallel,
+            join: bounds.join,
+            exit_condition: some_text(&bounds.exit_condition),
+        }
+    }
 }
 
 /// One attempt of the program of an activity.
@@ -311,6 +398,9 @@ pub(crate) struct EventReport {
     /// Of an intervention: the command
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steered: Option<String>,
+    /// Of an intervention: name and host of the user, as the command gave them
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl From<&v1::Remark> for EventReport {
@@ -321,7 +411,7 @@ impl From<&v1::Remark> for EventReport {
             None => (None, None),
         };
         let error = failure.as_ref().map(ToString::to_string);
-        Self { at_ms: remark.at_ms, path: remark.path.clone(), error, failure, steered }
+        Self { at_ms: remark.at_ms, path: remark.path.clone(), error, failure, steered, by: some_text(&remark.by) }
     }
 }
 

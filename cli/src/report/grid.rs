@@ -46,8 +46,18 @@ pub(crate) struct NodeReport {
     pub containers: bool,
     /// Cgroup controllers that limit programs
     pub cgroups: Vec<String>,
+    /// `up`; `draining`: it finishes its work and accepts no more; `impaired`: it takes no work for now; `lost`: it sends no
+    /// heartbeats any more, and stays listed for an hour
+    #[cfg_attr(test, schemars(extend("enum" = ["up", "draining", "impaired", "lost"])))]
+    pub state: &'static str,
+    /// Milliseconds since its last heartbeat
+    pub silent_ms: u64,
     /// Activities that run or wait on it
     pub busy: u32,
+    /// Activities among the busy ones that have a slot
+    pub running: u32,
+    /// Activities among the busy ones that wait for a slot
+    pub queued: u32,
     /// Number of processes that it coordinates
     pub processes: u32,
     /// Whether it finishes its work and accepts no more
@@ -72,7 +82,16 @@ impl From<&v1::NodeStatus> for NodeReport {
             interpreters: node.interpreters,
             containers: node.containers,
             cgroups: node.cgroups,
+            state: match status {
+                _ if status.lost => "lost",
+                _ if status.draining => "draining",
+                _ if status.impaired.is_some() => "impaired",
+                _ => "up",
+            },
+            silent_ms: status.silent_ms,
             busy: status.busy,
+            running: status.busy.saturating_sub(status.waiting),
+            queued: status.waiting.min(status.busy),
             processes: status.processes,
             draining: status.draining,
             impaired: status.impaired.as_ref().map(ImpairmentReason::from),
@@ -83,7 +102,8 @@ impl From<&v1::NodeStatus> for NodeReport {
 /// The word for a role.
 pub(crate) const ACTIVITY_MANAGER: &str = "activity-manager";
 
-fn role_word(role: i32) -> Option<&'static str> {
+/// The word for a role on the wire.
+pub(crate) fn role_word(role: i32) -> Option<&'static str> {
     match v1::Role::try_from(role).ok()? {
         v1::Role::GroupManager => Some("group-manager"),
         v1::Role::ProcessCoordinator => Some("process-coordinator"),

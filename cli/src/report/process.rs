@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use xavantes_proto::{v1, value_from};
 
-use super::reason::{FailureReport, StallReason};
+use super::reason::{FailureReport, StallReason, WaitReason};
 use super::some_number;
 use crate::exit::Exit;
 
@@ -50,7 +50,7 @@ impl OutcomeReport {
         let status = response.status.unwrap_or_default();
         let failure = status.failure.as_ref().map(FailureReport::from);
         Self {
-            state: state_word(&status),
+            state: status.state().word(),
             results: results(&response.results),
             activities: (&status).into(),
             elapsed_seconds: elapsed_seconds(&status).unwrap_or_default(),
@@ -73,9 +73,11 @@ pub(crate) struct Process {
     /// Process type
     pub r#type: String,
     /// State of the process
-    #[cfg_attr(test, schemars(extend("enum" = ["running", "paused", "held", "completed", "failed", "cancelled", "unknown"])))]
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "waiting", "queued", "running", "paused", "held", "stopping", "completed", "failed", "cancelled", "unknown"
+    ])))]
     pub state: &'static str,
-    /// Whether nothing new starts in it
+    /// Whether a user paused it as a whole: nothing new starts in it
     pub paused: bool,
     /// Counts of activities
     pub activities: Activities,
@@ -94,12 +96,15 @@ pub(crate) struct Process {
     /// Whether its coordinator did not answer in time: then the counts and whether it is paused are not known
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_silent: bool,
-    /// Why it stands still, or why little is known of it, as a sentence
+    /// What it waits for, why it stands still, or why little is known of it, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Why it stands still
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall_reason: Option<StallReason>,
+    /// What it waits for, if it does not stand still
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_reason: Option<WaitReason>,
     /// Why it failed, as a sentence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -115,11 +120,12 @@ impl From<&v1::ProcessStatus> for Process {
             let node = &status.node;
             status.owner_silent.then(|| format!("its coordinator {node} does not answer; its counts are not known"))
         };
+        let waits = || status.wait_reason.as_ref().map(ToString::to_string);
         Self {
             process: status.process.clone(),
             path: status.path.clone(),
             r#type: status.process_type.clone(),
-            state: state_word(status),
+            state: status.state().word(),
             paused: status.paused,
             activities: status.into(),
             submitted_ms: status.submitted_ms,
@@ -128,8 +134,9 @@ impl From<&v1::ProcessStatus> for Process {
             node: status.node.clone(),
             group: status.group.clone(),
             owner_silent: status.owner_silent,
-            trouble: status.stalled.as_ref().map(ToString::to_string).or_else(silent),
+            trouble: status.stalled.as_ref().map(ToString::to_string).or_else(waits).or_else(silent),
             stall_reason: status.stalled.as_ref().map(StallReason::from),
+            wait_reason: status.wait_reason.as_ref().map(WaitReason::from),
             error: failure.as_ref().map(ToString::to_string),
             failure,
         }
@@ -167,9 +174,29 @@ pub(crate) struct Activities {
     pub attempts: u64,
     /// Of the completed ones, those whose result came from the cache
     pub reused: u64,
-    /// Attempts that run or wait for a worker; only while the process runs
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<u64>,
+    /// Activities that have begun and not ended, by state; only until the process ends
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveActivities>,
+}
+
+/// Activities that have begun and not ended, wherever they are. Each is counted once.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct LiveActivities {
+    /// A slot of a worker runs it; of very short activities this may lag behind
+    pub running: u64,
+    /// A worker has it, and no free slot for it yet
+    pub queued: u64,
+    /// It waits for a worker, for room or for its next attempt; a controller that waits for its next attempt is counted, too
+    pub waiting: u64,
+    /// It failed and waits for the decision of a user; a controller that does is counted, too
+    pub held: u64,
+}
+
+impl From<&v1::Counts> for LiveActivities {
+    fn from(counts: &v1::Counts) -> Self {
+        Self { running: counts.running, queued: counts.queued, waiting: counts.waiting, held: counts.held }
+    }
 }
 
 impl From<&v1::ProcessStatus> for Activities {
@@ -180,7 +207,7 @@ impl From<&v1::ProcessStatus> for Activities {
             failed: counts.failed,
             attempts: counts.attempts,
             reused: counts.reused,
-            running: (status.state() == v1::ProcessState::Running).then_some(counts.running),
+            live: status.state().is_live().then(|| (&counts).into()),
         }
     }
 }
@@ -218,21 +245,12 @@ impl From<&v1::Output> for ElementOutput {
     }
 }
 
-/// The word for the state of a process; `paused` and `held` are those that would run.
-pub(crate) fn state_word(status: &v1::ProcessStatus) -> &'static str {
-    match status.state() {
-        v1::ProcessState::Running if status.stalled.as_ref().is_some_and(|reason| reason.held().is_some()) => "held",
-        v1::ProcessState::Running if status.paused => "paused",
-        state => state.word(),
-    }
-}
-
 /// The exit code that the state of a process means.
 pub(crate) fn exit_of(status: &v1::ProcessStatus) -> Exit {
     match status.state() {
-        v1::ProcessState::Completed | v1::ProcessState::Running => Exit::Success,
-        v1::ProcessState::Cancelled => Exit::Cancelled,
-        v1::ProcessState::Failed | v1::ProcessState::Unspecified => Exit::Failed,
+        v1::State::Cancelled => Exit::Cancelled,
+        v1::State::Failed | v1::State::Unspecified => Exit::Failed,
+        _ => Exit::Success,
     }
 }
 

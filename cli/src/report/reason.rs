@@ -117,7 +117,7 @@ impl From<&v1::Requirement> for Requirement {
     }
 }
 
-/// Why no worker has an activity yet, or why the coordinator of a delegated element does not answer.
+/// What an element or a process waits for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -147,6 +147,40 @@ pub(crate) enum WaitReason {
         /// Why it takes no work
         reason: ImpairmentReason,
     },
+    /// Elements of the same controller must end first
+    Siblings {
+        /// Names of some of them
+        names: Vec<String>,
+        /// Number of the others
+        more: u32,
+    },
+    /// Others must end before there is room for it
+    Room,
+    /// Its next attempt begins later
+    Retry {
+        /// Milliseconds until then
+        in_ms: u64,
+    },
+    /// A user paused an element around it
+    Paused {
+        /// Path of the paused element
+        path: String,
+    },
+    /// The worker that has it is not connected
+    WorkerSilent {
+        /// Name of the worker
+        node: String,
+        /// Milliseconds of its silence
+        silent_ms: u64,
+        /// Milliseconds of silence after which another worker runs it
+        lost_after_ms: u64,
+    },
+    /// Its coordinator looks for another coordinator that runs it
+    Placing,
+    /// After a restart, its coordinator asks the workers which of them has it
+    Recovering,
+    /// Its coordinator looks for a cached result, or makes lost files again
+    Preparing,
     /// A reason that this version does not know
     Unknown,
 }
@@ -166,6 +200,16 @@ impl From<&v1::WaitReason> for WaitReason {
                 node: worker.node.clone(),
                 reason: worker.reason.as_ref().map_or(ImpairmentReason::Unknown, ImpairmentReason::from),
             },
+            Some(Kind::Siblings(v1::Siblings { names, more })) => Self::Siblings { names: names.clone(), more: *more },
+            Some(Kind::Room(_)) => Self::Room,
+            Some(Kind::RetryInMs(in_ms)) => Self::Retry { in_ms: *in_ms },
+            Some(Kind::Paused(path)) => Self::Paused { path: path.clone() },
+            Some(Kind::WorkerSilent(v1::SilentWorker { node, silent_ms, lost_after_ms })) => {
+                Self::WorkerSilent { node: node.clone(), silent_ms: *silent_ms, lost_after_ms: *lost_after_ms }
+            }
+            Some(Kind::Placing(_)) => Self::Placing,
+            Some(Kind::Recovering(_)) => Self::Recovering,
+            Some(Kind::Preparing(_)) => Self::Preparing,
             None => Self::Unknown,
         }
     }

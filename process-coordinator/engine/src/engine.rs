@@ -209,7 +209,8 @@ impl Engine {
         let counts = &self.state.counts;
         let used = counts.outstanding + counts.delegated + self.ready.len() as u64;
         let remote = if spreads { self.max_delegations } else { 0 };
-        used + counts.resting.saturating_sub(FREE_RESTING_ELEMENTS) < self.capacity.saturating_add(remote)
+        used + (counts.delayed + counts.held).saturating_sub(FREE_RESTING_ELEMENTS)
+            < self.capacity.saturating_add(remote)
     }
 
     /// Removes and returns the deepest starved controller for which there is capacity.
@@ -249,10 +250,10 @@ impl Engine {
         out.events.push(event);
     }
 
-    /// Records in the history that a user intervened, and what the user asked for.
-    pub fn record_intervention(&mut self, path: String, what: String, out: &mut StepOutput) {
+    /// Records in the history that a user intervened: who, and what the user asked for.
+    pub fn record_intervention(&mut self, path: String, what: String, by: String, out: &mut StepOutput) {
         self.emit_now(out, Event::Clock { at: self.now });
-        self.emit_now(out, Event::Steered { path, what });
+        self.emit_now(out, Event::Steered { path, what, by });
     }
 
     /// Nothing new may start in the element: it, or an element around it, is paused. Pauses outside a subtree that is

@@ -201,6 +201,8 @@ pub enum Event {
         path: String,
         /// What the user asked for.
         what: String,
+        /// The user, as the client said it.
+        by: String,
     },
     /// An attempt called a method of a shared object, and the engine refused the call.
     CallRefused {

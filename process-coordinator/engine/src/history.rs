@@ -68,6 +68,8 @@ pub struct Intervention {
     pub path: String,
     /// What the user asked for.
     pub what: String,
+    /// The user, as the client said it; empty if it did not.
+    pub by: String,
 }
 
 /// The history of a process. Its size depends on the definitions, not on how long the process runs.
@@ -104,6 +106,11 @@ impl History {
     /// The clock lags too far behind for an event that happens now.
     pub(crate) fn is_clock_late(&self, now: Time) -> bool {
         now.0 >= self.clock.0.saturating_add(MAX_CLOCK_LAG_MS)
+    }
+
+    /// The time of the last clock event.
+    pub(crate) fn clock(&self) -> Time {
+        self.clock
     }
 
     pub(crate) fn set_clock(&mut self, at: Time) {
@@ -154,10 +161,11 @@ impl History {
         self.failures.push((self.clock, failure));
     }
 
-    pub(crate) fn on_steered(&mut self, path: &str, what: &str) {
+    pub(crate) fn on_steered(&mut self, path: &str, what: &str, by: &str) {
         if self.interventions.len() == MAX_RECORDED_INTERVENTIONS {
             self.interventions.pop_front();
         }
-        self.interventions.push_back(Intervention { at: self.clock, path: path.to_owned(), what: what.to_owned() });
+        let (path, what, by) = (path.to_owned(), what.to_owned(), by.to_owned());
+        self.interventions.push_back(Intervention { at: self.clock, path, what, by });
     }
 }

@@ -45,7 +45,7 @@ pub use event::{AssignmentTarget, Bounds, ElementChange, Event, ScriptOutputs};
 pub use failure::{Failure, FailureKind};
 pub use history::{History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally};
 pub use input::{Action, Answer, Input, SharedCall};
-pub use live_view::{Condition, EndedCounts, View};
+pub use live_view::{CurrentBounds, ElementState, EndedCounts, LiveElement, LivePhase, PendingElement, View, WaitsFor};
 pub use outcome::{Outcome, StopReason};
 pub use rejection::Rejection;
 pub use start::{Root, Start};

@@ -8,7 +8,7 @@ use xavantes_model::identity::{self, Undecided};
 use xavantes_model::value::Value;
 
 use crate::cache::cache_entry::{CacheLookup, MissReason, ParameterDigest, ReuseDecision};
-use crate::cache::shown_value::{shorten, show_value};
+use crate::cache::shown_value::{HIDDEN, shorten, show_value};
 use crate::task::Task;
 use xavantes_proto::AttemptKey;
 
@@ -30,7 +30,8 @@ pub fn lookup(
         })?;
         let digest = Digest(*blake3::hash(&bytes).as_bytes());
         hasher.update(&digest.0);
-        parameters.push(ParameterDigest { name: variable.name.clone(), digest, shown: show_value(value) });
+        let shown = if variable.secret { HIDDEN.to_owned() } else { show_value(value) };
+        parameters.push(ParameterDigest { name: variable.name.clone(), digest, shown });
     }
     let key = Digest(*hasher.finalize().as_bytes());
     Ok(CacheLookup { key, code, type_name: activity.name.clone(), path, parameters })

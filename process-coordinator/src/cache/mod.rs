@@ -14,6 +14,6 @@ pub mod cache_index;
 pub(crate) mod cache_store;
 pub mod decide;
 pub(crate) mod explain;
-mod shown_value;
+pub(crate) mod shown_value;
 #[cfg(test)]
 mod tests;

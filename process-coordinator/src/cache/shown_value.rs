@@ -5,6 +5,9 @@ use xavantes_model::value::Value;
 /// Upper bound on the characters of a shown parameter.
 pub(super) const MAX_SHOWN_CHARS: usize = 60;
 
+/// What people see of a secret value.
+pub(crate) const HIDDEN: &str = "(hidden)";
+
 /// Shortens a text for people.
 pub(crate) fn shorten(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN_CHARS) {

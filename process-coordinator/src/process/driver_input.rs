@@ -36,6 +36,8 @@ pub enum ProcessInput<C, A> {
     Lost(AttemptKey),
     /// The pool found a coordinator for a delegated attempt.
     Placed(AttemptKey, SubtreePlace),
+    /// The coordinator of a delegated attempt reports what the subtree is doing.
+    SubtreeReported(AttemptKey, Box<v1::SubtreeStatus>),
     /// An attempt calls a shared object of this process.
     Called(v1::SharedCall, C),
     /// A user steers an element.
@@ -44,6 +46,8 @@ pub enum ProcessInput<C, A> {
         path: String,
         /// What the user wants.
         steering: Steering,
+        /// The user, as the client says it.
+        by: String,
         /// The user, who waits for the decision.
         asker: A,
     },
@@ -87,6 +91,7 @@ impl<C, A> ProcessInput<C, A> {
             PoolNotice::Answered(outcome) => Self::Answered { key, outcome, extras: None, from: None },
             PoolNotice::Lost(_) => Self::Lost(key),
             PoolNotice::Placed(place) => Self::Placed(key, place),
+            PoolNotice::Subtree(status) => Self::SubtreeReported(key, status),
         }
     }
 }

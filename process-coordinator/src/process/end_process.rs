@@ -176,10 +176,10 @@ pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &Process
 /// Counts the end of a process or subtree.
 fn count_end(status: &v1::ProcessStatus) {
     let end = match status.state() {
-        v1::ProcessState::Completed => ProcessEnd::Completed,
-        v1::ProcessState::Failed => ProcessEnd::Failed,
-        v1::ProcessState::Cancelled => ProcessEnd::Cancelled,
-        v1::ProcessState::Unspecified | v1::ProcessState::Running => return,
+        v1::State::Completed => ProcessEnd::Completed,
+        v1::State::Failed => ProcessEnd::Failed,
+        v1::State::Cancelled => ProcessEnd::Cancelled,
+        _ => return,
     };
     metrics().processes_ended.of(end).inc();
 }

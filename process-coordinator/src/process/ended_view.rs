@@ -78,7 +78,7 @@ impl EndedView<'_> {
                 Some(_) => String::new(),
                 None => program.processes[place.process].name.to_string(),
             },
-            condition: condition(&tally).into(),
+            state: state(&tally).into(),
             completed: number(tally.completed),
             failed: number(tally.failed),
             cancelled: number(tally.cancelled),
@@ -175,11 +175,11 @@ fn join(path: &str, node: &DefinitionNode) -> String {
     }
 }
 
-fn condition(tally: &Tally) -> v1::Condition {
+fn state(tally: &Tally) -> v1::State {
     match (tally.completed > 0, tally.failed > 0, tally.cancelled > 0) {
-        (true, false, false) => v1::Condition::Completed,
-        (false, true, false) => v1::Condition::Failed,
-        (false, false, true) => v1::Condition::Cancelled,
-        _ => v1::Condition::Ended,
+        (true, false, false) => v1::State::Completed,
+        (false, true, false) => v1::State::Failed,
+        (false, false, true) => v1::State::Cancelled,
+        _ => v1::State::Ended,
     }
 }

@@ -17,16 +17,16 @@ pub fn final_status(
     ended_ms: u64,
 ) -> v1::ProcessStatus {
     let state = match outcome {
-        Outcome::Completed => v1::ProcessState::Completed,
-        Outcome::Cancelled => v1::ProcessState::Cancelled,
-        Outcome::Failed(_) | Outcome::Restart => v1::ProcessState::Failed,
+        Outcome::Completed => v1::State::Completed,
+        Outcome::Cancelled => v1::State::Cancelled,
+        Outcome::Failed(_) | Outcome::Restart => v1::State::Failed,
     };
     let failure = match outcome {
         Outcome::Failed(why) => Some(failure(why)),
         _ => status.failure,
     };
     let (state, counts) = (state.into(), Some(counts));
-    v1::ProcessStatus { state, counts, failure, paused: false, stalled: None, ended_ms, ..status }
+    v1::ProcessStatus { state, counts, failure, paused: false, stalled: None, wait_reason: None, ended_ms, ..status }
 }
 
 /// The results of a process; only a completed process has some.

@@ -11,6 +11,7 @@ use crate::process::driver_input::{ProcessInput, Steering};
 use crate::process::outputs::Outputs;
 use crate::process::printing::{PrintDecision, PrintLimit};
 use crate::workers::handle::Orders;
+use crate::workers::worker_messages::PoolLoad;
 use xavantes_proto::AttemptKey;
 
 /// Upper bound on the mail of a process; senders wait beyond it.
@@ -73,6 +74,7 @@ pub(crate) struct ProcessHandle {
     mail: mpsc::Sender<ProcessMail>,
     /// Requests of users, which the process handles before its mail.
     requests: mpsc::Sender<ProcessMail>,
+    load: Arc<watch::Sender<PoolLoad>>,
     /// Bounds the lines that are logged; without it all printed lines are passed on.
     print_limit: Option<PrintLimit>,
 }
@@ -82,6 +84,8 @@ pub(crate) struct ProcessHandle {
 pub(crate) struct Mailbox {
     pub mail: mpsc::Receiver<ProcessMail>,
     pub requests: mpsc::Receiver<ProcessMail>,
+    /// Where the activities of the process are.
+    pub load: watch::Receiver<PoolLoad>,
 }
 
 impl ProcessHandle {
@@ -94,8 +98,15 @@ impl ProcessHandle {
     ) -> (Self, Mailbox) {
         let (mail, mails) = mpsc::channel(MAX_MAIL);
         let (requests, requested) = mpsc::channel(MAX_REQUESTS);
+        let (load, loads) = watch::channel(PoolLoad::default());
         let print_limit = logs_printed.then(PrintLimit::default);
-        (Self { path, status, outputs, mail, requests, print_limit }, Mailbox { mail: mails, requests: requested })
+        let handle = Self { path, status, outputs, mail, requests, load: load.into(), print_limit };
+        (handle, Mailbox { mail: mails, requests: requested, load: loads })
+    }
+
+    /// The pool tells where the activities of the process are.
+    pub fn set_load(&self, load: PoolLoad) {
+        self.load.send_replace(load);
     }
 
     /// Sends an input. A process that has ended ignores it.
@@ -145,9 +156,14 @@ impl ProcessHandle {
     }
 
     /// Steers an element, and waits for the recorded decision.
-    pub async fn steer(&self, path: String, steering: Steering) -> Result<Result<(), Rejection>, ProcessEnded> {
+    pub async fn steer(
+        &self,
+        path: String,
+        steering: Steering,
+        by: String,
+    ) -> Result<Result<(), Rejection>, ProcessEnded> {
         let (asker, decided) = oneshot::channel();
-        let input = ProcessInput::Steered { path, steering, asker };
+        let input = ProcessInput::Steered { path, steering, by, asker };
         self.requests.send(ProcessMail::Inputs(vec![input])).await.map_err(|_| ProcessEnded)?;
         decided.await.map_err(|_| ProcessEnded)
     }

@@ -32,11 +32,14 @@ impl Coordinator {
         let epoch = entry.as_ref().map_or(0, |entry| entry.epoch);
         let head = entry.and_then(|entry| record_codec::decode::<Head>("head", &entry.head).ok());
         let status = match &head {
-            Some(head) => self.status_from_head(&id, head, &self.options.node),
+            Some(head) => v1::ProcessStatus {
+                state: v1::State::Held.into(),
+                ..self.status_from_head(&id, head, &self.options.node)
+            },
             None => v1::ProcessStatus {
                 process: id.to_string(),
                 path: id.to_string(),
-                state: v1::ProcessState::Running.into(),
+                state: v1::State::Held.into(),
                 node: self.options.node.clone(),
                 group: self.options.group.clone(),
                 ..v1::ProcessStatus::default()
@@ -71,7 +74,7 @@ impl Coordinator {
     pub(crate) async fn cancel_held(&self, id: &Arc<str>) -> Result<bool, Error> {
         let Some((_, held)) = self.processes.find_held(id) else { return Ok(false) };
         let status = v1::ProcessStatus {
-            state: v1::ProcessState::Cancelled.into(),
+            state: v1::State::Cancelled.into(),
             stalled: None,
             ended_ms: unix_ms(),
             ..held.status.clone()

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use xavantes_engine::{EngineState, Event, Root};
 use xavantes_model::definition::{DefinitionNodeId, Program};
+use xavantes_model::value::Value;
 
 use crate::process::process_notes::{Note, ProcessNotes};
 use crate::record_codec::{self, Unreadable};
@@ -35,6 +36,16 @@ impl Head {
     /// What the process runs.
     pub fn root(&self) -> Root {
         Root { process: self.root.0 as usize, node: DefinitionNodeId(self.root.1) }
+    }
+
+    /// The values that the process was started with, in the order of its parameters.
+    pub fn given(&self) -> Result<Vec<Value>, Unreadable> {
+        let first: JournalRecord = record_codec::decode("journal", &self.first)?;
+        let given = first.events.into_iter().find_map(|event| match event {
+            Event::Started { variables, .. } => Some(variables),
+            _ => None,
+        });
+        Ok(given.unwrap_or_default())
     }
 }
 

@@ -14,11 +14,13 @@
 //! | `owner` | where other coordinators of the same repository are |
 //! | `held_processes`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
+//! | `element_states` | the state of each live element, and the counts of the activities in it |
 //! | `process_status`, `process_view`, `outputs`, `shortened_views` | what users see of a process |
 
 pub mod driver;
 pub mod driver_input;
 pub mod effect;
+mod element_states;
 pub(crate) mod end_process;
 pub mod ended_summary;
 pub(crate) mod ended_view;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xavantes_engine::{Failure, History, Intervention, MAX_RECORDED_FAILURES, MAX_RECORDED_INTERVENTIONS, Tally, Time};
 use xavantes_model::definition::{DefinitionNodeId, Program};
-use xavantes_proto::message_limits::{MAX_FAILURE_BYTES, MAX_PATH_BYTES, shorten};
+use xavantes_proto::message_limits::{MAX_FAILURE_BYTES, MAX_NAME_BYTES, MAX_PATH_BYTES, shorten};
 use xavantes_proto::v1;
 
 use crate::engine_messages::{failure, failure_from};
@@ -81,9 +81,17 @@ impl ProcessHistory {
             first_ms: tally.first.0,
             last_ms: tally.last.0,
         };
-        let remark = |at: Time, path: &str, what: What| v1::Remark { at_ms: at.0, path: path.into(), what: Some(what) };
+        let remark = |at: Time, path: &str, what: What| v1::Remark {
+            at_ms: at.0,
+            path: path.into(),
+            what: Some(what),
+            by: String::new(),
+        };
         let failures = self.failures.iter().map(|(at, why)| remark(*at, &why.path, What::Failed(failure(why))));
-        let steered = self.steered.iter().map(|it| remark(it.at, &it.path, What::Steered(it.what.clone())));
+        let steered = self
+            .steered
+            .iter()
+            .map(|it| v1::Remark { by: it.by.clone(), ..remark(it.at, &it.path, What::Steered(it.what.clone())) });
         let mut remarks: Vec<v1::Remark> = failures.chain(steered).collect();
         remarks.sort_by_key(|remark| remark.at_ms);
         let usage = self.usage.iter().map(|(activity, usage)| usage.to_wire(*activity)).collect();
@@ -107,12 +115,13 @@ impl ProcessHistory {
             history.tallies.entry((it.process, it.node)).or_default().add(&tally);
         }
         wire.usage.iter().for_each(|usage| history.add_usage(usage.activity, &UsageTotals::from_wire(usage)));
-        for v1::Remark { at_ms, path, what } in wire.remarks.into_iter().take(MAX_REMARKS) {
+        for v1::Remark { at_ms, path, what, by } in wire.remarks.into_iter().take(MAX_REMARKS) {
             match what {
                 Some(v1::remark::What::Failed(why)) => history.failures.push((Time(at_ms), failure_from(why))),
                 Some(v1::remark::What::Steered(what)) => {
                     let (path, what) = (shorten(path, MAX_PATH_BYTES), shorten(what, MAX_FAILURE_BYTES));
-                    history.steered.push(Intervention { at: Time(at_ms), path, what })
+                    let by = shorten(by, MAX_NAME_BYTES);
+                    history.steered.push(Intervention { at: Time(at_ms), path, what, by })
                 }
                 None => {}
             }

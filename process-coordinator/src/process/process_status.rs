@@ -36,13 +36,13 @@ impl Coordinator {
         })
     }
 
-    /// The status of a running process, as far as its head determines it.
+    /// The status of a process that has not ended, as far as its head determines it: not what it is doing.
     pub(super) fn status_from_head(&self, id: &str, head: &Head, node: &str) -> v1::ProcessStatus {
         v1::ProcessStatus {
             process: id.to_owned(),
             path: hosted_subtrees::path_of(id, head.parent.is_some()).to_owned(),
             process_type: head.process_type.clone(),
-            state: v1::ProcessState::Running.into(),
+            state: v1::State::Unspecified.into(),
             submitted_ms: head.submitted_ms,
             node: node.to_owned(),
             group: self.options.group.clone(),

@@ -1,24 +1,27 @@
 //! The elements of a running process, as `show` presents them: from the engine, the pool, and other coordinators.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Response;
-use xavantes_engine::{Condition, ElementId, Rejection, View};
+use xavantes_engine::{CurrentBounds, ElementId, ElementState, PendingElement, Rejection, Time, View, WaitsFor};
+use xavantes_model::value::Value;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{call_with_timeout, connect, receive, v1};
 
+use crate::cache::shown_value::{shorten, show_value};
 use crate::engine_messages::failure;
+use crate::process::element_states::{ElementStates, LeafState, wait_reason};
 use crate::process::handle::ElementSender;
 use crate::process::owner::MAX_FORWARDS;
 use crate::process::runner::Runner;
 use crate::process::shortened_views::cut_failure;
-use crate::workers::worker_messages::Whereabouts;
-use xavantes_proto::AttemptKey;
 
 /// Upper bound on the shown children of one element.
 pub(crate) const MAX_SHOWN_CHILDREN: usize = 100;
+/// Upper bound on the shown parameters of an element.
+const MAX_SHOWN_PARAMETERS: usize = 100;
+/// Upper bound on the live elements that are counted.
+const MAX_COUNTED: usize = 200_000;
 /// Upper bound on the bytes of a subtree at another coordinator.
 const MAX_REMOTE_BYTES: usize = 64 << 20;
 /// Another coordinator counts as silent after this time.
@@ -27,35 +30,52 @@ const SILENT_AFTER: Duration = Duration::from_secs(5);
 impl Runner {
     /// Answers with the element at a path, completed in the background by what the pool and other coordinators know.
     pub(super) fn on_show(&self, path: &str, depth: u32, forwards: u32, answer: ElementSender) {
-        let mut element = match self.find_element(path, depth) {
-            Ok(element) => element,
+        let (mut element, id) = match self.find_element(path, depth) {
+            Ok(found) => found,
             Err(rejection) => return drop(answer.send(Err(rejection))),
         };
-        let attempts = outstanding_attempts(&self.id, &element);
-        let keys = attempts.iter().map(|(_, key)| key.clone()).collect();
-        let whereabouts = self.pool.whereabouts(keys);
+        let Some(id) = id else { return drop(answer.send(Ok(element))) };
+        let mut states =
+            ElementStates::new(&self.id, &self.driver, self.driver.engine().live_elements(id, MAX_COUNTED));
+        let whereabouts = self.pool.whereabouts(states.keys());
         tokio::spawn(async move {
-            let places = attempts.into_iter().zip(whereabouts.await);
-            let places = places.filter_map(|((path, _), place)| Some((path, place?))).collect();
-            complete(&mut element, &places, depth, forwards).await;
+            states.on_whereabouts(whereabouts.await);
+            complete(&mut element, &mut states, depth, forwards).await;
+            states.add_up();
+            apply_states(&mut element, &states);
             let _ = answer.send(Ok(element));
         });
     }
 
-    fn find_element(&self, path: &str, depth: u32) -> Result<v1::Element, Rejection> {
+    /// The element at a path. One that has not begun has no id.
+    fn find_element(&self, path: &str, depth: u32) -> Result<(v1::Element, Option<ElementId>), Rejection> {
         let engine = self.driver.engine();
-        let ended = || Rejection::NoSuchElement(format!("{path} has ended or not begun").into());
-        let mut element = self.element(engine.find(path)?.ok_or_else(ended)?, depth);
-        if *path == **engine.id() {
-            element.usage = self.driver.history(0).usage(engine.program());
+        let Some(id) = engine.find(path)? else {
+            let pending =
+                engine.find_pending(path).map(|pending| (describe_pending(pending, self.driver.has_workers()), None));
+            return pending.ok_or_else(|| Rejection::NoSuchElement(format!("{path} has ended or not begun").into()));
+        };
+        let mut element = self.element(id, depth);
+        let history = self.driver.history(self.status.borrow().submitted_ms);
+        let is_process = *path == **engine.id();
+        if is_process {
+            element.usage = history.usage(engine.program());
         }
-        Ok(element)
+        if depth == 0 {
+            let remarks = history.to_wire().remarks.into_iter();
+            element.remarks = remarks.filter(|remark| is_process || remark.path == element.path).collect();
+            let shown =
+                engine.inputs(id).map(|(variable, value)| shown_parameter(&variable.name, value, variable.secret));
+            (element.inputs, element.more_parameters) = bounded_parameters(shown);
+            element.bounds = engine.bounds(id).map(wire_bounds);
+        }
+        Ok((element, Some(id)))
     }
 
     /// The recursion is bounded by the requested depth, and the size by [`MAX_SHOWN_CHILDREN`].
     fn element(&self, id: ElementId, depth: u32) -> v1::Element {
         let Some(view) = self.driver.engine().view(id) else { return v1::Element::default() };
-        let mut element = describe(&view);
+        let mut element = self.describe(&view);
         element.element = id.bits();
         if depth > 0 {
             let shown = view.children.iter().take(MAX_SHOWN_CHILDREN);
@@ -65,54 +85,73 @@ impl Runner {
                 child
             });
             element.children = shown.collect();
-            element.hidden = view.children.len().saturating_sub(MAX_SHOWN_CHILDREN) as u32;
+            let mut pending = self.driver.engine().pending(id).map(|(_, pending)| pending);
+            let space = MAX_SHOWN_CHILDREN - element.children.len();
+            element.children.extend(
+                pending.by_ref().take(space).map(|pending| describe_pending(pending, self.driver.has_workers())),
+            );
+            let hidden = view.children.len().saturating_sub(MAX_SHOWN_CHILDREN) + pending.count();
+            element.hidden = hidden as u32;
         }
         element
     }
-}
 
-/// Paths and keys of the outstanding attempts in an element.
-fn outstanding_attempts(process: &Arc<str>, element: &v1::Element) -> Vec<(String, AttemptKey)> {
-    let mut found = Vec::new();
-    let mut pending = vec![element];
-    while let Some(element) = pending.pop() {
-        if (element.tag == "ACTIVITY" && element.condition() != v1::Condition::Ready) || element.delegated {
-            found.push((element.path.clone(), AttemptKey::new(process.clone(), element.element, element.attempts)));
+    fn describe(&self, view: &View) -> v1::Element {
+        let (state, wait_reason, failure) = wire_state(&view.state, self.driver.now(), self.driver.has_workers());
+        let started_ms = self.status.borrow().submitted_ms;
+        v1::Element {
+            path: view.path.clone(),
+            tag: view.tag.into(),
+            r#type: view.type_name.clone().unwrap_or_default(),
+            state: state.into(),
+            wait_reason,
+            paused: view.paused,
+            delegated: view.delegated,
+            attempts: view.attempts,
+            began_ms: started_ms.saturating_add(view.began.0),
+            completed: view.ended.map(|ended| ended.completed),
+            failed: view.ended.map(|ended| ended.failed),
+            cancelled: view.ended.map(|ended| ended.cancelled),
+            total: view.total,
+            failure,
+            ..v1::Element::default()
         }
-        pending.extend(&element.children);
     }
-    found
 }
 
-/// Fills in the workers that run activities, and the content of subtrees at other coordinators.
-async fn complete(element: &mut v1::Element, places: &HashMap<String, Whereabouts>, depth: u32, forwards: u32) {
+/// Fills in the content of subtrees at other coordinators.
+async fn complete(element: &mut v1::Element, states: &mut ElementStates, depth: u32, forwards: u32) {
     let mut pending = vec![(element, depth)];
     while let Some((element, depth)) = pending.pop() {
-        if let Some(Whereabouts::Waits(reason)) = places.get(&element.path) {
-            element.wait_reason = Some(reason.clone());
-        }
-        if let Some(Whereabouts::At { name, address, silent }) = places.get(&element.path) {
-            element.worker = name.to_string();
-            let silent = silent.filter(|silent| element.delegated && *silent > SILENT_AFTER);
-            if let Some(silent) = silent {
-                element.wait_reason =
-                    Some(v1::wait_reason::Kind::CoordinatorSilentMs(silent.as_millis() as u64).into());
-            }
-            if element.delegated
-                && forwards < MAX_FORWARDS
-                && silent.is_none()
-                && let Some(remote) = remote_element(address, &element.path, depth, forwards + 1).await
-            {
-                element.children = remote.children;
-                element.hidden = remote.hidden;
-                element.completed = remote.completed;
-                element.failed = remote.failed;
-                element.cancelled = remote.cancelled;
-                element.total = remote.total;
-                continue;
-            }
+        if let Some(address) = states.subtree_address(element.element, SILENT_AFTER).map(str::to_owned)
+            && element.delegated
+            && forwards < MAX_FORWARDS
+            && let Some(remote) = remote_element(&address, &element.path, depth, forwards + 1).await
+        {
+            let reported = LeafState { state: remote.state(), wait_reason: remote.wait_reason, ..LeafState::default() };
+            states.set(element.element, reported, remote.live.unwrap_or_default());
+            element.children = remote.children;
+            element.hidden = remote.hidden;
+            element.completed = remote.completed;
+            element.failed = remote.failed;
+            element.cancelled = remote.cancelled;
+            element.total = remote.total;
+            element.failure = element.failure.take().or(remote.failure);
+            // The other coordinator has counted them.
+            continue;
         }
         pending.extend(element.children.iter_mut().map(|child| (child, depth.saturating_sub(1))));
+    }
+}
+
+/// Writes states, counts and places into the elements of this coordinator.
+fn apply_states(element: &mut v1::Element, states: &ElementStates) {
+    let mut pending = vec![element];
+    while let Some(element) = pending.pop() {
+        states.apply(element);
+        if !element.delegated {
+            pending.extend(&mut element.children);
+        }
     }
 }
 
@@ -128,28 +167,63 @@ async fn remote_element(address: &str, path: &str, depth: u32, forwards: u32) ->
     shown.await.ok()?.element
 }
 
-fn describe(view: &View) -> v1::Element {
-    let (condition, why) = match &view.condition {
-        Condition::Absent => (v1::Condition::Absent, None),
-        Condition::Ready => (v1::Condition::Ready, None),
-        Condition::Running => (v1::Condition::Running, None),
-        Condition::Stopping => (v1::Condition::Stopping, None),
-        Condition::Waiting(_, why) => (v1::Condition::Waiting, Some(failure(why))),
-        Condition::Held(why) => (v1::Condition::Held, Some(failure(why))),
-    };
+/// The state of an element as the engine knows it, what it waits for, and why it failed.
+fn wire_state(
+    state: &ElementState,
+    now: Time,
+    has_workers: bool,
+) -> (v1::State, Option<v1::WaitReason>, Option<v1::Failure>) {
+    match state {
+        ElementState::Waiting(waits_for) => {
+            let failed = match waits_for {
+                WaitsFor::Retry(_, why) => Some(failure(why)),
+                _ => None,
+            };
+            (v1::State::Waiting, Some(wait_reason(waits_for, now, has_workers)), failed)
+        }
+        ElementState::Outstanding | ElementState::Running => (v1::State::Running, None, None),
+        ElementState::Paused => (v1::State::Paused, None, None),
+        ElementState::Held(why) => (v1::State::Held, None, Some(failure(why))),
+        ElementState::Stopping => (v1::State::Stopping, None, None),
+    }
+}
+
+fn wire_bounds(bounds: CurrentBounds) -> v1::CurrentBounds {
+    v1::CurrentBounds {
+        from: bounds.counter.map(|(from, ..)| from),
+        to: bounds.counter.map(|(_, to, _)| to),
+        step: bounds.counter.map(|(.., step)| step),
+        max_parallel: bounds.max_parallel,
+        join: bounds.join,
+        exit_condition: bounds.exit_condition.map(|text| shorten(&text)).unwrap_or_default(),
+    }
+}
+
+/// A parameter as people see it.
+pub(crate) fn shown_parameter(name: &str, value: &Value, secret: bool) -> v1::ShownParameter {
+    let text = if secret { String::new() } else { show_value(value) };
+    v1::ShownParameter { name: name.to_owned(), text, hidden: secret }
+}
+
+/// As many parameters as are shown, and the number of the others.
+pub(crate) fn bounded_parameters(
+    mut parameters: impl Iterator<Item = v1::ShownParameter>,
+) -> (Vec<v1::ShownParameter>, u32) {
+    let shown = parameters.by_ref().take(MAX_SHOWN_PARAMETERS).collect();
+    (shown, parameters.count() as u32)
+}
+
+fn describe_pending(pending: PendingElement, has_workers: bool) -> v1::Element {
     v1::Element {
-        path: view.path.clone(),
-        tag: view.tag.into(),
-        r#type: view.type_name.clone().unwrap_or_default(),
-        condition: condition.into(),
-        paused: view.paused,
-        delegated: view.delegated,
-        attempts: view.attempts,
-        completed: view.ended.map(|ended| ended.completed),
-        failed: view.ended.map(|ended| ended.failed),
-        cancelled: view.ended.map(|ended| ended.cancelled),
-        total: view.total,
-        failure: why,
+        path: pending.path,
+        tag: pending.tag.into(),
+        r#type: pending.type_name.unwrap_or_default(),
+        state: v1::State::Waiting.into(),
+        wait_reason: Some(wait_reason(&pending.waits_for, Time(0), has_workers)),
+        element: NOT_BEGUN,
         ..v1::Element::default()
     }
 }
+
+/// The number of an element that has none yet.
+const NOT_BEGUN: u64 = u64::MAX;

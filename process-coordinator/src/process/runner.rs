@@ -67,6 +67,21 @@ struct PendingWrite {
     batch: EffectBatch<Orders, DecisionSender>,
 }
 
+/// The status of a process with what its driver knows. `stalled` says why it stands still.
+pub(super) fn live_status<C, A>(
+    driver: &Driver<C, A>,
+    stalled: Option<v1::StallReason>,
+    before: &v1::ProcessStatus,
+) -> v1::ProcessStatus {
+    let counts = driver.counts();
+    let (state, wait_reason) = match &stalled {
+        Some(_) => (v1::State::Waiting, None),
+        None => driver.state(&counts),
+    };
+    let paused = driver.engine().is_root_paused();
+    v1::ProcessStatus { state: state.into(), wait_reason, counts: Some(counts), paused, stalled, ..before.clone() }
+}
+
 /// The task of one process.
 pub(crate) struct Runner {
     pub id: Arc<str>,
@@ -94,6 +109,10 @@ pub(crate) struct Runner {
     pub marks: Arc<RecoveryMarks>,
     /// The process was recovered, and has made no progress since.
     pub on_probation: bool,
+    /// Why the repository did not take the last record, while it does not.
+    pub unrecorded: Option<v1::StallReason>,
+    /// Something changed that watchers see and that leads to no record.
+    pub status_changed: bool,
 }
 
 impl Runner {
@@ -103,6 +122,7 @@ impl Runner {
     }
 
     fn handle(&mut self, input: LiveInput) {
+        self.status_changed |= matches!(input, ProcessInput::SubtreeReported(..));
         let now = self.now();
         let stepped = self.stepping.step(|sandbox| self.driver.handle(sandbox, input, now));
         if let Err(error) = stepped {
@@ -154,7 +174,12 @@ impl Runner {
         let mut last_work = Instant::now();
         loop {
             let must_wait = self.must_wait();
-            if must_wait.is_some() || waits.is_some() {
+            if self.mailbox.load.has_changed().unwrap_or(false) {
+                let load = self.mailbox.load.borrow_and_update().clone();
+                self.driver.set_load(load);
+                self.status_changed = true;
+            }
+            if must_wait.is_some() || waits.is_some() || std::mem::take(&mut self.status_changed) {
                 self.update_status(must_wait.clone());
             }
             waits = must_wait;
@@ -195,6 +220,7 @@ impl Runner {
                         (Ok(()), Some(done)) => {
                             last_write = since.elapsed().clamp(MIN_GATHERING, MAX_GATHERING);
                             since = Instant::now();
+                            self.unrecorded = None;
                             self.carry_out(done.batch.effects);
                             self.memory.set(self.driver.bytes());
                             self.update_status(waits.clone());
@@ -239,6 +265,8 @@ impl Runner {
                     last_work = Instant::now();
                     self.on_queue(&mut queue);
                 }
+                // The loop takes it at its beginning, also when there is always mail.
+                Ok(()) = self.mailbox.load.changed() => self.mailbox.load.mark_changed(),
                 changed = self.share.changed() => {
                     if changed.is_err() {
                         return Stopped::ShutDown;
@@ -378,9 +406,10 @@ impl Runner {
         }
     }
 
-    pub(super) fn on_repository_unavailable(&self, error: &Error) {
+    pub(super) fn on_repository_unavailable(&mut self, error: &Error) {
         warn!(process = %self.id, %error, "repository unavailable; the process waits");
-        self.update_status(Some(v1::stall_reason::Kind::RepositoryUnavailable(error.to_string()).into()));
+        self.unrecorded = Some(v1::stall_reason::Kind::RepositoryUnavailable(error.to_string()).into());
+        self.update_status(None);
     }
 
     fn outcome(&self) -> &'static str {
@@ -391,16 +420,16 @@ impl Runner {
         }
     }
 
-    /// Updates the status for watchers. They see the end only when it is stored.
-    pub(super) fn update_status(&self, stalled: Option<v1::StallReason>) {
+    /// Updates the status for watchers. They see the end only when it is stored. `waits` says why the process waits for memory.
+    pub(super) fn update_status(&self, waits: Option<v1::StallReason>) {
+        let stalled = self.unrecorded.clone().or(waits);
         if self.driver.engine().state().ended().is_some() && stalled.is_none() {
             return;
         }
         self.status.send_if_modified(|status| {
-            let counts = Some(self.driver.counts());
-            let paused = self.driver.engine().state().counts().paused > 0;
-            let changed = status.counts != counts || status.paused != paused || status.stalled != stalled;
-            (status.counts, status.paused, status.stalled) = (counts, paused, stalled);
+            let now = live_status(&self.driver, stalled, status);
+            let changed = now != *status;
+            *status = now;
             changed
         });
     }

@@ -19,7 +19,7 @@ use crate::process::held_processes::panic_message;
 use crate::process::journal::{Head, Origin};
 use crate::process::memory_budget::ProcessMemory;
 use crate::process::outputs::Outputs;
-use crate::process::runner::Runner;
+use crate::process::runner::{Runner, live_status};
 use crate::process::stepping::Stepping;
 use crate::record_codec;
 use crate::subtrees::parent_streams::Parent;
@@ -110,11 +110,8 @@ impl Coordinator {
         parent: Option<Parent>,
         is_recovered: bool,
     ) {
-        let (status, watcher) = watch::channel(v1::ProcessStatus {
-            counts: Some(driver.counts()),
-            paused: driver.engine().state().counts().paused > 0,
-            ..self.status_from_head(id, head, &self.options.node)
-        });
+        let status = live_status(&driver, None, &self.status_from_head(id, head, &self.options.node));
+        let (status, watcher) = watch::channel(status);
         let (path, outputs) = (driver.engine().id().clone(), Outputs::default());
         driver.publish_products();
         if head.no_reuse {
@@ -149,6 +146,8 @@ impl Coordinator {
             printed: self.options.printed.clone(),
             on_probation: self.marks.is_pending(id),
             marks: self.marks.clone(),
+            unrecorded: None,
+            status_changed: false,
         };
         let (task, coordinator, id) = (tokio::spawn(runner.run()), Arc::downgrade(self), id.clone());
         tokio::spawn(async move {

@@ -1,7 +1,9 @@
 //! `Delegate` and `Moved`: other coordinators delegate subtrees to this one, and report where subtrees of this one are.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
@@ -25,6 +27,10 @@ use xavantes_proto::AttemptKey;
 const STREAM_BUFFER: usize = 4;
 /// Upper bound on the reports in one message.
 const REPORTS_AT_ONCE: usize = 256;
+/// Interval at which a coordinator learns what its subtrees do here.
+const SUBTREES_INTERVAL: Duration = Duration::from_millis(500);
+/// Upper bound on the subtrees in one message.
+const SUBTREES_PER_MESSAGE: usize = 256;
 
 type ReportStream = Pin<Box<dyn Stream<Item = Result<v1::WorkReport, Status>> + Send>>;
 
@@ -52,11 +58,11 @@ pub(super) async fn delegate(
     own_hello.version = env!("CARGO_PKG_VERSION").into();
     let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
     let for_errors = sender.downgrade();
-    let (parents, peer_name) = (coordinator.parents.clone(), caller.clone());
+    let (here, peer_name) = (coordinator.clone(), caller.clone());
     tokio::spawn(async move {
-        send_reports(own_hello, reports, sender).await;
+        send_reports(&here, &peer_name, own_hello, reports, sender).await;
         // Nothing of a coordinator that has gone stays but its subtrees.
-        parents.disconnect(&peer_name, stream);
+        here.parents.disconnect(&peer_name, stream);
     });
     let parts = Assembler::new(MAX_PAYLOAD_BYTES + MAX_PART_BYTES).of_peer(peer);
     let session = DelegateSession { coordinator: coordinator.clone(), caller, hello, stream };
@@ -144,8 +150,37 @@ impl DelegateSession {
     }
 }
 
-/// Sends reports until the stream breaks.
+/// What the subtrees of a coordinator do, if that has changed since it was told last.
+fn changed_subtrees(
+    coordinator: &Coordinator,
+    caller: &Caller,
+    told: &mut HashMap<Arc<str>, v1::SubtreeStatus>,
+) -> Vec<v1::SubtreeStatus> {
+    let mut now = HashMap::new();
+    let mut changed = Vec::new();
+    for (id, process) in coordinator.parents.running_for(caller) {
+        let status = match coordinator.processes.find(&process) {
+            Some(handle) => handle.status.borrow().clone(),
+            None => match coordinator.processes.find_held(&process) {
+                Some((_, held)) => held.status,
+                None => continue,
+            },
+        };
+        let v1::ProcessStatus { state, wait_reason, counts, .. } = status;
+        let status = v1::SubtreeStatus { id: Some(id), state, wait_reason, counts };
+        if told.get(&process) != Some(&status) {
+            changed.push(status.clone());
+        }
+        now.insert(process, status);
+    }
+    *told = now;
+    changed
+}
+
+/// Sends reports until the stream breaks, and regularly what the subtrees do.
 async fn send_reports(
+    coordinator: &Coordinator,
+    caller: &Caller,
     hello: v1::WorkerHello,
     mut reports: mpsc::UnboundedReceiver<ParentReport>,
     sender: mpsc::Sender<Result<v1::WorkReport, Status>>,
@@ -155,13 +190,22 @@ async fn send_reports(
         return;
     }
     let mut batch = Vec::new();
+    let mut told = HashMap::new();
+    let mut ticks = tokio::time::interval(SUBTREES_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        let count = tokio::select! {
-            count = reports.recv_many(&mut batch, REPORTS_AT_ONCE) => count,
+        tokio::select! {
+            count = reports.recv_many(&mut batch, REPORTS_AT_ONCE) => if count == 0 { return },
             () = sender.closed() => return,
-        };
-        if count == 0 {
-            return;
+            _ = ticks.tick() => {
+                let changed = changed_subtrees(coordinator, caller, &mut told);
+                for subtrees in changed.chunks(SUBTREES_PER_MESSAGE) {
+                    let message = v1::WorkReport { subtrees: subtrees.to_vec(), ..v1::WorkReport::default() };
+                    if sender.send(Ok(message)).await.is_err() {
+                        return;
+                    }
+                }
+            }
         }
         while let Some(message) = next_parent_message(&mut batch) {
             for part in pack(message) {

@@ -147,7 +147,8 @@ pub(super) async fn reused_element(coordinator: &Coordinator, path: String) -> O
         path,
         tag: "ACTIVITY".into(),
         r#type: decision.type_name.to_string(),
-        condition: v1::Condition::Reused.into(),
+        state: v1::State::Completed.into(),
+        reused: true,
         ..v1::Element::default()
     })
 }

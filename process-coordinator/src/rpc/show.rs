@@ -1,14 +1,14 @@
 //! `Show`: an element and what is in it, while the process runs and after its end.
 
 use tonic::Status;
-use xavantes_proto::{call_with_timeout, v1};
+use xavantes_proto::{call_with_timeout, v1, value_from};
 use xavantes_repository::Entry;
 
 use crate::coordinator::Coordinator;
 use crate::process::ended_summary::Summary;
 use crate::process::ended_view::EndedView;
 use crate::process::journal::Head;
-use crate::process::process_view::MAX_SHOWN_CHILDREN;
+use crate::process::process_view::{MAX_SHOWN_CHILDREN, bounded_parameters, shown_parameter};
 use crate::process::shortened_views::cut_tree;
 use crate::record_codec::{self, Unreadable};
 use crate::rpc::errors::{ended_status, held_status, rejection_status, repository_status, unreadable_status};
@@ -30,8 +30,11 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
         FoundProcess::Running(id, process) => {
             match process.show(request.path.clone(), depth, request.forwards).await.map_err(ended_status)? {
                 Ok(mut element) => {
-                    if element.path == *process.path {
-                        element.wait_reason = wait_reason(&process.status.borrow());
+                    if element.path == *process.path
+                        && let Some(reason) = wait_reason(&process.status.borrow())
+                    {
+                        element.set_state(v1::State::Waiting);
+                        element.wait_reason = Some(reason);
                     }
                     if depth == 0 && element.tag == "ACTIVITY" {
                         element.records = attempt_records(coordinator, &request.path).await;
@@ -95,7 +98,7 @@ fn held_element(path: String, status: &v1::ProcessStatus) -> v1::Element {
         path,
         tag: "PROCESS".into(),
         r#type: status.process_type.clone(),
-        condition: v1::Condition::Held.into(),
+        state: v1::State::Held.into(),
         held_reason: status.stalled.as_ref().and_then(|reason| reason.held()).cloned(),
         ..v1::Element::default()
     }
@@ -115,9 +118,21 @@ fn wait_reason(status: &v1::ProcessStatus) -> Option<v1::WaitReason> {
 async fn ended_activity(coordinator: &Coordinator, path: String) -> Option<v1::Element> {
     let records = attempt_records(coordinator, &path).await;
     let Some(last) = records.last() else { return reused_element(coordinator, path).await };
-    let (condition, attempts) = (attempt_condition(last.state()).into(), last.attempt);
+    let (state, attempts) = (last.state, last.attempt);
     let worker = last.usage.as_ref().map_or_else(String::new, |usage| usage.node.clone());
-    Some(v1::Element { path, tag: "ACTIVITY".into(), condition, attempts, worker, records, ..v1::Element::default() })
+    let began_ms = records.first().map_or(0, |first| first.began_ms);
+    let ended_ms = if last.state().is_ended() { last.ended_ms } else { 0 };
+    Some(v1::Element {
+        path,
+        tag: "ACTIVITY".into(),
+        state,
+        attempts,
+        worker,
+        began_ms,
+        ended_ms,
+        records,
+        ..v1::Element::default()
+    })
 }
 
 /// What became of an element of a process that has ended.
@@ -136,28 +151,26 @@ async fn ended_element(
     let program = loaded.ok_or_else(|| unreadable(Unreadable("program")))?.program;
     let view = EndedView { history: &history, program: &program, root: head.root(), id: &entry.process };
     let mut element = view.element(path, depth, MAX_SHOWN_CHILDREN).map_err(Status::not_found)?;
+    element.attempts_unknown = depth == 0 && element.tag == "ACTIVITY";
     if element.path == entry.process {
-        element.set_condition(process_condition(status.state()));
+        element.set_state(status.state());
         (element.runs, element.began_ms, element.ended_ms) = (1, status.submitted_ms, status.ended_ms);
         element.failure = status.failure;
+        if depth == 0 {
+            let parameters = program.processes.get(head.root().process).map_or(&[][..], |process| process.parameters());
+            let given = head.given().unwrap_or_default();
+            let inputs = parameters.iter().zip(&given).filter(|(parameter, _)| parameter.direction.is_in());
+            let inputs = inputs.map(|(parameter, value)| shown_parameter(&parameter.name, value, parameter.secret));
+            let secret = |name: &str| parameters.iter().any(|it| *it.name == *name && it.secret);
+            let outputs = summary.results().map_err(unreadable)?.into_iter().filter_map(|it| {
+                let value = value_from(it.value?).ok()?;
+                Some(shown_parameter(&it.name, &value, secret(&it.name)))
+            });
+            let more;
+            (element.inputs, more) = bounded_parameters(inputs);
+            (element.outputs, element.more_parameters) = bounded_parameters(outputs);
+            element.more_parameters += more;
+        }
     }
     Ok(element)
-}
-
-fn process_condition(state: v1::ProcessState) -> v1::Condition {
-    match state {
-        v1::ProcessState::Completed => v1::Condition::Completed,
-        v1::ProcessState::Cancelled => v1::Condition::Cancelled,
-        _ => v1::Condition::Failed,
-    }
-}
-
-fn attempt_condition(state: v1::AttemptState) -> v1::Condition {
-    match state {
-        v1::AttemptState::Running => v1::Condition::Running,
-        v1::AttemptState::Completed => v1::Condition::Completed,
-        v1::AttemptState::Failed => v1::Condition::Failed,
-        v1::AttemptState::Cancelled => v1::Condition::Cancelled,
-        v1::AttemptState::Unspecified => v1::Condition::Unspecified,
-    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tonic::Status;
 use xavantes_engine::Action;
-use xavantes_proto::message_limits::{check_length, check_name};
+use xavantes_proto::message_limits::{check_length, check_name, check_optional_name};
 use xavantes_proto::v1::steer_request;
 use xavantes_proto::{call_with_timeout, v1};
 
@@ -32,6 +32,7 @@ pub(super) async fn steer(
         check_name("the key of the setting", &setting.key)?;
         check_length("the value of the setting", &setting.value, MAX_SETTING_BYTES)?;
     }
+    check_optional_name("the name of the user", &request.user)?;
     let action = request.action.clone().ok_or_else(|| Status::invalid_argument("no action"))?;
     let forwarded = v1::SteerRequest { forwards: request.forwards.saturating_add(1), ..request.clone() };
     let (id, process) = match find(coordinator, &request.path).await? {
@@ -46,7 +47,8 @@ pub(super) async fn steer(
             return owner.ask(|mut client| async move { client.steer(forwarded).await }).await;
         }
     };
-    let decided = decision(&id, &process, process.steer(request.path.clone(), steering(action))).await?;
+    let decided =
+        decision(&id, &process, process.steer(request.path.clone(), steering(action), request.user.clone())).await?;
     match decided.map_err(ended_status)? {
         Ok(()) => Ok(v1::SteerResponse {}),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {

@@ -126,6 +126,13 @@ impl HostedSubtrees {
         (processes, running, answers)
     }
 
+    /// The attempts of a coordinator that run here, each with the process that runs it.
+    pub fn running_for(&self, caller: &Caller) -> Vec<(v1::AttemptId, Arc<str>)> {
+        let own = self.subtrees.iter().filter(|(_, it)| it.caller == *caller);
+        let running = own.filter(|(_, it)| matches!(it.state, HostedState::Running));
+        running.map(|((_, key), it)| (key.to_wire(), it.process.clone())).collect()
+    }
+
     fn select(
         &self,
         predicate: impl Fn(&HostedSubtree, &(Arc<str>, AttemptKey)) -> bool,

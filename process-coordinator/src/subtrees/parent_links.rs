@@ -246,6 +246,11 @@ impl<S: Clone, W> ParentLinks<S, W> {
         self.hosted.process(caller, key)
     }
 
+    /// See [`HostedSubtrees::running_for`].
+    pub fn running_for(&self, caller: &Caller) -> Vec<(v1::AttemptId, Arc<str>)> {
+        self.hosted.running_for(caller)
+    }
+
     /// See [`HostedSubtrees::cancel`].
     pub fn cancel(&mut self, caller: &Caller, key: &AttemptKey) -> Option<Arc<str>> {
         self.hosted.cancel(caller, key)

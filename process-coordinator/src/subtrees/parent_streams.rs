@@ -90,6 +90,11 @@ impl Parents {
         self.0.lock().process(caller, &AttemptKey::from(id))
     }
 
+    /// See [`ParentLinks::running_for`].
+    pub fn running_for(&self, caller: &Caller) -> Vec<(v1::AttemptId, Arc<str>)> {
+        self.0.lock().running_for(caller)
+    }
+
     /// See [`ParentLinks::cancel`].
     pub fn cancel(&self, caller: &Caller, id: &v1::AttemptId) -> Option<Arc<str>> {
         self.0.lock().cancel(caller, &AttemptKey::from(id))

@@ -172,6 +172,11 @@ impl Dispatcher {
                 }
                 process.notify(ProcessInput::of_notice(key, notice)).await;
             }
+            PoolCommand::ReportLoad(process, load) => {
+                if let Some(process) = self.context.processes.find(&process) {
+                    process.set_load(load);
+                }
+            }
             PoolCommand::FindPlace(key) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xavantes_model::digest::Digest;
 use xavantes_proto::message_limits::{bound_impairment, bound_refusal};
-use xavantes_proto::v1;
+use xavantes_proto::{MAX_TEXT_BYTES, Message, v1};
 
 use crate::engine_messages::stored_digests;
 use crate::process::driver_input::{AnswerExtras, ProcessInput};
@@ -39,8 +39,18 @@ pub struct ProcessAnswers<C, A> {
 impl<C: Clone, A> PeerReport<C, A> {
     /// Sorts a report of a peer that arrived by the connection `from`.
     pub fn sort(peer: &Arc<str>, from: &C, report: v1::WorkReport) -> Self {
-        let v1::WorkReport { hello, known, draining, running, impairment, printed, answers: unsorted, calls, .. } =
-            report;
+        let v1::WorkReport {
+            hello,
+            known,
+            draining,
+            running,
+            impairment,
+            subtrees,
+            printed,
+            answers: unsorted,
+            calls,
+            ..
+        } = report;
         let mut pool_inputs = Vec::new();
         pool_inputs.extend(known.map(|known| PoolInput::Known(peer.clone(), known)));
         if draining {
@@ -51,6 +61,13 @@ impl<C: Clone, A> PeerReport<C, A> {
             PoolInput::Impaired(peer.clone(), it.reason)
         }));
         pool_inputs.extend(running.map(|running| PoolInput::Running(peer.clone(), running)));
+        if !subtrees.is_empty() {
+            let bounded = subtrees.into_iter().map(|it| v1::SubtreeStatus {
+                wait_reason: it.wait_reason.filter(|reason| reason.encoded_len() <= MAX_TEXT_BYTES),
+                ..it
+            });
+            pool_inputs.push(PoolInput::Subtrees(peer.clone(), bounded.collect()));
+        }
         let mut answered: Vec<AttemptKey> = Vec::with_capacity(unsorted.len());
         let mut answers: Vec<ProcessAnswers<C, A>> = Vec::new();
         let (mut held, mut lacked): (Vec<Digest>, Vec<Digest>) = Default::default();

@@ -15,7 +15,8 @@ use xavantes_proto::v1::activity_manager_client::ActivityManagerClient;
 use xavantes_proto::v1::group_manager_client::GroupManagerClient;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::{
-    Assembler, AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, next_whole, pack, v1,
+    Assembler, AttemptKey, MAX_PART_BYTES, MAX_PAYLOAD_BYTES, call_with_timeout, connect, next_whole, pack,
+    status_text, v1,
 };
 use xavantes_repository::Store;
 
@@ -120,10 +121,10 @@ pub(crate) async fn run(context: Context, peer: PeerKind, worker: Arc<str>, addr
                 let began = Instant::now();
                 match talk(&context, peer, &worker, &address, channel, &delivery).await {
                     Err(status) if status.code() == Code::InvalidArgument => {
-                        warn!(%worker, %address, %status, "disconnected a peer that does not keep to the protocol");
+                        warn!(%worker, %address, error = %status_text(&status), "disconnected a peer that does not keep to the protocol");
                         pause = MAX_RECONNECT_PAUSE;
                     }
-                    Err(status) => debug!(%worker, %status, "stream broke"),
+                    Err(status) => debug!(%worker, error = %status_text(&status), "stream broke"),
                     Ok(()) => {}
                 }
                 if began.elapsed() > MAX_RECONNECT_PAUSE {

@@ -44,6 +44,8 @@ pub enum PoolCommand {
     StoreLease(Arc<str>, String),
     /// Delete the stored name of a borrowed worker.
     DeleteLease(Arc<str>),
+    /// Tell a process where its activities are.
+    ReportLoad(Arc<str>, PoolLoad),
     /// Report that the pool took this number of attempts back from a worker, which gets nothing for this time.
     ReportSilent(Arc<str>, usize, Duration),
 }
@@ -80,6 +82,8 @@ pub enum PoolNotice {
     Lost(LossReason),
     /// The subtree has a place, which the process records before the pool sends the subtree there.
     Placed(SubtreePlace),
+    /// The coordinator of a subtree reports what the subtree is doing.
+    Subtree(Box<v1::SubtreeStatus>),
 }
 
 /// Why the pool takes an attempt for lost.
@@ -134,9 +138,22 @@ pub enum Whereabouts {
         address: String,
         /// For how long the peer has not been connected.
         silent: Option<Duration>,
+        /// For how long the peer has run it, as far as known; nothing if it waits there for a slot.
+        runs_for: Option<Duration>,
     },
     /// It is queued, for this reason.
     Waits(v1::WaitReason),
+}
+
+/// Where the activities of one process are that this coordinator has handed out. Those that are missing wait for a worker.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PoolLoad {
+    /// Activities that a slot of a worker runs.
+    pub running: u64,
+    /// Activities that wait at a worker for a slot.
+    pub queued: u64,
+    /// If there are neither: why the activities wait.
+    pub wait_reason: Option<v1::WaitReason>,
 }
 
 /// Addresses of nodes that may know something about an element.

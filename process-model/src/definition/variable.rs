@@ -42,6 +42,8 @@ pub struct Variable {
     pub default: Option<Value>,
     /// True if it may stay without a value.
     pub optional: bool,
+    /// True if nobody may see its value who watches the process.
+    pub secret: bool,
     /// True for variables that every controller of a kind has, without a declaration: `counterBegin`, `completed`, …
     pub implicit: bool,
 }

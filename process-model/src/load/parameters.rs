@@ -40,6 +40,7 @@ impl Parameters {
             let default = ty.and_then(|ty| read(document, child, "DEFAULT", report, |text| parse_default(ty, text)));
             let words = [("true", true), ("false", false)];
             let optional = read(document, child, "OPTIONAL", report, |text| choice(text, &words)).unwrap_or(false);
+            let secret = read(document, child, "SECRET", report, |text| choice(text, &words)).unwrap_or(false);
             let Some((name, span)) = read_name(document, child, report) else { continue };
             if self.slots.contains_key(&*name) {
                 report.add("duplicate-name", document.span(&span), format!("{name:?} is declared twice"), || {
@@ -50,7 +51,7 @@ impl Parameters {
             // An invalid default still counts as a default, because it is already reported.
             let given = document.tree.element(child).attribute("DEFAULT").is_some();
             let default = default.or(given.then_some(Value::Null));
-            self.push(Variable { name, ty, direction, default, optional, implicit: false }, span);
+            self.push(Variable { name, ty, direction, default, optional, secret, implicit: false }, span);
         }
     }
 
@@ -77,7 +78,7 @@ impl Parameters {
     ) {
         if self.reserve(name, meaning, document, report) {
             let (name, optional, implicit) = (Arc::from(name), direction != Direction::Local, true);
-            self.push(Variable { name, ty, direction, default: None, optional, implicit }, 0..0);
+            self.push(Variable { name, ty, direction, default: None, optional, secret: false, implicit }, 0..0);
         }
     }
 

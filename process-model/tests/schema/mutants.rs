@@ -247,7 +247,7 @@ pub fn mutate(root: &mut Element, random: &mut Random, what: &mut String) {
         "PRE_CODE",
         "POST_CODE",
     ];
-    const ATTRIBUTES: [&str; 17] = [
+    const ATTRIBUTES: [&str; 18] = [
         "NAME",
         "TYPE",
         "RETRIES",
@@ -265,6 +265,7 @@ pub fn mutate(root: &mut Element, random: &mut Random, what: &mut String) {
         "COLLECT",
         "DEFAULT",
         "OPTIONAL",
+        "SECRET",
     ];
     // Values that most attributes accept.
     const NEW: [&str; 12] = ["1", " 1", "2 ", "1s", "true", "false", "auto", "fail", "continue", "${1}", "", "1.5"];

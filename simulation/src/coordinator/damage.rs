@@ -66,7 +66,7 @@ impl World<'_> {
     pub fn cancel_held(&mut self, c: usize, process: &Arc<str>) {
         if self.coordinators[c].memory.held.contains(process) {
             self.check.may_fail.push(process.rsplit_once('@').map_or(&**process, |(path, _)| path).to_owned());
-            let status = v1::ProcessStatus { state: v1::ProcessState::Cancelled.into(), ..Default::default() };
+            let status = v1::ProcessStatus { state: v1::State::Cancelled.into(), ..Default::default() };
             let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
             self.write(c, StoreChange::Close(process.clone(), summary), AfterWrite::HeldCancelled(process.clone()));
         }

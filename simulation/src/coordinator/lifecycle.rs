@@ -257,7 +257,11 @@ impl World<'_> {
         if self.mutation == Some(Mutation::RetryHeld) {
             for path in self.held_elements(c, process) {
                 let steering = Steering::Engine(Action::Retry);
-                self.notify(c, process, ProcessInput::Steered { path, steering, asker: ReplyTo::User(0) });
+                self.notify(
+                    c,
+                    process,
+                    ProcessInput::Steered { path, steering, by: String::new(), asker: ReplyTo::User(0) },
+                );
             }
         }
     }

@@ -158,7 +158,7 @@ impl World<'_> {
             }
             PoolCommand::StoreLease(name, address) => self.store_lease(c, name, address),
             PoolCommand::DeleteLease(name) => self.delete_lease(c, name),
-            PoolCommand::ReportSilent(..) => {}
+            PoolCommand::ReportSilent(..) | PoolCommand::ReportLoad(..) => {}
         }
     }
 

@@ -50,7 +50,8 @@ impl World<'_> {
                         None => return self.reply(reply, CallAnswer::Rejected),
                     }
                 };
-                let steered = ProcessInput::Steered { path: path.to_string(), steering: action, asker: reply };
+                let steered =
+                    ProcessInput::Steered { path: path.to_string(), steering: action, by: String::new(), asker: reply };
                 self.notify(c, &id, steered);
             }
             CallRequest::CancelHeld(process) => {

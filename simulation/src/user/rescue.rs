@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xavantes_engine::{Action, Condition};
+use xavantes_engine::{Action, ElementState};
 use xavantes_process_coordinator::process::driver_input::Steering;
 
 use crate::call::CallRequest;
@@ -49,12 +49,12 @@ impl World<'_> {
     pub fn held_elements(&self, c: usize, process: &Arc<str>) -> Vec<String> {
         let Some(runner) = self.coordinators[c].memory.runners.get(process) else { return Vec::new() };
         let engine = runner.driver.engine();
-        if engine.state().counts().resting == 0 {
+        if engine.state().counts().held == 0 {
             return Vec::new();
         }
         let (mut held, mut open) = (Vec::new(), Vec::from_iter(engine.root()));
         while let Some(view) = open.pop().and_then(|element| engine.view(element)) {
-            if matches!(view.condition, Condition::Held(_)) {
+            if matches!(view.state, ElementState::Held(_)) {
                 held.push(view.path);
             }
             open.extend(view.children);

@@ -53,7 +53,7 @@ impl World<'_> {
             Some((summary.status().ok()?, summary.results().ok()?))
         };
         let Some((status, results)) = read() else { return Some(format!("the end of {id} is lost")) };
-        let cancelled = status.state() == v1::ProcessState::Cancelled;
+        let cancelled = status.state() == v1::State::Cancelled;
         if damaged {
             let went_on = format!("{id} is damaged, and ended {:?}", status.state());
             return (!cancelled).then_some(went_on);
@@ -71,7 +71,7 @@ impl World<'_> {
         if excess == Excess::Maybe && failure.kind() == v1::FailureKind::Limit {
             return None;
         }
-        if status.state() != v1::ProcessState::Completed {
+        if status.state() != v1::State::Completed {
             return Some(format!("{id} ended {:?}: {}", status.state(), status.failure.unwrap_or_default().message));
         }
         let result = |name: &str| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use xavantes_tests::{Grid, stays, until};
+use xavantes_tests::{Grid, is_live, stays, until};
 
 use crate::kit::{assert_counts, at, busy, document, elements, group, keep_busy, tree, workers};
 
@@ -176,7 +176,7 @@ fn assert_idle(grid: &Grid, address: &str) {
     until("no process runs", PATIENCE, || {
         let processes = grid.cli(address, &["list"]).ok().json();
         let mut all = processes["processes"].as_array().into_iter().flatten();
-        (!all.any(|it| it["state"] == "running")).then_some(())
+        (!all.any(is_live)).then_some(())
     });
 }
 

@@ -15,6 +15,7 @@ mod protocol;
 mod recovery;
 mod reuse;
 mod shared;
+mod states;
 mod steering;
 mod streams;
 mod traffic;

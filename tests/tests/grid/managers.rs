@@ -13,11 +13,14 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().expect("threads are available").block_on(work)
 }
 
-/// The nodes that the manager at this address knows; nothing if it does not answer.
+/// The nodes that the manager at this address knows, without lost ones; nothing if it does not answer.
 fn known(address: &str) -> Option<v1::ListNodesResponse> {
     block_on(async {
         let mut client = GroupManagerClient::new(xavantes_proto::connect(address).await.ok()?);
-        xavantes_proto::call_with_timeout(client.list_nodes(v1::ListNodesRequest::default())).await.ok()
+        let list = xavantes_proto::call_with_timeout(client.list_nodes(v1::ListNodesRequest::default())).await;
+        let mut known = list.ok()?;
+        known.nodes.retain(|node| !node.lost);
+        Some(known)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use xavantes_proto::v1;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_tests::{Grid, until};
+use xavantes_tests::{Grid, is_live, until};
 
 use crate::kit::{assert_counts, document};
 
@@ -62,7 +62,7 @@ fn a_thousand_processes_that_are_submitted_at_once_all_end() {
         let list = grid.cli(&address, &["list"]).ok().json();
         let all = list["processes"].as_array().cloned().expect("a list");
         assert_eq!(all.len(), PROCESSES);
-        all.iter().all(|process| process["state"] != "running").then_some(all)
+        all.iter().all(|process| !is_live(process)).then_some(all)
     });
     for process in &ended {
         assert_eq!(process["state"], "completed", "{process}");

@@ -94,7 +94,11 @@ fn results_are_reused_by_later_processes_and_after_a_kill() {
         "{told}"
     );
     let shown = grid.cli(&address, &["show", &format!("{second}/all/[2]/square")]).ok().json();
-    assert_eq!((&shown["state"], &shown["type"]), (&"reused".into(), &"Square".into()), "{shown}");
+    assert_eq!(
+        (&shown["state"], &shown["reused"], &shown["type"]),
+        (&"completed".into(), &true.into(), &"Square".into()),
+        "{shown}"
+    );
     grid.restart("a/main");
     grid.wait_for_nodes(&address, 2);
     assert_eq!(counts(&grid.status(&address, &second)), json!([3, 3, 0]));

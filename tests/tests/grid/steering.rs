@@ -137,7 +137,16 @@ fn exit_codes_distinguish_ends_of_processes_and_errors() {
         (node["node"] == "w1").then(|| node["address"].as_str().expect("it has an address").to_owned())
     });
     let worker = worker.expect("the manager knows the worker");
-    refused(&grid.cli(&worker, &["list"]), 3, "does not have the role");
+    let advice =
+        format!("needs a node with the role process-coordinator; node \"w1\" at {worker} has only activity-manager");
+    refused(&grid.cli(&worker, &["list"]), 3, &advice);
+    refused(&grid.cli(&worker, &["list"]), 3, &format!("{address} has it: say so with --coordinator"));
+    refused(&grid.cli(&worker, &["nodes"]), 3, &format!("{address} has it: say so with --coordinator"));
+    refused(
+        &grid.cli("no-such-host.invalid:7433", &["list"]),
+        3,
+        "the host name \"no-such-host.invalid\" has no address",
+    );
 
     let second = xavantes(&["node", "--listen", &address, "--name", "second"]);
     refused(&second, 2, &format!("cannot listen on {address}"));

@@ -1,10 +1,15 @@
 //! The traffic between groups for a subtree does not grow with the number of its activities.
 
+use std::time::Instant;
+
 use serde_json::json;
-use xavantes_tests::{Grid, TestLink, free_address, until};
+use xavantes_tests::{Grid, TestLink, free_address, is_live, until};
 
 use crate::kit::{assert_counts, busy, document, group};
 use crate::lines::{LONG, Lines, wait_for_delegation};
+
+/// Upper bound on a report of the state and the counts of one subtree.
+const STATUS_BYTES: u64 = 200;
 
 const TOTAL: &str = r#"
   <PROCESS_TYPE NAME="Total">
@@ -68,10 +73,14 @@ fn traffic_between_groups_does_not_grow_with_the_activities_of_a_subtree() {
     };
     // The first processes transfer the program, or run locally because the roster does not list the other group yet.
     until("a process is delegated", 60, || (run(10) != (0, 0)).then_some(()));
-    let (few, many) = (run(10), run(1000));
+    let few = run(10);
+    let began = Instant::now();
+    let many = run(1000);
+    // The other coordinator reports twice a second what the subtree does.
+    let reports = STATUS_BYTES * (2 * began.elapsed().as_secs() + 2);
     assert!(few.0 > 0 && few.1 > 0, "{few:?}");
     assert!(2 * many.0 < 3 * few.0, "to the other group: {few:?} bytes for 10, {many:?} for 1000");
-    assert!(2 * many.1 < 3 * few.1, "and back: {few:?} bytes for 10, {many:?} for 1000");
+    assert!(2 * many.1 < 3 * few.1 + 2 * reports, "and back: {few:?} bytes for 10, {many:?} for 1000");
 }
 
 #[test]
@@ -93,7 +102,7 @@ fn a_subtree_continues_while_its_link_is_cut_and_receives_missed_commands_later(
     link.cut();
     ends.open_gate();
     until("the subtree ends", LONG, || (there(&inside)["state"] == "completed").then_some(()));
-    assert_eq!(grid.status(&a, &process)["state"], "running");
+    assert!(is_live(&grid.status(&a, &process)));
     link.mend();
     ends.assert_end(&grid, &a, &process, 0);
 
@@ -101,7 +110,7 @@ fn a_subtree_continues_while_its_link_is_cut_and_receives_missed_commands_later(
     let (process, inside) = start(&waits);
     link.cut();
     grid.cli(&a, &["pause", &process]).ok();
-    assert_eq!(there(&inside)["state"], "running");
+    assert!(is_live(&there(&inside)));
     link.mend();
     until("the subtree is paused", LONG, || (there(&inside)["state"] == "paused").then_some(()));
     link.cut();

@@ -28,6 +28,10 @@ fn the_activities_of_a_lost_worker_run_elsewhere() {
         (busy(&grid, &address, "w1") == 2 && busy(&grid, &address, "w2") == 2).then_some(())
     });
     grid.kill("a/w1");
+    let lost = until("the worker is listed as lost", 60, || {
+        grid.listed_nodes(&address).into_iter().find(|node| node["node"] == "w1" && node["state"] == "lost")
+    });
+    assert_eq!((&lost["busy"], &lost["running"]), (&0.into(), &0.into()), "nothing runs on it: {lost}");
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 210);
     let counts = &ended["activities"];
@@ -72,6 +76,8 @@ fn a_stopping_or_draining_worker_finishes_its_activities_and_nothing_is_repeated
     let ended = grid.end(&address, &process);
     assert_sum(&ended, 180_300);
     assert_counts(&ended, 600);
+    until("both workers have left", 60, || (grid.nodes(&address).len() == 2).then_some(()));
+    assert_eq!(grid.listed_nodes(&address).len(), 2, "a worker that left in order is not lost");
     let unknown = grid.cli(&address, &["drain", "nobody"]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.stderr.contains("there is no node \"nobody\" in group \"a\""), "{unknown:?}");

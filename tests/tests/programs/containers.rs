@@ -131,7 +131,7 @@ fn containers_wait_for_a_worker_that_runs_them() {
     let process = place.submit(&within("debian:12", "true"));
     let shown = until("the reason for waiting is shown", 60, || {
         let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
-        shown["waits"].is_string().then_some(shown)
+        (shown["wait_reason"]["kind"] == "unmet").then_some(shown)
     });
     assert_eq!(shown["waits"], "no connected worker runs containers", "{shown}");
 }

@@ -100,7 +100,7 @@ fn memory_and_gpus_are_never_overcommitted() {
     let process = place.submit(&format!("<REQUIRES MEMORY=\"301MiB\"/>{}", sh("true")));
     let shown = until("the reason for waiting is shown", 60, || {
         let shown = place.grid.cli(&place.address, &["show", &format!("{process}/work")]).json();
-        shown["waits"].is_string().then_some(shown)
+        (shown["wait_reason"]["kind"] == "unmet").then_some(shown)
     });
     assert_eq!(shown["waits"], "no connected worker has 301.0 MiB of memory");
 }

@@ -236,7 +236,7 @@ fn an_activity_waits_for_its_interpreter_and_does_not_block_others() {
     });
     let shown = until("the reason for waiting is shown", 60, || {
         let shown = grid.cli(&address, &["show", &path]).json();
-        shown["waits"].is_string().then_some(shown)
+        (shown["wait_reason"]["kind"] == "unmet").then_some(shown)
     });
     assert_eq!(shown["waits"], "no connected worker has an interpreter for \"rare\"", "{shown}");
     let config = grid.write("worker.toml", "[interpreters]\nrare = [\"/bin/sh\", \"-u\"]\n");

@@ -1,9 +1,12 @@
 //! Elements: `show` prints one fact per line, `tree` one element per line.
 
-use super::units::{mib, seconds, timestamp};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::units::{duration, mib, seconds, timestamp};
 use crate::output::printer::Report;
 use crate::output::visible::visible_line;
-use crate::report::element::{AttemptRecord, Element, EventReport, Explanation, Shown, Tree, TypeUsage};
+use crate::report::element::{AttemptRecord, Element, EventReport, Explanation, LoopBounds, Shown, Tree, TypeUsage};
+use crate::report::process::LiveActivities;
 
 impl Report for Shown {
     fn text(&self) -> String {
@@ -52,13 +55,13 @@ fn line(element: &Element) -> String {
         Some(r#type) => format!("{} {type}", element.element),
         None => element.element.clone(),
     });
-    parts.push(element.state.to_owned());
-    if element.paused && element.state != "paused" {
-        parts.push("paused".into());
-    }
+    parts.push(state_text(element));
     if let Some(completed) = element.completed {
         let total = element.total.or(element.runs).map_or(String::new(), |total| format!(" of {total}"));
         parts.push(format!("{completed}{total} completed"));
+    }
+    if let Some(live) = &element.live {
+        parts.extend(live_text(live));
     }
     let counts = [
         (element.failed, "failed"),
@@ -100,10 +103,19 @@ fn facts(element: &Element) -> String {
     add("path", Some(element.path.clone()));
     add("element", Some(element.element.clone()));
     add("type", element.r#type.clone());
-    let paused = if element.paused && element.state != "paused" { ", paused" } else { "" };
-    add("state", Some(format!("{}{paused}", element.state)));
-    add("worker", element.worker.clone());
+    add("state", Some(state_text(element)));
     add("waits", element.waits.clone());
+    for (key, parameters) in [("input", &element.inputs), ("output", &element.outputs)] {
+        for parameter in parameters {
+            let value = parameter.value.as_deref().unwrap_or("(hidden)");
+            add(key, Some(format!("{} = {value}", parameter.name)));
+        }
+    }
+    add("parameters", element.more_parameters.map(|more| format!("{more} more")));
+    add("bounds", element.bounds.as_ref().and_then(bounds_text));
+    add("worker", element.worker.clone());
+    add("running", element.running_since_ms.map(|since| format!("since {}", timestamp(since))));
+    add("activities", element.live.as_ref().and_then(live_text));
     add("attempts", number(element.attempts.map(u64::from)));
     add("completed", number(element.completed));
     add("failed", number(element.failed));
@@ -115,7 +127,11 @@ fn facts(element: &Element) -> String {
     add("error", element.error.clone());
     add("began", element.began_ms.map(timestamp));
     add("ended", element.ended_ms.map(timestamp));
+    add("elapsed", element.began_ms.map(|began| elapsed_text(began, element.ended_ms)));
     add("counted at", element.counted_at.clone());
+    if element.attempts_unknown {
+        add("attempt", Some("not known any more: no worker that answers keeps what it had of this activity".into()));
+    }
     for record in &element.records {
         add("attempt", Some(record_text(record)));
     }
@@ -128,10 +144,50 @@ fn facts(element: &Element) -> String {
     text
 }
 
+fn bounds_text(bounds: &LoopBounds) -> Option<String> {
+    let mut parts = Vec::new();
+    if let (Some(from), Some(to), Some(step)) = (bounds.from, bounds.to, bounds.step) {
+        let step = if step == 1 { String::new() } else { format!(" in steps of {step}") };
+        parts.push(format!("counter from {from} to {to}{step}"));
+    }
+    parts.extend(bounds.max_parallel.map(|max| format!("MAX_PARALLEL {max}")));
+    parts.extend(bounds.join.map(|count| format!("JOIN {count}")));
+    parts.extend(bounds.exit_condition.as_ref().map(|text| format!("EXIT_CONDITION {text}")));
+    Some(parts.join(", ")).filter(|text| !text.is_empty())
+}
+
+/// The time from a beginning to an end, or until now.
+fn elapsed_text(began_ms: u64, ended_ms: Option<u64>) -> String {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    duration(Duration::from_millis(ended_ms.unwrap_or_else(now).saturating_sub(began_ms)))
+}
+
+/// The state of an element. One below a paused element says so, unless it waits for that.
+fn state_text(element: &Element) -> String {
+    let mut text = element.state.to_owned();
+    if element.paused && !matches!(element.state, "paused" | "waiting") {
+        text += ", paused";
+    }
+    if element.reused {
+        text += ", reused";
+    }
+    text
+}
+
+/// The activities in an element, by state.
+fn live_text(live: &LiveActivities) -> Option<String> {
+    let counts = [(live.running, "running"), (live.queued, "queued"), (live.waiting, "waiting"), (live.held, "held")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    Some(counts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
+
 fn event_text(event: &EventReport) -> String {
     match (&event.error, &event.steered) {
         (Some(error), _) => error.clone(),
-        (None, Some(command)) => format!("{}: {command}", event.path),
+        (None, Some(command)) => {
+            let by = event.by.as_ref().map_or_else(String::new, |by| format!(", by {by}"));
+            format!("{}: {command}{by}", event.path)
+        }
         (None, None) => event.path.clone(),
     }
 }

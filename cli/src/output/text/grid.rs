@@ -11,29 +11,24 @@ const SHOWN_DIGEST_CHARS: usize = 12;
 impl Report for NodeList {
     fn text(&self) -> String {
         let rows = self.nodes.iter().map(|node| {
-            let (busy, waiting) = match node.roles.contains(&ACTIVITY_MANAGER) {
-                true => {
-                    let running = node.busy.min(node.slots);
-                    (format!("{running}/{}", node.slots), (node.busy - running).to_string())
-                }
+            let (running, queued) = match node.roles.contains(&ACTIVITY_MANAGER) {
+                true => (format!("{}/{}", node.running, node.slots), node.queued.to_string()),
                 false => ("-".into(), "-".into()),
             };
             vec![
                 node.node.clone(),
                 node.address.clone(),
                 node.roles.join(","),
-                busy,
-                waiting,
+                running,
+                queued,
                 node.processes.to_string(),
-                match node {
-                    _ if node.draining => "draining",
-                    _ if node.impaired.is_some() => "impaired",
-                    _ => "up",
-                }
-                .to_owned(),
+                match node.state {
+                    "lost" => format!("lost, silent for {} s", node.silent_ms / 1000),
+                    state => state.to_owned(),
+                },
             ]
         });
-        table(&["NODE", "ADDRESS", "ROLES", "BUSY", "WAITING", "PROCESSES", "STATE"], rows)
+        table(&["NODE", "ADDRESS", "ROLES", "RUNNING", "QUEUED", "PROCESSES", "STATE"], rows)
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::text_table::table;
 use crate::output::printer::Report;
-use crate::report::process::{ElementOutput, EndedReport, OutcomeReport, ProcessList, Submitted};
+use crate::report::process::{ElementOutput, EndedReport, LiveActivities, OutcomeReport, ProcessList, Submitted};
 
 impl Report for Submitted {
     fn text(&self) -> String {
@@ -19,22 +19,28 @@ impl Report for OutcomeReport {
 }
 
 impl Report for ProcessList {
-    /// The columns REUSED and TROUBLE appear only if a process has something in them.
+    /// The columns QUEUED, HELD, REUSED and WAITS appear only if a process has something in them.
     fn text(&self) -> String {
         let has_reused = self.processes.iter().any(|process| process.activities.reused > 0);
         let has_trouble = self.processes.iter().any(|process| process.trouble.is_some());
-        let mut head = vec!["PROCESS", "STATE", "COMPLETED", "RUNNING", "FAILED"];
+        let live = || self.processes.iter().filter_map(|process| process.activities.live);
+        let (has_queued, has_held) = (live().any(|live| live.queued > 0), live().any(|live| live.held > 0));
+        let mut head = vec!["PROCESS", "STATE", "COMPLETED", "RUNNING"];
+        head.extend(has_queued.then_some("QUEUED"));
+        head.push("WAITING");
+        head.extend(has_held.then_some("HELD"));
+        head.push("FAILED");
         head.extend(has_reused.then_some("REUSED"));
-        head.extend(has_trouble.then_some("TROUBLE"));
+        head.extend(has_trouble.then_some("WAITS"));
         let rows = self.processes.iter().map(|process| {
             let activities = &process.activities;
-            let mut row = vec![
-                process.process.clone(),
-                process.state.to_owned(),
-                activities.completed.to_string(),
-                activities.running.unwrap_or(0).to_string(),
-                activities.failed.to_string(),
-            ];
+            let mut row = vec![process.process.clone(), process.state.to_owned(), activities.completed.to_string()];
+            let number = |of: fn(&LiveActivities) -> u64| activities.live.as_ref().map_or(0, of).to_string();
+            row.push(number(|live| live.running));
+            row.extend(has_queued.then(|| number(|live| live.queued)));
+            row.push(number(|live| live.waiting));
+            row.extend(has_held.then(|| number(|live| live.held)));
+            row.push(activities.failed.to_string());
             row.extend(has_reused.then(|| activities.reused.to_string()));
             row.extend(has_trouble.then(|| process.trouble.clone().unwrap_or_default()));
             row

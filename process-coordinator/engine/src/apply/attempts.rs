@@ -23,7 +23,9 @@ impl EngineState {
         instance.attempts = attempt;
         instance.deadline = deadline;
         instance.phase = Phase::Outstanding(Box::default());
-        if instance.delegated {
+        let delegated = instance.delegated;
+        self.counts.ready -= 1;
+        if delegated {
             self.counts.delegated += 1;
         } else {
             self.counts.outstanding += 1;
@@ -92,6 +94,7 @@ impl EngineState {
         instance.phase = Phase::Ready;
         let (process, site) = (instance.site_process, instance.site);
         self.history.tally_mut(process, site).lost += 1;
+        self.counts.ready += 1;
         Ok(())
     }
 
@@ -118,7 +121,7 @@ impl EngineState {
         let instance = self.instance(id)?;
         instance.failures += u32::from(!instance.is_restarted());
         instance.phase = Phase::Waiting { until, error: Box::new(error.clone()) };
-        self.counts.resting += 1;
+        self.counts.delayed += 1;
         Ok(())
     }
 
@@ -128,7 +131,7 @@ impl EngineState {
         let instance = self.instance(id)?;
         instance.failures += 1;
         instance.phase = Phase::Held(Box::new(error.clone()));
-        self.counts.resting += 1;
+        self.counts.held += 1;
         Ok(())
     }
 
@@ -146,7 +149,8 @@ impl EngineState {
         // The bytes of its phase are subtracted already.
         let removed = instance.bytes() - instance.phase.bytes();
         let instance = self.instance(id)?;
-        if matches!(instance.body, Body::Leaf) {
+        let leaf = matches!(instance.body, Body::Leaf);
+        if leaf {
             instance.phase = Phase::Ready;
         } else {
             let node = program.node(instance.process as usize, instance.node);
@@ -166,6 +170,7 @@ impl EngineState {
             let (process, site) = (instance.site_process, instance.site);
             self.history.tally_mut(process, site).retried += 1;
         }
+        self.counts.ready += u64::from(leaf);
         owned.into_iter().for_each(|object| self.objects.remove(object));
         self.resize(INSTANCE_BYTES + bytes_of(variables), removed);
         Ok(())

@@ -91,8 +91,10 @@ impl EngineState {
             delegated,
             variables: variables.to_vec(),
             deadline,
+            began: self.history.clock(),
             ..Instance::new(at, runs, phase, body)
         });
+        self.counts.ready += u64::from(leaf);
         self.resize(INSTANCE_BYTES + bytes_of(variables), 0);
         self.history.on_entered(site_process, site);
         Ok(())

@@ -101,7 +101,7 @@ impl EngineState {
             Event::Resumed { id, shift } => self.on_resumed(*id, *shift)?,
             Event::Changed { id, change } => self.on_changed(*id, change)?,
             Event::Clock { at } => self.history.set_clock(*at),
-            Event::Steered { path, what } => self.history.on_steered(path, what),
+            Event::Steered { path, what, by } => self.history.on_steered(path, what, by),
             Event::CallRefused { id, caller, sequence, acknowledged, message } => {
                 self.on_call_answered(*id, *caller, *sequence, *acknowledged, Err(message.clone()))?;
             }
@@ -115,6 +115,9 @@ impl EngineState {
     }
 
     fn on_stopping(&mut self, id: ElementId, stop: &StopReason) -> Result<(), ApplyError> {
+        if !matches!(self.instance(id)?.phase, Phase::Outstanding(_) | Phase::Finishing { .. }) {
+            self.uncount_phase(id)?;
+        }
         match &mut self.instance(id)?.phase {
             Phase::Outstanding(attempt) => attempt.stop = Some(stop.clone()),
             // FINALLY runs to its end; only the outcome after it changes.
@@ -139,7 +142,9 @@ impl EngineState {
         match instance.phase {
             Phase::Outstanding(_) if instance.delegated => self.counts.delegated -= 1,
             Phase::Outstanding(_) => self.counts.outstanding -= 1,
-            Phase::Waiting { .. } | Phase::Held(_) => self.counts.resting -= 1,
+            Phase::Ready => self.counts.ready -= 1,
+            Phase::Waiting { .. } => self.counts.delayed -= 1,
+            Phase::Held(_) => self.counts.held -= 1,
             _ => {}
         }
         Ok(())

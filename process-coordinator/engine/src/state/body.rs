@@ -91,6 +91,12 @@ impl Par {
     /// The element never begins, because one that it waits for was cancelled.
     pub const NEVER: u32 = u32::MAX;
 
+    /// The element at `position` has not begun, and may begin.
+    pub fn is_pending(&self, position: u32) -> bool {
+        let waits = self.waits_for.get(position as usize).copied().unwrap_or(0);
+        (waits > 0 && waits != Par::NEVER) || self.ready.contains(&position)
+    }
+
     /// Updates `waits_for` and `ready` after the element at `position` ended. If it was cancelled, no element that waits
     /// for it ever begins, nor one that waits for such an element. Returns the number of elements that never begin.
     pub fn release(&mut self, dependents: &[Vec<u32>], position: u32, cancelled: bool) -> u64 {

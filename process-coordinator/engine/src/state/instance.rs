@@ -51,6 +51,8 @@ pub(crate) struct Instance {
     pub restarts: u32,
     /// Attempts that the engine handed out.
     pub attempts: u32,
+    /// When it began, as the history counts the time.
+    pub began: Time,
     /// When a user paused it.
     pub paused: Option<Time>,
     /// When the current try times out.
@@ -138,6 +140,7 @@ impl Instance {
             failures: 0,
             restarts: 0,
             attempts: 0,
+            began: Time(0),
             paused: None,
             deadline: None,
         }

@@ -31,7 +31,7 @@ use xavantes_model::value::Value;
 use crate::element_id::ElementId;
 use crate::history::History;
 use crate::outcome::Outcome;
-use crate::state::instance::Instance;
+use crate::state::instance::{Instance, Phase};
 use crate::state::instance_table::Instances;
 
 /// The whole state of a process. A snapshot is its serialised form.
@@ -86,8 +86,12 @@ pub struct Counts {
     pub outstanding: u64,
     /// Delegated elements with an outstanding attempt.
     pub delegated: u64,
-    /// Elements that wait for their next try, or are held.
-    pub resting: u64,
+    /// Activities and delegated elements without an attempt, to be handed out.
+    pub ready: u64,
+    /// Elements that wait for their next try.
+    pub delayed: u64,
+    /// Elements that failed and wait until a user retries or cancels them.
+    pub held: u64,
     /// Elements that a user paused directly, not through an element around them.
     pub paused: u64,
     /// Activities that completed.
@@ -112,6 +116,24 @@ impl EngineState {
     /// How many elements and attempts are in each condition.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The counts of live elements, counted anew; what ended is taken over.
+    pub fn recount(&self) -> Counts {
+        let Counts { completed, failed, attempts, .. } = self.counts;
+        let mut counts = Counts { completed, failed, attempts, ..Counts::default() };
+        for instance in self.instances.ids().filter_map(|id| self.instances.get(id)) {
+            counts.paused += u64::from(instance.paused.is_some());
+            match &instance.phase {
+                Phase::Ready => counts.ready += 1,
+                Phase::Outstanding(_) if instance.delegated => counts.delegated += 1,
+                Phase::Outstanding(_) => counts.outstanding += 1,
+                Phase::Waiting { .. } => counts.delayed += 1,
+                Phase::Held(_) => counts.held += 1,
+                _ => {}
+            }
+        }
+        counts
     }
 
     /// The record of everything that ended.

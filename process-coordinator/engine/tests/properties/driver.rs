@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xavantes_engine::{
-    Action, Answer, Command, Condition, ElementId, Engine, EngineState, Event, Failure, FailureKind, Input, Rejection,
-    SharedCall, Start, StepOutput, Time,
+    Action, Answer, Command, ElementId, ElementState, Engine, EngineState, Event, Failure, FailureKind, Input,
+    Rejection, SharedCall, Start, StepOutput, Time,
 };
 use xavantes_model::definition::Program;
 use xavantes_model::script::{Sandbox, ScriptLimits};
@@ -13,6 +13,7 @@ use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedKind, SharedRef, Value};
 
 use crate::checker::Checker;
+use crate::states::check_states;
 
 /// A generator of random numbers. The same seed gives the same inputs.
 pub struct Random(fastrand::Rng);
@@ -111,6 +112,7 @@ impl Driver {
         }
         let verdict = self.engine.step(&mut self.sandbox, input, self.now, &mut out);
         self.on_output(out);
+        check_states(&self.engine);
         verdict
     }
 
@@ -273,7 +275,7 @@ impl Driver {
                     if view.paused {
                         let _ = self.step(Input::Steered { path: view.path.clone(), action: Action::Resume });
                     }
-                    if matches!(view.condition, Condition::Held(_)) {
+                    if matches!(view.state, ElementState::Held(_)) {
                         let _ = self.step(Input::Steered { path: view.path, action: Action::Cancel });
                     }
                 }

@@ -119,7 +119,7 @@ fn the_parent_applies_retries_time_outs_and_hold() {
     parent.advance(10_000);
     assert_eq!(parent.stopping(), ["b"]);
     parent.stopped("b");
-    assert!(matches!(parent.view("b").condition, xavantes_engine::Condition::Held(_)));
+    assert!(matches!(parent.view("b").state, xavantes_engine::ElementState::Held(_)));
     parent.retry("b");
     assert_eq!(parent.running(), ["b"]);
 }

@@ -1,7 +1,7 @@
 //! `RETRIES`, `TIMEOUT`, `ON_FAILURE`, lost workers, the depth of calls.
 
 use crate::harness::{document, run, setup};
-use xavantes_engine::{Answer, Command, Condition, Event, Failure, FailureKind, MAX_CALL_DEPTH};
+use xavantes_engine::{Answer, Command, ElementState, Event, Failure, FailureKind, MAX_CALL_DEPTH, WaitsFor};
 
 #[test]
 fn a_failure_fails_the_controllers_around_and_names_its_path_and_reason() {
@@ -30,7 +30,10 @@ fn waits_between_tries_grow_up_to_an_hour() {
             if wait > 0 {
                 assert_eq!(run.running().len(), 0);
                 run.advance(wait - 1);
-                assert!(matches!(run.view("a").condition, Condition::Waiting(..)), "{attributes}: {wait}");
+                assert!(
+                    matches!(run.view("a").state, ElementState::Waiting(WaitsFor::Retry(..))),
+                    "{attributes}: {wait}"
+                );
                 run.advance(1);
             }
             assert_eq!(run.running(), ["a"], "{attributes}: {wait}");
@@ -171,13 +174,13 @@ fn on_failure_hold_waits_for_a_user_after_the_last_try() {
     let mut first = run(r#"<ACTIVITY TYPE="Do" NAME="a" ON_FAILURE="hold" RETRIES="1"/>"#);
     first.fail("a");
     first.fail("a");
-    assert!(matches!(first.view("a").condition, Condition::Held(_)));
+    assert!(matches!(first.view("a").state, ElementState::Held(_)));
     first.advance(1_000_000);
     assert_eq!(first.running().len(), 0);
     first.retry("a");
     assert_eq!(first.running(), ["a"]);
     first.fail("a");
-    assert!(matches!(first.view("a").condition, Condition::Held(_)));
+    assert!(matches!(first.view("a").state, ElementState::Held(_)));
     first.retry("a");
     first.done("a");
     first.completed();
@@ -193,9 +196,9 @@ fn an_element_with_a_wrong_parameter_can_be_held_and_retried() {
     let mut run = run(r#"<OUT_PARAMETER TYPE="RemoteMap" NAME="known"/><PRE_CODE>known = RemoteMap.new()</PRE_CODE>
         <PAR NAME="p"><BLOCK NAME="a"><ACTIVITY TYPE="Do" NAME="wait"/><POST_CODE>known:put("n", 3)</POST_CODE></BLOCK>
         <ACTIVITY TYPE="Take" NAME="b" ON_FAILURE="hold" n="${known:get('n')}"/></PAR>"#);
-    assert!(matches!(run.view("p/b").condition, Condition::Held(_)));
+    assert!(matches!(run.view("p/b").state, ElementState::Held(_)));
     run.retry("p/b");
-    assert!(matches!(run.view("p/b").condition, Condition::Held(_)), "the element is held again");
+    assert!(matches!(run.view("p/b").state, ElementState::Held(_)), "the element is held again");
     run.done("p/a/wait");
     run.retry("p/b");
     assert_eq!(run.parameters("p/b"), [3.into()]);

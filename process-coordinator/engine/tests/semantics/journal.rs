@@ -2,8 +2,8 @@
 
 use crate::harness::{Run, body, program, run, setup};
 use xavantes_engine::{
-    Answer, Command, Condition, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome, Rejection,
-    StepOutput, Time,
+    Answer, Command, ElementState, Engine, EngineState, Event, Failure, FailureKind, Input, Outcome, Rejection,
+    StepOutput, Time, WaitsFor,
 };
 use xavantes_model::script::{Sandbox, ScriptLimits};
 
@@ -265,8 +265,8 @@ fn a_held_or_waiting_element_stays_so_after_a_crash() {
     run.fail("p/a");
     run.fail("p/b");
     run.crash();
-    assert!(matches!(run.view("p/a").condition, Condition::Held(_)));
-    assert!(matches!(run.view("p/b").condition, Condition::Waiting(Time(5000), _)));
+    assert!(matches!(run.view("p/a").state, ElementState::Held(_)));
+    assert!(matches!(run.view("p/b").state, ElementState::Waiting(WaitsFor::Retry(Time(5000), _))));
     run.advance(5000);
     assert_eq!(run.running(), ["p/b"]);
 }

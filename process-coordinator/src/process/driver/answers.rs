@@ -48,6 +48,7 @@ impl<C, A> Driver<C, A> {
         let activity = activity.map(|(number, _)| number as u32);
         // The engine rejects late and repeated answers. They are acknowledged all the same: nothing needs them any more.
         let Some(completed) = self.answer(sandbox, key, outcome) else { return };
+        self.subtrees.remove(&(key.element, key.attempt));
         self.notes.remove_place(key.element, key.attempt);
         let extras = extras.unwrap_or_default();
         if let Some(totals) = extras.totals {

@@ -55,6 +55,7 @@ impl<C, A> Driver<C, A> {
         }
         self.repairs.stop_waiting(key);
         self.lookups.end(key);
+        self.subtrees.remove(&(key.element, key.attempt));
         if self.step_answered(sandbox, key, Answer::Lost).is_ok() {
             self.notes.remove_place(key.element, key.attempt);
         }

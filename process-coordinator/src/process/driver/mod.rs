@@ -7,6 +7,7 @@
 //! | `reuse` | lookups in the result cache |
 //! | `missing_files` | attempts that lack files, lost attempts |
 //! | `steering` | users and parents that steer; calls of shared objects |
+//! | `status` | what the process is doing, and the counts of its activities |
 //! | `tasks` | tasks for workers and other coordinators |
 //! | `recording` | records, snapshots, batches |
 //! | `recover_driver` | processes that are recovered from their journal |
@@ -16,6 +17,7 @@ mod missing_files;
 mod recording;
 mod recover_driver;
 mod reuse;
+mod status;
 mod steering;
 mod tasks;
 
@@ -36,7 +38,7 @@ use crate::process::effect::ProcessEffect;
 use crate::process::process_history::ProcessHistory;
 use crate::process::process_notes::{Note, ProcessNotes};
 use crate::process::usage::UsageTotals;
-use crate::workers::worker_messages::Share;
+use crate::workers::worker_messages::{PoolLoad, Share};
 use xavantes_proto::AttemptKey;
 
 /// Smallest journal that is compacted: below it a snapshot costs more than it saves.
@@ -82,6 +84,10 @@ pub struct Driver<C, A> {
     max_bytes: u64,
     /// Nodes that fetch files for workers that cannot reach the holders, the nearest first.
     relays: Vec<String>,
+    /// Where the activities are that the pool has, as it told last.
+    load: PoolLoad,
+    /// What delegated attempts are doing, by element and attempt, as their coordinators reported last.
+    subtrees: BTreeMap<(u64, u32), v1::SubtreeStatus>,
     /// Workers at which elements failed that are retried. A hint for placement, so the journal does not have it.
     failed_at: BTreeMap<u64, Arc<str>>,
 }
@@ -112,6 +118,8 @@ impl<C, A> Driver<C, A> {
             compaction_threshold: COMPACTION_THRESHOLD_BYTES,
             max_bytes: u64::MAX,
             relays: Vec::new(),
+            load: PoolLoad::default(),
+            subtrees: BTreeMap::new(),
             failed_at: BTreeMap::new(),
         }
     }
@@ -190,19 +198,6 @@ impl<C, A> Driver<C, A> {
         }
     }
 
-    /// Counts of the activities here and in subtrees that ended at other coordinators.
-    pub fn counts(&self) -> v1::Counts {
-        let (counts, subtrees) = (self.engine.state().counts(), &self.notes.subtrees);
-        v1::Counts {
-            completed: counts.completed.saturating_add(subtrees.completed),
-            failed: counts.failed.saturating_add(subtrees.failed),
-            // The engine counts a reuse as an attempt.
-            attempts: counts.attempts.saturating_sub(self.notes.reused).saturating_add(subtrees.attempts),
-            running: counts.outstanding,
-            reused: self.notes.reused.saturating_add(subtrees.reused),
-        }
-    }
-
     /// The history of the process and its subtrees, if the engine's clock began at this time.
     pub fn history(&self, began_ms: u64) -> ProcessHistory {
         let mut history = ProcessHistory::of(self.engine.state().history(), began_ms);
@@ -233,8 +228,9 @@ impl<C, A> Driver<C, A> {
                 self.note(Note::Placed(key.element, key.attempt, place));
                 self.effects.push(ProcessEffect::HandOver(key));
             }
+            ProcessInput::SubtreeReported(key, status) => self.on_subtree_reported(&key, *status),
             ProcessInput::Called(call, from) => self.on_called(sandbox, call, from),
-            ProcessInput::Steered { path, steering, asker } => self.on_steered(sandbox, path, steering, asker),
+            ProcessInput::Steered { path, steering, by, asker } => self.on_steered(sandbox, path, steering, by, asker),
             ProcessInput::StillWanted { key, asker } => {
                 let decision = if self.is_outstanding(&key) { Ok(()) } else { Err(Rejection::Ended) };
                 self.effects.push(ProcessEffect::Decide(asker, decision));

@@ -5,21 +5,26 @@ use xavantes_model::script::Sandbox;
 use xavantes_proto::{v1, value};
 
 use super::Driver;
+use crate::cache::shown_value::HIDDEN;
 use crate::engine_messages::call_from;
 use crate::process::driver_input::Steering;
 use crate::process::effect::ProcessEffect;
 
 impl<C, A> Driver<C, A> {
     /// A user steers an element.
-    pub(super) fn on_steered(&mut self, sandbox: &mut Sandbox, path: String, steering: Steering, asker: A) {
+    pub(super) fn on_steered(&mut self, sandbox: &mut Sandbox, path: String, steering: Steering, by: String, asker: A) {
         let (remark, decision) = match steering {
             Steering::Engine(action) => {
-                (action.to_string(), self.step(sandbox, Input::Steered { path: path.clone(), action }))
+                let remark = match &action {
+                    Action::Set { key, .. } if self.engine.is_secret(&path, key) => format!("set {key}={HIDDEN}"),
+                    action => action.to_string(),
+                };
+                (remark, self.step(sandbox, Input::Steered { path: path.clone(), action }))
             }
             Steering::RetryElsewhere => ("retry --elsewhere".to_owned(), self.abandon(sandbox, &path)),
         };
         if decision.is_ok() {
-            self.engine.record_intervention(path, remark, &mut self.output);
+            self.engine.record_intervention(path, remark, by, &mut self.output);
         }
         self.effects.push(ProcessEffect::Decide(asker, decision));
     }

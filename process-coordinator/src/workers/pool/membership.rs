@@ -110,6 +110,7 @@ impl Pool {
         if let Some(peer) = self.peers.get_mut(name) {
             peer.on_disconnected(now);
         }
+        self.on_subtrees_unheard(name);
     }
 
     /// A worker takes no new attempts.

@@ -13,6 +13,7 @@
 //! | `placement` | which worker gets which queued task |
 //! | `membership` | peers: roster, connections, files |
 //! | `leases` | workers of other groups |
+//! | `load` | where the activities of each process are, for people |
 //! | `capacity` | how many attempts each process may have outstanding |
 //! | `recovered_attempts` | attempts whose worker is not known, and lost workers |
 //! | `movement`, `taking_back` | the progress of attempts at workers, and attempts that make none |
@@ -21,6 +22,7 @@
 mod capacity;
 mod delegation;
 mod leases;
+pub(crate) mod load;
 mod membership;
 mod movement;
 mod pace;
@@ -44,7 +46,7 @@ use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 use xavantes_proto::{MAX_PAYLOAD_BYTES, Message, too_large, v1};
 
 use crate::task::Task;
-use crate::workers::worker_messages::{Order, PeerKind, PoolCommand, PoolNotice, Share};
+use crate::workers::worker_messages::{Order, PeerKind, PoolCommand, PoolLoad, PoolNotice, Share};
 use peer::Peer;
 use pool_attempts::{PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
 use xavantes_proto::AttemptKey;
@@ -96,6 +98,9 @@ pub struct Pool {
     /// How long an attempt may stay at a worker without a sign that it moves; without it, for ever.
     pub(super) patience: Option<Duration>,
     pub(super) last_movement_check: Duration,
+    pub(super) last_load_report: Duration,
+    /// Where the activities of each process are, as the process was told last.
+    pub(super) told_loads: HashMap<Arc<str>, PoolLoad>,
     pub(super) share: Share,
     /// Queued attempts that no connected worker can ever run.
     pub(super) unplaceable: u64,
@@ -286,6 +291,35 @@ impl Pool {
         self.refuse_unreachable(now);
         self.lose_silent_workers(now);
         self.take_back_unmoved(now);
+        self.report_loads(now);
+    }
+
+    /// The coordinator of a subtree reports what the subtree is doing.
+    pub fn on_subtrees(&mut self, name: &str, subtrees: Vec<v1::SubtreeStatus>) {
+        let Some(peer) = self.peers.get(name).filter(|peer| peer.kind == PeerKind::Coordinator) else { return };
+        let index = peer.index;
+        for status in subtrees {
+            let Some(key) = status.id.as_ref().map(AttemptKey::from) else { continue };
+            if let Some(attempt) = self.attempts.get_mut(&key).filter(|attempt| attempt.is_assigned_to(index)) {
+                attempt.subtree_counts = status.counts;
+                self.notify(key, PoolNotice::Subtree(Box::new(status)));
+            }
+        }
+    }
+
+    /// A coordinator is silent: nobody knows what runs in its subtrees.
+    pub(super) fn on_subtrees_unheard(&mut self, name: &str) {
+        let Some(peer) = self.peers.get(name).filter(|peer| peer.kind == PeerKind::Coordinator) else { return };
+        for key in self.attempts.assigned_to(peer.index) {
+            let Some(counts) = self.attempts.get(&key).and_then(|attempt| attempt.subtree_counts) else { continue };
+            let status = v1::SubtreeStatus {
+                state: v1::State::Waiting.into(),
+                wait_reason: Some(v1::wait_reason::Kind::CoordinatorSilentMs(0).into()),
+                counts: Some(counts.unheard()),
+                id: None,
+            };
+            self.notify(key, PoolNotice::Subtree(Box::new(status)));
+        }
     }
 
     pub(super) fn epoch(&self, process: &str) -> u64 {

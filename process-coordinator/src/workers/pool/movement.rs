@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use crate::workers::worker_messages::LossReason;
 
+/// A report of a worker may have left it this long before the pool sees it.
+const REPORT_LAG: Duration = Duration::from_millis(500);
+
 /// What the pool knows of the progress of an attempt at a worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Movement {
@@ -14,6 +17,9 @@ pub struct Movement {
     last: Duration,
     /// When the worker first reported that it runs.
     running_since: Option<Duration>,
+    /// When the pool sent it to a free slot of the worker, if no report has contradicted since. People see it as running
+    /// before the first report.
+    sent_to_slot: Option<Duration>,
     /// When the pool recalled it, because it did not move.
     recalled: Option<Duration>,
     /// When the pool ordered the worker to stop it.
@@ -46,6 +52,28 @@ impl Movement {
         Self { last: now, ..Self::default() }
     }
 
+    /// The pool sent the attempt to a free slot of the worker.
+    pub fn begin_in_slot(now: Duration) -> Self {
+        Self { sent_to_slot: Some(now), ..Self::begin(now) }
+    }
+
+    /// Since when the attempt runs, as far as the pool knows; nothing if it waits for a slot of the worker.
+    pub fn runs_since(&self) -> Option<Duration> {
+        self.running_since.or(self.sent_to_slot)
+    }
+
+    /// The worker has reported that the attempt runs.
+    pub fn is_reported(&self) -> bool {
+        self.running_since.is_some()
+    }
+
+    /// A report of the worker does not list the attempt as running. `room` says that it may have begun since.
+    pub fn on_not_running(&mut self, room: bool, now: Duration) {
+        if !room || self.sent_to_slot.is_some_and(|since| now.saturating_sub(since) > REPORT_LAG) {
+            self.sent_to_slot = None;
+        }
+    }
+
     /// The pool ordered the worker to stop the attempt.
     pub fn on_stopped(&mut self, now: Duration) {
         self.stopped.get_or_insert(now);
@@ -60,7 +88,7 @@ impl Movement {
 
     /// This coordinator heard nothing for this time, through no fault of the worker.
     pub fn discount(&mut self, time: Duration, now: Duration) {
-        let Self { last, running_since, recalled, stopped } = self;
+        let Self { last, running_since, recalled, stopped, sent_to_slot: _ } = self;
         for since in [running_since, recalled, stopped].into_iter().flatten().chain([last]) {
             *since = (*since + time).min(now);
         }

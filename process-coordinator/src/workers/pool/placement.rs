@@ -43,11 +43,12 @@ impl Pool {
         let mut chosen = None;
         let attempt = self.attempts.take_turn(|queue, table| {
             let choice = choose(queue, peers, table, now)?;
-            chosen = Some(choice.name.clone());
+            chosen = Some((choice.name.clone(), choice.free_slots));
             Some((choice.position, choice.peer))
         });
-        let (Some(name), Some(attempt)) = (chosen, attempt) else { return false };
-        attempt.movement = Movement::begin(now);
+        let (Some((name, free_slots)), Some(attempt)) = (chosen, attempt) else { return false };
+        let starts = attempt.task.needs.cpus.max(1) <= free_slots;
+        attempt.movement = if starts { Movement::begin_in_slot(now) } else { Movement::begin(now) };
         let task = &mut attempt.task;
         task.job.holdings = locations_for(&self.peers, &name, &task.files);
         if !task.files.is_empty() {
@@ -90,6 +91,8 @@ struct Choice<'a> {
     position: usize,
     name: &'a Arc<str>,
     peer: PeerIndex,
+    /// Slots of the worker that the attempts of this coordinator do not use.
+    free_slots: u32,
 }
 
 /// The first task of a queue that fits a worker, with the worker that suits it best. Tasks that fit no worker do not hold
@@ -111,7 +114,8 @@ fn choose<'a>(
         let avoided = |name: &str| task.avoid.as_deref().is_some_and(|avoid| has_node_name(name, avoid));
         let best = fitting.max_by_key(|(name, peer)| (!avoided(name), peer.suitability(task, table.used(peer.index))));
         if let Some((name, peer)) = best {
-            return Some(Choice { position, name, peer: peer.index });
+            let free_slots = peer.offer.slots.saturating_sub(table.used(peer.index).cpus);
+            return Some(Choice { position, name, peer: peer.index, free_slots });
         }
         unplaceable.push(activity_type);
     }

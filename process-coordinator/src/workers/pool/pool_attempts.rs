@@ -15,7 +15,7 @@ use slab::Slab;
 use super::movement::Movement;
 use crate::handover::SubtreePlace;
 use crate::task::{Needs, Task};
-use xavantes_proto::AttemptKey;
+use xavantes_proto::{AttemptKey, v1};
 
 /// Where an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,14 @@ pub struct PoolAttempt {
     pub paused: Option<bool>,
     /// Its progress at a worker, while one has it.
     pub movement: Movement,
+    /// Counts of the activities in it that its coordinator reported last; subtrees only.
+    pub subtree_counts: Option<v1::Counts>,
     state: PoolAttemptState,
 }
 
 impl PoolAttempt {
     pub fn new(task: Task, state: PoolAttemptState) -> Self {
-        Self { task, cancelled: false, paused: None, movement: Movement::default(), state }
+        Self { task, cancelled: false, paused: None, movement: Movement::default(), subtree_counts: None, state }
     }
 
     pub fn state(&self) -> &PoolAttemptState {
@@ -350,6 +352,12 @@ impl PoolAttempts {
     pub fn queued(&self) -> impl Iterator<Item = &Task> {
         let waiting = self.turns.iter().filter_map(|process| self.processes.get(process));
         waiting.flat_map(|process| Queue { attempts: &self.attempts, slots: &process.queue }.tasks())
+    }
+
+    /// The processes with queued attempts, each with the needs of the first.
+    pub fn first_queued(&self) -> impl Iterator<Item = (&Arc<str>, &Needs)> {
+        let waiting = self.turns.iter().filter_map(|process| self.processes.get_key_value(process));
+        waiting.filter_map(|(name, process)| Some((name, &self.attempts[*process.queue.front()?].task.needs)))
     }
 
     /// Makes a place for the attempts of a peer.

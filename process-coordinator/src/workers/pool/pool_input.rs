@@ -52,6 +52,8 @@ pub enum PoolInput {
     Impaired(Arc<str>, Option<v1::ImpairmentReason>),
     /// A worker runs these attempts.
     Running(Arc<str>, v1::Running),
+    /// A coordinator reports what subtrees are doing.
+    Subtrees(Arc<str>, Vec<v1::SubtreeStatus>),
     /// A peer answered these attempts.
     Answered(Arc<str>, Vec<AttemptKey>),
     /// A peer refused an attempt.
@@ -87,6 +89,7 @@ impl Pool {
             PoolInput::Draining(name) => self.on_draining(&name),
             PoolInput::Impaired(name, reason) => self.on_impaired(&name, reason),
             PoolInput::Running(name, running) => self.on_running(&name, &running, now),
+            PoolInput::Subtrees(name, subtrees) => self.on_subtrees(&name, subtrees),
             PoolInput::Answered(name, keys) => drop(self.on_answered(&name, &keys, now)),
             PoolInput::Refused(name, key, refusal) => self.on_refused(&name, &key, refusal, now),
             PoolInput::Holds(name, digests) => self.add_files(&name, digests),

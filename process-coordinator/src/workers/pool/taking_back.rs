@@ -37,6 +37,23 @@ impl Pool {
             attempt.movement.on_running(now);
         }
         peer.window.on_running(slots);
+        // Attempts that the report does not list run only if the pool has just sent them to a free slot.
+        let mut left = peer.offer.slots;
+        self.attempts.for_each_assigned(peer.index, |attempt| {
+            if attempt.movement.is_reported() {
+                left = left.saturating_sub(attempt.task.needs.cpus.max(1));
+            }
+        });
+        self.attempts.for_each_assigned(peer.index, |attempt| {
+            if attempt.movement.is_reported() {
+                return;
+            }
+            let cpus = attempt.task.needs.cpus.max(1);
+            attempt.movement.on_not_running(cpus <= left, now);
+            if attempt.movement.runs_since().is_some() {
+                left -= cpus;
+            }
+        });
         let ended = keys.into_iter().filter(|key| !self.epochs.contains_key(&key.process)).collect();
         self.cancel_unwanted(name, ended);
     }

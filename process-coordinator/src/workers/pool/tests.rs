@@ -1,6 +1,7 @@
 //! Which worker gets which task, and when a slow worker gives tasks back.
 
 mod peers;
+mod states;
 
 use super::placement::has_node_name;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::data::locations::Need;
 use crate::handover::RecoveredAttempt;
 use crate::handover::SubtreePlace;
 use crate::task::{Needs, Task};
-use crate::workers::worker_messages::{Order, PoolCommand, PoolNotice, Whereabouts};
+use crate::workers::worker_messages::{Order, PoolCommand, PoolLoad, PoolNotice, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 fn digest(number: u8) -> Digest {

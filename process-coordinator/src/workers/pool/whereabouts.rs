@@ -16,8 +16,7 @@ use crate::workers::worker_messages::{PeerKind, Vicinity, Whereabouts};
 use xavantes_proto::AttemptKey;
 
 impl Pool {
-    /// For each attempt the peer that has it, or the reason why it waits; `None` for subtrees on their way and attempts
-    /// whose worker is not known.
+    /// For each attempt the peer that has it, or the reason why it waits; `None` for attempts that the pool does not have.
     pub fn whereabouts(&self, keys: &[AttemptKey]) -> Vec<Option<Whereabouts>> {
         keys.iter().map(|key| self.whereabouts_of(key)).collect()
     }
@@ -28,18 +27,22 @@ impl Pool {
             PoolAttemptState::Assigned { peer, .. } => {
                 let (name, peer) = self.peers.get_key_value(self.attempts.peer_name(peer))?;
                 let silent = peer.silent_since.map(|since| self.last_tick.saturating_sub(since));
-                Some(Whereabouts::At { name: name.clone(), address: peer.address.clone(), silent })
+                let runs_for = attempt.movement.runs_since().map(|since| self.last_tick.saturating_sub(since));
+                Some(Whereabouts::At { name: name.clone(), address: peer.address.clone(), silent, runs_for })
             }
             PoolAttemptState::Queued => Some(Whereabouts::Waits(self.wait_reason(&attempt.task.needs))),
-            PoolAttemptState::Placing { .. }
-            | PoolAttemptState::AwaitingConnection { .. }
-            | PoolAttemptState::Unsettled => None,
+            PoolAttemptState::Placing { .. } | PoolAttemptState::AwaitingConnection { .. } => {
+                Some(Whereabouts::Waits(v1::wait_reason::Kind::Placing(v1::Nothing {}).into()))
+            }
+            PoolAttemptState::Unsettled => {
+                Some(Whereabouts::Waits(v1::wait_reason::Kind::Recovering(v1::Nothing {}).into()))
+            }
         }
     }
 
     /// Why no worker has an activity with these needs: no worker is connected, those that could run it are busy, or a
     /// requirement is unmet, of which the worker that comes closest decides.
-    fn wait_reason(&self, needs: &Needs) -> v1::WaitReason {
+    pub(super) fn wait_reason(&self, needs: &Needs) -> v1::WaitReason {
         use v1::wait_reason::Kind;
         let (mut busy, mut impaired, mut least) = (false, None, None);
         for (name, worker) in self.connected_workers() {

@@ -100,12 +100,12 @@ const fn text(tag: Tag, name: &'static str) -> Rule {
 }
 
 const fn parameter(tag: Tag, name: &'static str) -> Rule {
-    Rule { tag, name, required: &["NAME", "TYPE"], attributes: &[&["DEFAULT", "OPTIONAL"]], ..NONE }
+    Rule { tag, name, required: &["NAME", "TYPE"], attributes: &[&["DEFAULT", "OPTIONAL", "SECRET"]], ..NONE }
 }
 
 /// A parameter that receives its value from the element.
 const fn result(tag: Tag, name: &'static str) -> Rule {
-    Rule { attributes: &[&["DEFAULT", "OPTIONAL", "FROM"]], ..parameter(tag, name) }
+    Rule { attributes: &[&["DEFAULT", "OPTIONAL", "SECRET", "FROM"]], ..parameter(tag, name) }
 }
 
 const fn element(

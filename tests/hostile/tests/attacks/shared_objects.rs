@@ -2,7 +2,7 @@
 
 use xavantes_hostile::fake_worker::{Coordinator, FakeWorker, int};
 use xavantes_proto::v1;
-use xavantes_tests::{Grid, stays, until};
+use xavantes_tests::{Grid, is_live, stays, until};
 
 /// Activities that each add 1 to a counter and append a value to a list.
 const COUNTING: &str = r#"<XAVANTES VERSION="1">
@@ -100,7 +100,7 @@ fn nobody_calls_for_another_worker() {
     let forging = forger.wait_for_coordinator(20);
     let forged = vec![call(&job, 1, 0, "add", 1000), call(&job, 2, 1, "append", 1000)];
     forging.send(v1::WorkReport { calls: forged, ..v1::WorkReport::default() });
-    stays("the process waits", 500, || grid.status(&address, &process)["state"] == "running");
+    stays("the process waits", 500, || is_live(&grid.status(&address, &process)));
     let coordinator = holder.wait_for_coordinator(20);
     make_calls(&coordinator, &job);
     coordinator.answer(xavantes_hostile::fake_worker::completed(job.id.unwrap_or_default(), vec![]));

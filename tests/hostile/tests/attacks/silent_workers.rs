@@ -11,7 +11,7 @@ use xavantes_hostile::fake_worker::{FakeWorker, completed, int};
 use xavantes_proto::message_limits::{MAX_MEMORY_BYTES, MAX_QUEUE, MAX_SLOTS};
 use xavantes_proto::v1;
 use xavantes_tests::xml::{document, process_type, shell_type};
-use xavantes_tests::{Grid, stays, until};
+use xavantes_tests::{Grid, is_live, stays, until};
 
 /// A process with `count` parallel activities that each return 1; `types` is the attributes of the activity type.
 fn adding(count: usize, types: &str) -> String {
@@ -207,9 +207,7 @@ fn nobody_answers_for_another_worker() {
     let forging = forger.wait_for_coordinator(20);
     let forge = || held.iter().for_each(|id| forging.answer(completed(id.clone(), vec![int(1000)])));
     forge();
-    stays("the process waits for the worker that has the attempts", 1000, || {
-        grid.status(&address, &process)["state"] == "running"
-    });
+    stays("the process waits for the worker that has the attempts", 1000, || is_live(&grid.status(&address, &process)));
     held.iter().for_each(|id| coordinator.answer(completed(id.clone(), vec![int(1)])));
     forge();
     assert_eq!(sum(&grid, &address, &process), 4);
