@@ -78,20 +78,26 @@ impl Service {
     /// Updates the metrics that say how the group is now.
     pub fn measure(&self) {
         let (state, now) = (self.manager.state(), self.manager.now());
-        let nodes: Vec<v1::NodeStatus> = state.registry.statuses(now).into_iter().filter(|node| !node.lost).collect();
+        let nodes = state.registry.statuses(now);
         let groups = state.federation.groups(now).len();
         drop(state);
-        let draining = nodes.iter().filter(|node| node.draining).count();
         let slots = |node: &v1::NodeStatus| i64::from(node.node.as_ref().map_or(0, |node| node.slots));
         let is_worker = |node: &&v1::NodeStatus| {
             let roles = node.node.iter().flat_map(v1::NodeDescription::roles);
-            roles.into_iter().any(|role| role == v1::Role::ActivityManager)
+            !node.lost && roles.into_iter().any(|role| role == v1::Role::ActivityManager)
         };
         let all: i64 = nodes.iter().filter(is_worker).map(slots).sum();
         let busy: i64 = nodes.iter().filter(is_worker).map(|node| slots(node).min(node.busy.into())).sum();
         let metrics = metrics();
-        metrics.group_nodes.of(NodeCondition::Draining).set(draining as i64);
-        metrics.group_nodes.of(NodeCondition::Available).set((nodes.len() - draining) as i64);
+        let condition = |node: &v1::NodeStatus| match node {
+            v1::NodeStatus { lost: true, .. } => NodeCondition::Lost,
+            v1::NodeStatus { draining: true, .. } => NodeCondition::Draining,
+            _ => NodeCondition::Available,
+        };
+        for wanted in [NodeCondition::Available, NodeCondition::Draining, NodeCondition::Lost] {
+            let count = nodes.iter().filter(|node| condition(node) == wanted).count();
+            metrics.group_nodes.of(wanted).set(count as i64);
+        }
         metrics.group_slots.of(SlotUse::Busy).set(busy);
         metrics.group_slots.of(SlotUse::Free).set(all - busy);
         metrics.known_groups.set(groups as i64);

@@ -93,8 +93,9 @@ async fn a_restarted_manager_knows_its_nodes_and_leads_in_a_new_epoch() {
     let listed = nodes(&restarted).await;
     assert_eq!((listed.leads, listed.epoch, listed.nodes.len()), (true, 2, 1));
     assert_eq!((&listed.nodes[0].node, listed.nodes[0].draining), (&Some(node), true));
-    // The manager removes a node without heartbeats from the stored state.
-    wait_for_stored(&copy, |state| state.epoch == 2 && state.nodes.is_empty()).await;
+    // A node without heartbeats is lost, and stays listed.
+    wait_for_stored(&copy, |state| state.epoch == 2 && state.nodes.iter().all(|known| known.lost)).await;
+    assert!(nodes(&restarted).await.nodes[0].lost);
 }
 
 #[tokio::test]

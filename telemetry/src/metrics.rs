@@ -89,6 +89,8 @@ label_values! {
         Available = "available",
         /// It takes no new work, and ends when it has none.
         Draining = "draining",
+        /// It has sent no heartbeat for a while.
+        Lost = "lost",
     }
 }
 

@@ -179,7 +179,7 @@ async fn migrations_are_applied_once_and_checked() {
     let error = open_postgres(&url, "node").await.err().unwrap().to_string();
     assert!(error.contains("xavantes repository migrate --repository URL"), "{error}");
     let (first, second) = tokio::try_join!(migrate(&url), migrate(&url)).unwrap();
-    assert_eq!(first.len() + second.len(), 3, "{first:?} {second:?}");
+    assert_eq!(first.len() + second.len(), 4, "{first:?} {second:?}");
     assert_eq!(migrate(&url).await.unwrap(), [""; 0]);
     open_postgres(&url, "node").await.unwrap().shut_down().await;
 

@@ -195,12 +195,12 @@ fn attempts_of_a_foreign_process_are_cancelled_when_it_has_ended() {
 #[test]
 fn workers_begin_other_attempts_while_the_pool_looks_for_those_before_a_restart() {
     let mut pool = pool(&[("a", 2, &[])]);
-    pool.on_tick(seconds(1));
+    pool.place_queued(seconds(1));
     let before = pool.share().room;
     let attempts = (1..=20).map(|element| recovered(task(element, &[]), None));
     pool.recover_process(&"p".into(), 2, attempts.collect(), seconds(1));
     pool.on_roster(v1::Roster { settling: true, ..Default::default() }, seconds(1));
-    pool.on_tick(seconds(2));
+    pool.place_queued(seconds(2));
     assert_eq!(pool.share().room, before + 20);
 }
 
@@ -223,5 +223,6 @@ fn a_worker_that_was_borrowed_before_a_restart_is_borrowed_again_at_once() {
     pool.on_borrowed(v1::PlaceResponse { node: Some(node), group: "g".into(), slots: 2, lease_ms: 5000 }, seconds(3));
     pool.on_lease_stored(&name);
     assert!(!asked(&mut pool, 4));
+    pool.place_queued(seconds(4));
     assert!(pool.share().room > 0, "it has work");
 }
