@@ -32,7 +32,7 @@ mod service;
 mod staging;
 
 pub use executor::program::cgroups::Cgroups;
-pub use executor::program::memory::available_memory;
+pub use executor::program::machine_memory::available_memory;
 pub use executor::program::options::ProgramOptions;
 pub use executor::program::watchdog::run_watchdog;
 pub use logs::log_store::LogLimits;

@@ -12,7 +12,7 @@
 //! | `documents` | the files of definitions |
 //! | `definition` | documents and parameters of a process to start |
 //! | `transfer` | uploads and downloads of files |
-//! | `element_path` | paths of elements as users type them |
+//! | `given_path` | paths of elements as users type them |
 //! | `grid_connection` | connections to a grid |
 //! | `exit` | exit codes |
 
@@ -22,8 +22,8 @@ mod cli;
 mod commands;
 mod definition;
 mod documents;
-mod element_path;
 mod exit;
+mod given_path;
 mod grid_connection;
 mod output;
 mod planning;

@@ -6,8 +6,8 @@ use xavantes_proto::{call_with_timeout, v1};
 
 use super::show::fetch_element;
 use crate::args::GridArgs;
-use crate::element_path::resolve;
 use crate::exit::Exit;
+use crate::given_path::resolve;
 use crate::grid_connection::{coordinator, refused};
 use crate::output::printer::Output;
 use crate::report::element::{Element, Explanation};

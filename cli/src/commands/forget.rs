@@ -4,8 +4,8 @@ use clap::Args;
 use xavantes_proto::v1;
 
 use crate::args::GridArgs;
-use crate::element_path::resolve;
 use crate::exit::Exit;
+use crate::given_path::resolve;
 use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
 use crate::report::silent_action::Forgotten;

@@ -8,8 +8,8 @@ use xavantes_proto::v1;
 use super::failed_logs::failed_logs;
 use super::show::fetch_tree;
 use crate::args::GridArgs;
-use crate::element_path::resolve;
 use crate::exit::Exit;
+use crate::given_path::resolve;
 use crate::grid_connection::{CoordinatorClient, coordinator, refused};
 use crate::output::printer::Output;
 

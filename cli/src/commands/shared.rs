@@ -40,7 +40,7 @@ pub(crate) fn shared(arguments: SharedArgs, output: Output) -> Result<Exit, Exit
         ));
         return Err(Exit::Usage);
     };
-    let mut worker = UnixStream::connect(&path).map(Worker::new).map_err(|error| lost(&error))?;
+    let mut worker = UnixStream::connect(&path).map(WorkerSocket::new).map_err(|error| lost(&error))?;
     if arguments.stream {
         return worker.relay();
     }
@@ -57,12 +57,12 @@ pub(crate) fn shared(arguments: SharedArgs, output: Output) -> Result<Exit, Exit
 }
 
 /// The connection to the worker.
-struct Worker {
+struct WorkerSocket {
     stream: UnixStream,
     answers: Option<BufReader<UnixStream>>,
 }
 
-impl Worker {
+impl WorkerSocket {
     fn new(stream: UnixStream) -> Self {
         let answers = stream.try_clone().ok().map(BufReader::new);
         Self { stream, answers }

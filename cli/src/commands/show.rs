@@ -9,11 +9,11 @@ use xavantes_proto::{MAX_RESULTS_BYTES, call_with_timeout, receive, v1};
 
 use super::watch::{LiveSnapshot, print_or_watch};
 use crate::args::GridArgs;
-use crate::element_path::resolve;
 use crate::exit::Exit;
+use crate::given_path::resolve;
 use crate::grid_connection::{CoordinatorClient, ask, coordinator, refused};
 use crate::output::printer::{Output, Report};
-use crate::report::definition::{Definition, Parameters};
+use crate::report::definition::{Definition, ProcessParameters};
 use crate::report::element::{Element, Shown, Tree};
 
 /// For a display of progress, the elements of the process are fetched this often, this many levels down.
@@ -56,7 +56,7 @@ pub(crate) async fn show(arguments: &ShowElementArgs, output: Output) -> Result<
     let process = shown.path.clone();
     Ok(match definition {
         true => output.report(&Definition::new(process, submitted)),
-        false => output.report(&Parameters::new(process, submitted)),
+        false => output.report(&ProcessParameters::new(process, submitted)),
     })
 }
 

@@ -6,8 +6,8 @@ use xavantes_proto::v1;
 use xavantes_proto::v1::steer_request::Action;
 
 use crate::args::{GridArgs, key_value};
-use crate::element_path::resolve;
 use crate::exit::Exit;
+use crate::given_path::resolve;
 use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
 use crate::report::silent_action::Steered;

@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::ending::{await_end, unless_interrupted};
 use crate::args::GridArgs;
-use crate::element_path::resolve;
 use crate::exit::Exit;
+use crate::given_path::resolve;
 use crate::grid_connection::coordinator;
 use crate::output::printer::Output;
 use crate::output::terminal;

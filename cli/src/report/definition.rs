@@ -33,7 +33,7 @@ pub(crate) struct SubmittedDocument {
 /// The parameters of a process.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Parameters {
+pub(crate) struct ProcessParameters {
     /// Id of the process
     pub process: String,
     /// Name of its process type
@@ -52,7 +52,7 @@ impl Definition {
     }
 }
 
-impl Parameters {
+impl ProcessParameters {
     pub(crate) fn new(process: String, response: v1::DefinitionResponse) -> Self {
         Self { process, process_type: response.process_type, parameters: named_values(&response.parameters) }
     }

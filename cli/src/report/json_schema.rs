@@ -27,7 +27,7 @@ fn schema() -> Json {
         process::ElementOutput,
         element::Element,
         definition::Definition,
-        definition::Parameters,
+        definition::ProcessParameters,
         log_lines::Log,
         log_lines::FailedLogs,
         grid::NodeList,

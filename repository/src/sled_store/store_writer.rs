@@ -1,7 +1,7 @@
 //! The changes of the sled store. The writer applies them in memory and in sled, makes them durable together, and then
 //! removes the records and blobs that they replaced.
 
-mod reopen_process;
+mod reopen_journal;
 
 use std::collections::HashMap;
 use std::fs::File;

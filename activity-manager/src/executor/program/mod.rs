@@ -14,7 +14,7 @@
 //! | `child` | one process that this worker started |
 //! | `tracked_program`, `program_table` | running programs, their usage, their orphans |
 //! | `procfs`, `signals`, `disk` | the operating system |
-//! | `memory` | how much this program may use |
+//! | `machine_memory` | how much this program may use |
 //! | `watchdog` | the process that ends programs when the node is killed |
 //! | `resource_limits` | when a program uses too much; pure |
 //! | `cgroups` | limits that the kernel enforces |
@@ -29,15 +29,15 @@ mod call_channel;
 mod captured_output;
 pub mod cgroups;
 mod child;
+mod code_prelude;
 mod command_line;
 mod container;
 mod disk;
 mod gpus;
 mod interpreters;
 mod invocation;
-pub mod memory;
+pub mod machine_memory;
 pub mod options;
-mod prelude;
 mod procfs;
 pub(crate) mod program_host;
 mod program_results;

@@ -16,7 +16,7 @@ use super::cgroups::Cgroups;
 use super::container::ContainerEngine;
 use super::gpus::Gpus;
 use super::interpreters::{Interpreters, default_path, search};
-use super::memory::available_memory;
+use super::machine_memory::available_memory;
 use super::options::ProgramOptions;
 use super::program_table::{self, ProgramTable};
 use super::watchdog::Watchdog;

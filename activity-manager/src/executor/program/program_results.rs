@@ -16,7 +16,7 @@ use xavantes_proto::{v1, value};
 use super::assigned_outs::Assigned;
 use super::attempt_directories::WorkDir;
 use super::captured_output::{CapturedOutput, MAX_CAPTURED_BYTES};
-use super::prelude::read_assigned;
+use super::code_prelude::read_assigned;
 use super::program_values::ProgramObjects;
 use super::resource_limits::format_bytes;
 use crate::attempt_failure::{AttemptFailure, failure};

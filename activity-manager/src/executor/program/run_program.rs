@@ -10,9 +10,9 @@ use xavantes_proto::v1;
 
 use super::attempt_directories::WorkDir;
 use super::call_channel::CallChannel;
+use super::code_prelude::write_prelude;
 use super::interpreters::usual_interpreter;
 use super::invocation::{invocation, parameters_json};
-use super::prelude::write_prelude;
 use super::program_host::ProgramHost;
 use super::program_results::{check_complete, check_exit, collect};
 use super::program_values::ProgramObjects;

@@ -2,7 +2,7 @@
 
 use super::process::assignments;
 use crate::output::printer::Report;
-use crate::report::definition::{Definition, Parameters};
+use crate::report::definition::{Definition, ProcessParameters};
 
 impl Report for Definition {
     /// One document is printed as it is. Several come one after the other, each behind a line with its name.
@@ -17,7 +17,7 @@ impl Report for Definition {
     }
 }
 
-impl Report for Parameters {
+impl Report for ProcessParameters {
     fn text(&self) -> String {
         assignments(&self.parameters).map(|line| line + "\n").collect()
     }
