@@ -153,6 +153,8 @@ fn check_steps(page: &str, least_steps: usize, least_outputs: usize) {
                 body += "wait_for nodes 127.0.0.1:7433 ' up$' 2\n";
             } else if block.content.contains("--name south") {
                 body += "wait_for nodes 127.0.0.1:7443 ' up$' 2\nwait_for groups 127.0.0.1:7433 south 1\n";
+                // A coordinator hears of other groups with the next roster, which comes every second.
+                body += "sleep 2\n";
             }
         } else {
             assert_eq!(block.info, "text", "block {index}");

@@ -31,11 +31,6 @@ pub(super) async fn show(coordinator: &Coordinator, request: v1::ShowRequest) ->
                         element.set_state(v1::State::Waiting);
                         element.wait_reason = Some(reason);
                     }
-                    if element.path == *process.path && element.path != *id {
-                        // A subtree of another coordinator, which asks this one.
-                        let v1::ProcessStatus { group, node, .. } = &*process.status.borrow();
-                        element.worker = format!("{group}/{node}");
-                    }
                     if depth == 0 && element.tag == "ACTIVITY" {
                         element.records = attempt_records(coordinator, &request.path).await;
                     }

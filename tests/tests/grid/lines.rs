@@ -92,6 +92,12 @@ impl Lines {
         until(&format!("{count} activities have begun"), LONG, || (self.executed().len() >= count).then_some(()));
     }
 
+    /// Waits until `count` activities wait at the gate.
+    pub fn wait_for_gate(&self, count: usize) {
+        let waiting = || self.executed().iter().filter(|(number, _)| *number > self.free).count();
+        until(&format!("{count} activities wait at the gate"), LONG, || (waiting() >= count).then_some(()));
+    }
+
     /// Waits for the end of the process. Its result must be right, `repeated` activities must have been executed again, and no
     /// attempt twice.
     #[track_caller]
