@@ -23,7 +23,7 @@ use crate::runtime::block_on;
 const MAX_CALL_TIME: Duration = Duration::from_secs(20);
 /// A stream of answers is read for this long: some streams never end.
 const STREAM_TIME: Duration = Duration::from_millis(15);
-/// Every so many inputs a normal call must succeed.
+/// Number of inputs after which a normal call must succeed.
 const INPUTS_PER_HEALTH_CHECK: usize = 16;
 /// Messages of one call.
 const MAX_MESSAGES: usize = 8;

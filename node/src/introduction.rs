@@ -1,4 +1,4 @@
-//! Every node says who it is: its name, its roles, and where the managers of its group are. A user who asks the wrong node
+//! Every node introduces itself: its name, its roles, and where the managers of its group are. A user who asks the wrong node
 //! learns from it which one to ask.
 
 use tonic::{Request, Response, Status};

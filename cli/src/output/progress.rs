@@ -132,7 +132,7 @@ impl ProgressDisplay {
             .collect();
     }
 
-    /// The lines: at most so many that they leave a line of the terminal free, each at most `width` columns wide.
+    /// The lines of the display: fewer than `height`, each at most `width` columns wide.
     pub(crate) fn lines(&self, now: Duration, width: usize, height: usize) -> Vec<String> {
         let state = match self.status.state() {
             _ if self.is_cancelled => "cancelling",

@@ -1,4 +1,4 @@
-//! Files and machines as one scheduling problem, with everything that a plan is told about them.
+//! Makes one scheduling problem of workflow files, machines and the facts about them that the user gave.
 
 use std::collections::BTreeMap;
 use std::path::Path;

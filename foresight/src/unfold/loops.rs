@@ -279,7 +279,7 @@ impl Walk<'_> {
     }
 }
 
-/// Iterations that have ended. With a width, an iteration waits for the one that is so many places before it.
+/// Iterations that have ended. With a width, an iteration waits for the one that is `width` places before it.
 struct LoopEnd {
     entry: Frontier,
     width: Option<usize>,

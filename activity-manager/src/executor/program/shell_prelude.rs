@@ -75,7 +75,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\0', "").replace('\'', r"'\''"))
 }
 
-/// Reads what the shell wrote: fields that end with NUL. A name, `s` and a text; or a name, `a`, a number and so many texts.
+/// Reads what the shell wrote: fields that end with NUL. A scalar is a name, `s` and a text. An array is a name, `a`, its length
+/// and its texts.
 pub(super) fn read_assigned(activity: &ActivityType, staged: &[Value], bytes: &[u8]) -> Result<Assigned, String> {
     let text = String::from_utf8_lossy(bytes);
     let mut fields = text.split_terminator('\0');
