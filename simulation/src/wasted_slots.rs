@@ -24,8 +24,8 @@ impl World<'_> {
             if usable && load.slots < worker.slots && load.queued == 0 {
                 self.free_slots.free.insert(w, before.free.get(&w).copied().unwrap_or(now));
             }
-            for (key, _) in worker.memory.table.waiting() {
-                let place = (w, key.clone());
+            for (key, owner) in worker.memory.table.waiting() {
+                let place = (w, key.clone(), owner.clone());
                 let since = before.waiting.remove(&place).unwrap_or(now);
                 self.free_slots.waiting.insert(place, since);
             }
@@ -35,8 +35,7 @@ impl World<'_> {
             return None;
         }
         let late = self.free_slots.waiting.iter().filter(|(_, since)| now - **since > MAX_WAIT_MS);
-        late.map(|(place, _)| place).find_map(|(w, key)| {
-            let owner = self.workers[*w].memory.table.waiting().find(|(waiting, _)| *waiting == key)?.1;
+        late.map(|(place, _)| place).find_map(|(w, key, owner)| {
             let free = self.free_worker_of(owner, *w)?;
             Some(format!("{} of {owner} waits at w{w}, and w{free} has a free slot", key.key))
         })

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use console::Term;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use xavantes_proto::v1;
 
 use crate::output::printer::Output;
@@ -16,9 +16,9 @@ const STUCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// When to draw.
+/// When to draw. Not at once: a process that has ended, or ends soon, has no progress to show.
 pub(crate) fn draw_interval() -> Interval {
-    let mut draws = interval(DRAW_INTERVAL);
+    let mut draws = interval_at(tokio::time::Instant::now() + DRAW_INTERVAL, DRAW_INTERVAL);
     draws.set_missed_tick_behavior(MissedTickBehavior::Delay);
     draws
 }

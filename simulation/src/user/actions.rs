@@ -41,14 +41,14 @@ impl World<'_> {
             UserAction::Steer(case) => {
                 self.random.below(2);
                 self.steer(case);
-                if !self.has_ended(case) || self.reopen_sometimes(case) {
+                if !self.has_ended(case) || self.reopen_sometimes(case) || self.users.submissions[case].retried {
                     let delay = self.random.between(9000, 12000);
                     self.at(self.now + delay, WorldEvent::User(UserAction::Steer(case)));
                 }
             }
             UserAction::Rescue(case) => {
                 self.rescue(case);
-                if !self.has_ended(case) {
+                if !self.has_ended(case) || self.users.submissions[case].retried {
                     let delay = self.random.between(1000, 4000);
                     self.at(self.now + delay, WorldEvent::User(UserAction::Rescue(case)));
                 }
@@ -123,8 +123,13 @@ impl World<'_> {
         let Some(c) = self.random.pick(&members) else { return false };
         // An attempt that was asked to stop runs again, whatever it answered.
         self.check.asked.push(id.to_string());
-        let before = std::mem::replace(&mut self.users.submissions[number].cancelled, Belief::Maybe);
-        self.ask(number, PendingRequest::Reopen(before), NodeRef::Coordinator(c), CallRequest::Reopen(id));
+        let case = &mut self.users.submissions[number];
+        // Also after a refusal, because the network may have delivered the request twice.
+        case.cancelled = Belief::Maybe;
+        if !std::mem::replace(&mut case.retried, true) {
+            self.at(self.now, WorldEvent::User(UserAction::Rescue(number)));
+        }
+        self.ask(number, PendingRequest::Reopen, NodeRef::Coordinator(c), CallRequest::Reopen(id));
         true
     }
 
@@ -143,7 +148,6 @@ impl World<'_> {
             (PendingRequest::Resume, CallAnswer::Done) => case.paused = Belief::No,
             (PendingRequest::Cancel(_), CallAnswer::Done) => case.cancelled = Belief::Yes,
             (PendingRequest::Cancel(before), CallAnswer::Rejected) => case.cancelled = before,
-            (PendingRequest::Reopen(before), CallAnswer::Rejected) => case.cancelled = before,
             (PendingRequest::Set, CallAnswer::Done) => case.changed = Belief::Yes,
             (PendingRequest::Set, CallAnswer::Rejected) => case.changed = Belief::No,
             (PendingRequest::Again(path, _, attempt), CallAnswer::Done) if attempt > 0 => {

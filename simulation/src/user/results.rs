@@ -67,8 +67,8 @@ impl World<'_> {
         }
         let excess = if case.process_type == LARGE { self.excess(case.n) } else { Excess::No };
         let failure = status.failure.clone().unwrap_or_default();
-        // The results of a process count, too.
-        if excess == Excess::Maybe && failure.kind() == v1::FailureKind::Limit {
+        // The results of a process count, too. A coordinator with a low setting may have no room for what handles the failure.
+        if excess != Excess::No && failure.kind() == v1::FailureKind::Limit {
             return None;
         }
         if status.state() != v1::State::Completed {

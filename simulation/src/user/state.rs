@@ -28,8 +28,8 @@ pub enum PendingRequest {
     Cancel(Belief),
     /// Run the element at this path again, instead of the attempt that ran then.
     Again(Arc<str>, Steering, u32),
-    /// Retry the ended process. With the belief about its cancellation before the request.
-    Reopen(Belief),
+    /// Retry the ended process.
+    Reopen,
     /// Change the process.
     Set,
     /// Retry the held element at this path, or cancel a held process.
@@ -46,6 +46,8 @@ pub struct Submission {
     pub acknowledged: bool,
     pub paused: Belief,
     pub cancelled: Belief,
+    /// The user has asked to retry the process after its end. It may run again at any time since.
+    pub retried: bool,
     /// The user has changed the process.
     pub changed: Belief,
     /// Paths and attempts that a coordinator has agreed to replace.
@@ -68,9 +70,10 @@ impl Users {
     /// Adds a submission, and gives its number.
     pub fn add(&mut self, process_type: &'static str, n: i64, group: usize) -> usize {
         let id = format!("{process_type}-{}", self.submissions.len()).into();
-        let (acknowledged, again) = (false, Vec::new());
+        let (acknowledged, retried, again) = (false, false, Vec::new());
         let (paused, cancelled, changed) = (Belief::No, Belief::No, Belief::No);
-        let submission = Submission { id, process_type, n, group, acknowledged, paused, cancelled, changed, again };
+        let submission =
+            Submission { id, process_type, n, group, acknowledged, paused, cancelled, retried, changed, again };
         self.submissions.push(submission);
         self.submissions.len() - 1
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xavantes_hostile::fake_worker::{FakeWorker, completed, int};
+use xavantes_hostile::fake_worker::{ConnectedCoordinator, FakeWorker, completed, int};
 use xavantes_proto::v1;
 use xavantes_tests::{Grid, until};
 
@@ -18,6 +18,14 @@ const TYPES: &str = r#"<XAVANTES VERSION="1">
 const MANY_REPORTS: u64 = 3000;
 /// Enough for a coordinator to read what it can.
 const READING_TIME: Duration = Duration::from_secs(2);
+
+/// What a worker does that only stops what its coordinator cancels.
+fn stop_cancelled(coordinator: &ConnectedCoordinator, order: v1::WorkOrder) {
+    for id in order.cancels {
+        let outcome = Some(v1::answer::Outcome::Cancelled(v1::Nothing {}));
+        coordinator.answer(v1::Answer { id: Some(id), outcome, ..v1::Answer::default() });
+    }
+}
 
 #[test]
 fn an_answer_outlives_the_connection_that_brought_it() {
@@ -40,7 +48,7 @@ fn an_answer_outlives_the_connection_that_brought_it() {
         (grid.status(&address, &waiting)["stall_reason"]["kind"] == "coordinator-full").then_some(())
     });
     let bogus = |element| v1::AttemptId { process: waiting.clone(), element, attempt: 1 };
-    let filler = FakeWorker::join(&address, "a", "filler", 1, |_, _| {});
+    let filler = FakeWorker::join(&address, "a", "filler", 1, stop_cancelled);
     let filling = filler.wait_for_coordinator(20);
     (0..MANY_REPORTS).for_each(|number| filling.answer(completed(bogus(1000 + number), vec![])));
     std::thread::sleep(READING_TIME);
@@ -62,6 +70,7 @@ fn an_answer_outlives_the_connection_that_brought_it() {
         if order.jobs.is_empty() && order.cancels.is_empty() {
             coordinator.answer(completed(attempt.clone(), vec![int(1)]));
         }
+        stop_cancelled(coordinator, order);
     });
     moved.wait_for_coordinator(60);
     grid.cli(&address, &["cancel", &large]).ok();
