@@ -110,7 +110,8 @@ fn a_subtree_continues_while_its_link_is_cut_and_receives_missed_commands_later(
     let (process, inside) = start(&waits);
     link.cut();
     grid.cli(&a, &["pause", &process]).ok();
-    assert!(is_live(&there(&inside)));
+    let status = there(&inside);
+    assert!(is_live(&status) && status["state"] != "paused", "{status}");
     link.mend();
     until("the subtree is paused", LONG, || (there(&inside)["state"] == "paused").then_some(()));
     link.cut();
