@@ -15,14 +15,14 @@
 //! | [`expectation`] | counts and branches that users expect |
 //! | [`past_runs`] | estimates from past runs |
 //! | [`stored_input`] | files that are in place before the process starts |
-//! | `known` | values that are known before the process runs, and code that computes them |
+//! | `known_values` | values that are known before the process runs, and code that computes them |
 //! | `graph` | the task graph under construction |
 
 pub mod assumption;
 pub mod expectation;
 pub mod forecast;
 mod graph;
-mod known;
+mod known_values;
 pub mod past_runs;
 pub mod stored_input;
 pub mod unfold;

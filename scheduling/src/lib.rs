@@ -36,7 +36,7 @@
 //! | [`compact`] | ours: the cheapest machines of one kind that keep a deadline |
 //! | [`predictor`] | durations and output sizes from past runs |
 //! | [`schedule_simulator`] | what happens when a schedule meets noise, contention and failures |
-//! | [`partial`], [`rank`] | what these planners share: schedules under construction, and priorities |
+//! | [`partial_schedule`], [`rank`] | what these planners share: schedules under construction, and priorities |
 //! | [`seeded_random`] | the seeded generator behind everything random |
 //! | [`csr`], [`id`] | compact rows, and indices as types |
 
@@ -54,7 +54,7 @@ pub mod just_in_time;
 pub mod list;
 pub mod objective;
 mod ordered;
-pub mod partial;
+pub mod partial_schedule;
 pub mod planner;
 mod planner_list;
 pub mod predictor;

@@ -10,7 +10,7 @@
 //! | `faults` | crashes, frozen nodes, partitions |
 //! | `simulated_machine`, `store` | machines with clocks; repositories with leases |
 //! | `stream`, `simulated_network` | streams that delay, break and lose messages |
-//! | `call`, `calls` | requests of users and coordinators that get lost |
+//! | `call_request`, `call_delivery` | requests of users and coordinators that get lost |
 //! | `coordinator`, `worker` | the nodes |
 //! | `user` | users that submit and steer |
 //! | `check` | the invariants |
@@ -19,8 +19,8 @@
 //! | `mutation` | bugs that the tests plant, to see that the invariants find them |
 //! | `world_documents` | the processes, and their right results |
 
-mod call;
-mod calls;
+mod call_delivery;
+mod call_request;
 mod check;
 mod coordinator;
 mod faults;

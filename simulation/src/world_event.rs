@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xavantes_process_coordinator::process::journal::Origin;
 use xavantes_proto::AttemptKey;
 
-use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::call_request::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::state::AfterWrite;
 use crate::simulated_machine::NodeRef;
 use crate::store::StoreRefusal;

@@ -11,7 +11,7 @@ use super::{Error, Walk, WalkContext};
 use crate::assumption::Assumed;
 use crate::forecast::{Basis, TaskKind};
 use crate::graph::{Frontier, GraphTask};
-use crate::known::{Known, Scopes};
+use crate::known_values::{Known, Scopes};
 use crate::past_runs::Circumstances;
 
 impl Walk<'_> {

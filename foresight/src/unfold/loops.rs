@@ -10,7 +10,7 @@ use super::{Error, Walk, WalkContext};
 use crate::assumption::Assumed;
 use crate::expectation::ExpectationError;
 use crate::graph::{Frontier, union};
-use crate::known::{Known, Scopes};
+use crate::known_values::{Known, Scopes};
 
 /// One iteration: the name in paths, and the values of `counter`, `item` and axes.
 pub(super) struct Iteration<'a> {

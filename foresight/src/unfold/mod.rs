@@ -26,7 +26,7 @@ use crate::assumption::{Assumed, AssumptionLog};
 use crate::expectation::{ExpectationError, Expectations};
 use crate::forecast::{Forecast, TaskKind};
 use crate::graph::{Frontier, Graph, GraphTask, union};
-use crate::known::{CodeEvaluator, Known, ScopeFrame, Scopes, initial, list, merged};
+use crate::known_values::{CodeEvaluator, Known, ScopeFrame, Scopes, initial, list, merged};
 use crate::past_runs::Histories;
 use crate::stored_input::StoredInput;
 

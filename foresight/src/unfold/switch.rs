@@ -6,7 +6,7 @@ use super::{Error, Walk, WalkContext};
 use crate::assumption::{Assumed, AssumptionLog};
 use crate::expectation::ExpectationError;
 use crate::graph::{Frontier, GraphPart, union};
-use crate::known::Scopes;
+use crate::known_values::Scopes;
 
 /// What a case unfolded to.
 struct Unfolded {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use xavantes_model::diagnostic::did_you_mean;
 
 use super::yaml::{YamlNode, YamlValue, fault, read};
-use crate::import::ImportError;
+use crate::importers::ImportError;
 
 /// A workflow with more tasks is refused: its document would exceed that of a process.
 const MAX_TASKS: usize = 50_000;

@@ -10,11 +10,11 @@ use xavantes_scheduling::problem::{Work, Workflow, WorkflowBuilder};
 
 use super::sweep_document::{Document, Expanded, WrittenTask, parse};
 use super::yaml::fault;
-use crate::import::{ImportError, Imported, lay_out};
+use crate::importers::{ImportError, Imported, lay_out};
 use crate::name_maker::{Alphabet, NameMaker};
 use crate::order::reduce;
 use crate::process_layout::{MAX_PASSED_ON, TaskOutput};
-use crate::write::{Activity, ProcessText, write};
+use crate::process_xml::{Activity, ProcessText, write};
 use crate::xml_text::{attribute, content, literal};
 
 /// What a task does before its command: the directories of its parents become one, later ones over earlier ones.

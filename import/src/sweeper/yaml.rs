@@ -2,7 +2,7 @@
 
 use saphyr_parser::{Event, Parser, ScanError};
 
-use crate::import::ImportError;
+use crate::importers::ImportError;
 
 /// Larger documents are refused: a command has some hundred bytes, and a process at most 16 MiB.
 const MAX_BYTES: usize = 16 << 20;

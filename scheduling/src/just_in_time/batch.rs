@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::id::{MachineId, TaskId};
 use crate::ordered::Ordered;
-use crate::partial::{Candidate, Partial};
+use crate::partial_schedule::{Candidate, Partial};
 use crate::planner::PlanError;
 use crate::problem::Problem;
 use crate::schedule::Schedule;

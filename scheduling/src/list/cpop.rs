@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::id::{MachineId, TaskId};
 use crate::ordered::Ordered;
-use crate::partial::Partial;
+use crate::partial_schedule::Partial;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

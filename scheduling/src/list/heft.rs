@@ -2,7 +2,7 @@
 //! upward rank, each on the machine where it ends first, with or without insertion into gaps. Ties: parents before
 //! children, then the order of definition.
 
-use crate::partial::Partial;
+use crate::partial_schedule::Partial;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

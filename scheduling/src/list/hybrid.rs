@@ -4,7 +4,7 @@
 
 use crate::id::TaskId;
 use crate::just_in_time::{BatchRule, schedule_batch};
-use crate::partial::Partial;
+use crate::partial_schedule::Partial;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

@@ -3,7 +3,7 @@
 //! crowding distance go on. The result is a Pareto set.
 
 use crate::objective::{ParetoSet, PlanValue};
-use crate::partial::{Candidate, Partial};
+use crate::partial_schedule::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::id::MachineId;
 use crate::ordered::Ordered;
-use crate::partial::{Candidate, Partial};
+use crate::partial_schedule::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

@@ -7,7 +7,7 @@
 //! the one with the least load after it. Transfers inline have no duplicates.
 
 use crate::id::{MachineId, TaskId};
-use crate::partial::{Candidate, Partial};
+use crate::partial_schedule::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

@@ -3,7 +3,7 @@
 use crate::id::{MachineId, TaskId};
 use crate::objective::{Objective, PlanValue};
 use crate::ordered::Ordered;
-use crate::partial::{Candidate, Partial};
+use crate::partial_schedule::{Candidate, Partial};
 use crate::planner::{PlanError, Run};
 use crate::problem::Problem;
 use crate::rank::Ranks;

@@ -4,7 +4,7 @@
 
 use super::common::{by_rank, cheapest_schedule, deadline, within_deadline};
 use crate::ordered::Ordered;
-use crate::partial::Candidate;
+use crate::partial_schedule::Candidate;
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;

@@ -31,7 +31,7 @@ impl Planner for DeadlineMdp {
         let chosen = machines(problem, &parts);
         let schedule = by_rank(problem, |partial, task, candidates| {
             let wanted = candidates.iter().find(|candidate| Some(candidate.machine) == chosen[task.index()]).copied();
-            let in_time = |candidate: &crate::partial::Candidate| candidate.finish <= parts[task.index()];
+            let in_time = |candidate: &crate::partial_schedule::Candidate| candidate.finish <= parts[task.index()];
             if let Some(candidate) = wanted.filter(in_time) {
                 return Some(candidate);
             }

@@ -9,7 +9,7 @@ use super::evaluator::Evaluator;
 use super::keeper::Keeper;
 use super::local_search::descend;
 use super::solution::Solution;
-use crate::partial::{Candidate, Partial};
+use crate::partial_schedule::{Candidate, Partial};
 use crate::planner::{PlanError, Planner, Run};
 use crate::problem::Problem;
 use crate::schedule::Schedule;

@@ -17,7 +17,7 @@ use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
-use crate::call::ReplyTo;
+use crate::call_request::ReplyTo;
 use crate::coordinator::moves::STILL_WANTED_INTERVAL_MS;
 use crate::coordinator::state::{CoordinatorMemory, SimCoordinator, SimDriver, SimRunner};
 use crate::mutation::Mutation;

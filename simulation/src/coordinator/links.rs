@@ -8,7 +8,7 @@ use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_process_coordinator::workers::worker_messages::Order;
 use xavantes_proto::{AttemptKey, v1};
 
-use crate::call::ReplyTo;
+use crate::call_request::ReplyTo;
 use crate::coordinator::state::{SimInput, SimPoolMail, SimProcessMail, SimReport};
 use crate::mutation::Mutation;
 use crate::simulated_machine::NodeRef;

@@ -7,7 +7,7 @@ use xavantes_process_coordinator::process::journal::Origin;
 use xavantes_process_coordinator::subtrees::move_notice::{NoticeStep, ParentState, on_notice};
 use xavantes_process_coordinator::subtrees::parent_links::{ParentAttempt, UnwantedSubtree};
 
-use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::call_request::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::state::SimPoolMail;
 use crate::simulated_machine::NodeRef;
 use crate::world::World;

@@ -9,7 +9,7 @@ use xavantes_process_coordinator::workers::worker_messages::{MoveOutcome, PeerKi
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
-use crate::call::CallAnswer;
+use crate::call_request::CallAnswer;
 use crate::coordinator::borrowing::node_name;
 use crate::coordinator::links::MIN_RECONNECT_PAUSE_MS;
 use crate::coordinator::state::{SimLink, SimPoolMail};

@@ -16,7 +16,7 @@ use xavantes_process_coordinator::workers::worker_messages::{Order, Whereabouts}
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
-use crate::call::{CallAnswer, ReplyTo};
+use crate::call_request::{CallAnswer, ReplyTo};
 use crate::coordinator::state::{AfterWrite, SimEffect, SimInput, SimProcessMail, SimRunner};
 use crate::mutation::Mutation;
 use crate::simulated_machine::NodeRef;

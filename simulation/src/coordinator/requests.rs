@@ -14,7 +14,7 @@ use xavantes_process_coordinator::workers::pool::pool_input::PoolInput;
 use xavantes_proto::v1;
 use xavantes_proto::v1::refusal_reason::Kind as RefusalKind;
 
-use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::call_request::{CallAnswer, CallRequest, ReplyTo};
 use crate::coordinator::moves::STILL_WANTED_INTERVAL_MS;
 use crate::coordinator::state::{AfterWrite, SimPoolMail, StartingProcess};
 use crate::mutation::Mutation;

@@ -7,7 +7,7 @@ use xavantes_process_coordinator::process::driver::Driver;
 use xavantes_process_coordinator::process::journal::{Head, Snapshot};
 use xavantes_process_coordinator::record_codec;
 
-use crate::call::{CallAnswer, ReplyTo};
+use crate::call_request::{CallAnswer, ReplyTo};
 use crate::coordinator::state::{AfterWrite, SimDriver};
 use crate::store::{StoreChange, StoreRefusal};
 use crate::world::World;

@@ -19,7 +19,7 @@ use xavantes_process_coordinator::workers::worker_messages::Share;
 use xavantes_proto::AttemptKey;
 use xavantes_proto::v1;
 
-use crate::call::ReplyTo;
+use crate::call_request::ReplyTo;
 use crate::simulated_machine::SimulatedNode;
 use crate::state_budgets::Budgets;
 use crate::store::{StoreChange, StoreSession};

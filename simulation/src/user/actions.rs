@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xavantes_engine::Action;
 use xavantes_process_coordinator::process::driver_input::Steering;
 
-use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::call_request::{CallAnswer, CallRequest, ReplyTo};
 use crate::simulated_machine::NodeRef;
 use crate::user::state::{Belief, PendingRequest, Submission};
 use crate::world::World;

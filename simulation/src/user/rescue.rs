@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xavantes_engine::{Action, ElementState};
 use xavantes_process_coordinator::process::driver_input::Steering;
 
-use crate::call::CallRequest;
+use crate::call_request::CallRequest;
 use crate::simulated_machine::NodeRef;
 use crate::user::state::PendingRequest;
 use crate::world::World;

@@ -284,9 +284,14 @@ impl Pool {
         } else {
             peer.full_until = Some(now + FULL_FOR);
         }
-        // A worker that gives back what it left lying would get it again and again. If others use its slots, it could not help it.
-        if let Some(patience) = self.patience.filter(|_| attempt.movement.is_recalled() && peer.slots_of_others == 0) {
-            peer.window.on_taken_back(now, patience);
+        if let Some(patience) = self.patience.filter(|_| attempt.movement.is_recalled()) {
+            // Rather there than at workers that leave it lying.
+            attempt.task.avoid = None;
+            // Such a worker would get it again and again. If others use its slots, it could not help it.
+            let excused = peer.slots_of_others > 0 && now.saturating_sub(peer.reported_at) <= patience;
+            if !excused {
+                peer.window.on_taken_back(now, patience);
+            }
         }
         if attempt.cancelled {
             self.attempts.remove(key);

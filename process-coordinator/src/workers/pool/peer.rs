@@ -65,6 +65,8 @@ pub struct Peer {
     pub window: Window,
     /// Slots that attempts of other coordinators had when the worker last reported.
     pub slots_of_others: u32,
+    /// When the worker last reported what it runs.
+    pub reported_at: Duration,
     /// According to the last report, attempts have waited at the worker for too long.
     pub attempts_wait: bool,
     /// Time for which this coordinator did not read the reports of the peer, since the pool last looked for attempts that do
@@ -142,6 +144,7 @@ impl Peer {
             pace: Pace::default(),
             window: Window::default(),
             slots_of_others: 0,
+            reported_at: now,
             attempts_wait: false,
             unheard: Duration::ZERO,
             impaired: None,

@@ -38,7 +38,7 @@ impl Pool {
             attempt.movement.on_running(now);
         }
         peer.window.on_running(slots);
-        peer.slots_of_others = running.slots_of_others;
+        (peer.slots_of_others, peer.reported_at) = (running.slots_of_others, now);
         let (index, used) = (peer.index, self.attempts.used(peer.index).cpus);
         peer.attempts_wait =
             used > slots && self.attempts.any_assigned(index, |attempt| attempt.movement.has_waited(MAX_WAIT, now));

@@ -159,3 +159,33 @@ fn controllers_go_to_other_groups_only_while_the_local_group_is_full() {
     pool.on_answered("a", &[key(1)], seconds(2));
     assert_eq!(share(&mut pool, 2).1, 0);
 }
+
+#[test]
+fn an_attempt_does_not_wander_between_workers_that_leave_it_lying() {
+    let mut pool = pool(&[("a", 2, &[]), ("b", 2, &[]), ("c", 2, &[])]);
+    pool.patience = Some(seconds(10));
+    // These reports are the last of b and c.
+    ["b", "c"].into_iter().for_each(|name| pool.on_running(&name.into(), &report(&[], 1), seconds(0)));
+    let failed = Task { avoid: Some("a".into()), ..task(1, &[]) };
+    let mut at = names(&placed(&mut pool, vec![failed]))[0].to_owned();
+    assert_ne!(at, "a");
+    for now in (1..=240).map(|tick| seconds(tick) / 4) {
+        pool.on_tick(now);
+        for name in recalls(&mut pool) {
+            let refusal = v1::Refusal::for_now(v1::refusal_reason::Kind::Recalled(v1::Nothing {}));
+            pool.on_refused(&name, &key(1), refusal, now);
+        }
+        pool.place_queued(now);
+        for command in pool.take_commands() {
+            if let PoolCommand::Send(name, Order::Job(_)) = command {
+                at = name.to_string();
+            }
+        }
+        if at == "a" {
+            pool.on_running(&"a".into(), &report(&[1], 0), now);
+        }
+    }
+    assert_eq!(at, "a");
+    let is_open = |name: &str| pool.peers[name].window.is_open(seconds(13));
+    assert!(!is_open("b") && !is_open("c"), "they left it lying");
+}

@@ -9,9 +9,9 @@ use xavantes_scheduling::problem::Workflow;
 use crate::name_maker::{Alphabet, NameMaker};
 use crate::order::{StructurePart, reduce, structure};
 use crate::process_layout::{Layout, TaskOutput};
+use crate::process_xml::{Activity, ProcessText, write};
 use crate::stand_in::{StandIn, StandIns};
 use crate::sweeper;
-use crate::write::{Activity, ProcessText, write};
 use crate::xml_text::{literal, number};
 
 /// The format of a workflow.

@@ -1,6 +1,6 @@
 //! Calls: requests and answers that may be lost, come late, or come twice.
 
-use crate::call::{CallAnswer, CallRequest, ReplyTo};
+use crate::call_request::{CallAnswer, CallRequest, ReplyTo};
 use crate::simulated_machine::NodeRef;
 use crate::world::World;
 use crate::world_event::{NodeTask, UserAction, WorldEvent};
