@@ -65,7 +65,10 @@ impl World<'_> {
     /// Ends a held process as cancelled.
     pub fn cancel_held(&mut self, c: usize, process: &Arc<str>) {
         if self.coordinators[c].memory.held.contains(process) {
-            self.check.may_fail.push(process.rsplit_once('@').map_or(&**process, |(path, _)| path).to_owned());
+            let path = process.rsplit_once('@').map_or(&**process, |(path, _)| path);
+            self.check.may_fail.push(path.to_owned());
+            // Its parent runs it again: what the process had recorded is lost.
+            self.check.asked.push(path.to_owned());
             let status = v1::ProcessStatus { state: v1::State::Cancelled.into(), ..Default::default() };
             let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
             self.write(
