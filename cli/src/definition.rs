@@ -108,7 +108,12 @@ pub(crate) fn parameters(
             problems.push(unknown(key));
             continue;
         };
-        let value = variable.ty.unwrap_or(Type::String).parse(text).unwrap_or_else(|problem| {
+        let ty = variable.ty.unwrap_or(Type::String);
+        let value = match text.strip_prefix('@') {
+            Some(pattern) if ty == Type::List => matching_files(pattern),
+            _ => ty.parse(text),
+        };
+        let value = value.unwrap_or_else(|problem| {
             problems.push(format!("parameter {key:?}: {problem}"));
             Value::Bool(false)
         });
@@ -129,12 +134,51 @@ pub(crate) fn parameters(
             }
         });
     }
+    for (key, value) in &given {
+        if let Some(text) = inner_upload(value) {
+            problems.push(format!(
+                "parameter {key:?}: the text {text:?} in it uploads no file; write {{\"$file\": {text:?}}}, or give a list of \
+                 files as {key}=@PATTERN"
+            ));
+        }
+    }
     for variable in inputs().filter(|variable| variable.default.is_none() && !variable.optional) {
         if given.get(&*variable.name).is_none_or(Value::is_null) {
             problems.push(format!("parameter {:?} is missing", variable.name));
         }
     }
     if problems.is_empty() { Ok(given.into_iter().collect()) } else { Err(problems) }
+}
+
+/// The files that match a pattern such as `data/*.csv`, in the order of their names, as references to upload.
+fn matching_files(pattern: &str) -> Result<Value, String> {
+    let found = glob::glob(pattern).map_err(|error| format!("@{pattern}: {error}"))?;
+    let mut files = Vec::new();
+    for path in found {
+        let path = path.map_err(|error| format!("@{pattern}: {error}"))?;
+        if path.is_file() {
+            files.push(Type::File.parse(&format!("@{}", path.display())).map_err(|problem| problem.to_string())?);
+        }
+    }
+    if files.is_empty() { Err(format!("no file matches {pattern}")) } else { Ok(Value::from(files)) }
+}
+
+/// A text in a list or map that looks like an upload, and names a file that is here.
+fn inner_upload(value: &Value) -> Option<&str> {
+    let mut open: Vec<&Value> = match value {
+        Value::List(items) => items.iter().collect(),
+        Value::Map(entries) => entries.values().collect(),
+        _ => Vec::new(),
+    };
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Str(text) if transfer::local(text).is_some_and(Path::exists) => return Some(text),
+            Value::List(items) => open.extend(items.iter()),
+            Value::Map(entries) => open.extend(entries.values()),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The members of a JSON file with parameters.
@@ -144,5 +188,30 @@ fn read_params(file: &Path) -> Result<serde_json::Map<String, Json>, String> {
     match serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))? {
         Json::Object(members) => Ok(members),
         _ => Err(format!("{shown}: expected one JSON object")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_gives_a_list_of_files_and_texts_upload_nothing() {
+        let files = matching_files("src/commands/wa*.rs").expect("there are such files");
+        let Value::List(files) = files else { panic!("not a list") };
+        let names: Vec<String> = files
+            .iter()
+            .map(|file| match file {
+                Value::File(file) => file.uri.to_string(),
+                other => panic!("{other:?} is no file"),
+            })
+            .collect();
+        assert_eq!(names, ["@src/commands/wait.rs", "@src/commands/watch.rs"]);
+        assert!(matching_files("nowhere/*").is_err_and(|problem| problem == "no file matches nowhere/*"));
+        assert!(matching_files("a[").is_err());
+        let list = |text: &str| Value::from(vec![Value::from(text)]);
+        assert_eq!(inner_upload(&list("@Cargo.toml")), Some("@Cargo.toml"));
+        assert_eq!(inner_upload(&list("@nobody")), None, "it may be the name of a user");
+        assert_eq!(inner_upload(&Value::from("@Cargo.toml")), None, "the text is the parameter");
     }
 }

@@ -24,6 +24,11 @@ fn options() -> Options {
     }
 }
 
+fn needs(input: &mut ByteChoices<'_>) -> v1::ActivityNeeds {
+    let (slots, tags, language) = (input.below(4).into(), vec![name(input)], name(input));
+    v1::ActivityNeeds { slots, tags, language, ..v1::ActivityNeeds::default() }
+}
+
 /// A name of few possible ones, sometimes one that is too long or not a name.
 fn name(input: &mut ByteChoices<'_>) -> String {
     match input.below(16) {
@@ -163,6 +168,8 @@ pub fn check(bytes: &[u8]) {
                     what: i32::from(input.below(4)),
                     renew: name(input),
                     renew_group: name(input),
+                    needs: (0..input.below(3)).map(|_| needs(input)).collect(),
+                    lenders: vec![name(input)],
                 };
                 if let PlaceAnswer::Local(answer) = state.place(&request, now) {
                     assert!(answer.slots == 0 || answer.node.is_some(), "slots of no worker are lent");

@@ -202,7 +202,13 @@ fn check_place_request(request: &v1::PlaceRequest) -> Result<(), InvalidField> {
     message_limits::check_name("the node", &request.node)?;
     message_limits::check_name("the group", &request.group)?;
     message_limits::check_optional_name("the worker to renew", &request.renew)?;
-    message_limits::check_optional_name("the group of the worker to renew", &request.renew_group)
+    message_limits::check_optional_name("the group of the worker to renew", &request.renew_group)?;
+    message_limits::check_words("the lenders", &request.lenders)?;
+    message_limits::check_count("the list of needs", request.needs.len(), message_limits::MAX_WAITING_NEEDS)?;
+    request.needs.iter().try_for_each(|needs| {
+        message_limits::check_optional_name("the needed language", &needs.language)?;
+        message_limits::check_words("the needed tags", &needs.tags)
+    })
 }
 
 /// Asks other groups for slots, one after another until one lends some.

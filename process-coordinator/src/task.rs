@@ -41,6 +41,19 @@ pub struct Needs {
     pub container: bool,
 }
 
+impl From<&Needs> for v1::ActivityNeeds {
+    fn from(needs: &Needs) -> Self {
+        Self {
+            slots: needs.cpus,
+            memory: needs.memory,
+            gpus: needs.gpus,
+            tags: needs.tags.iter().map(ToString::to_string).collect(),
+            language: needs.language.as_deref().unwrap_or_default().to_owned(),
+            container: needs.container,
+        }
+    }
+}
+
 impl Needs {
     /// The needs of activities of this type.
     pub fn of(activity: &ActivityType) -> Self {

@@ -36,6 +36,8 @@ pub const MAX_WORDS: usize = 256;
 pub const MAX_SLOTS: u32 = 65_536;
 /// Upper bound on the graphics processors that a node has, or claims to have.
 pub const MAX_GPUS: u32 = 1024;
+/// Upper bound on the needs in a request for a worker.
+pub const MAX_WAITING_NEEDS: usize = 16;
 /// Upper bound on the bytes of memory that a node has, or claims to have: one pebibyte.
 pub const MAX_MEMORY_BYTES: u64 = 1 << 50;
 /// Upper bound on the attempts that may wait at a node, or that it says may wait there.

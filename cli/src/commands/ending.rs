@@ -32,6 +32,7 @@ pub(crate) async fn await_end(
     let mut display = LiveDisplay::new(output, process);
     let ended = follow_to_end(client, process, &mut display).await;
     display.clear();
+    ended.iter().for_each(report_failures);
     ended
 }
 
@@ -123,14 +124,31 @@ pub(crate) fn interrupts() -> Result<Signal, Exit> {
     })
 }
 
-/// Notes that a process is held, when that begins, unless the progress shows it. Somebody may resume it, so the command goes on waiting.
+/// Notes that a process is held, or elements of it, when that begins, unless the progress shows it. Somebody may resume it, so
+/// the command goes on waiting.
 fn report_hold(before: &v1::ProcessStatus, now: &v1::ProcessStatus, is_shown: bool) {
-    if let Some(reason) = &now.stalled
-        && !is_shown
-        && reason.held().is_some()
-        && before.stalled != now.stalled
-    {
-        terminal::note(&format!("{} is {reason}\n", now.process));
+    let id = &now.process;
+    match &now.stalled {
+        _ if is_shown => {}
+        Some(reason) if reason.held().is_some() && before.stalled != now.stalled => {
+            terminal::note(&format!("{id} is {reason}\n"));
+        }
+        None if now.state() == v1::State::Held && before.state() != v1::State::Held => {
+            terminal::note(&format!(
+                "{id} is held: an element failed, and waits for a decision; `xavantes logs --failed {id}` says why, \
+                 `xavantes retry PATH` tries it again, `xavantes cancel {id}` ends the process\n"
+            ));
+        }
+        _ => {}
+    }
+}
+
+/// Notes that activities failed in a process that completed.
+fn report_failures(status: &v1::ProcessStatus) {
+    let failed = status.counts.unwrap_or_default().failed;
+    if status.state() == v1::State::Completed && failed > 0 {
+        let (id, what) = (&status.process, if failed == 1 { "activity" } else { "activities" });
+        terminal::note(&format!("{id}: {failed} {what} failed; `xavantes logs --failed {id}` shows what they wrote\n"));
     }
 }
 

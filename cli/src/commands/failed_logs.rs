@@ -26,7 +26,11 @@ pub(crate) async fn failed_logs(
 ) -> Result<Exit, Exit> {
     let path = request.path.clone();
     let process = path.split('/').next().unwrap_or_default().to_owned();
-    let root = fetch_tree(client, &process, u32::MAX).await.map_err(|status| refused(&status))?;
+    let mut root = fetch_tree(client, &process, u32::MAX).await.map_err(|status| refused(&status))?;
+    if root.remarks.is_empty() {
+        // A process that runs tells them only if it is shown alone.
+        root.remarks = fetch_tree(client, &process, 0).await.map_err(|status| refused(&status))?.remarks;
+    }
     let failures = failures_in(&root, &path);
     let mut logs = Vec::new();
     for (path, failure) in failures.iter().take(MAX_ACTIVITIES) {

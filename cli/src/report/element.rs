@@ -211,7 +211,7 @@ fn waits(element: &v1::Element) -> Option<String> {
     }
     let reason = element.wait_reason.as_ref()?;
     Some(match reason.kind {
-        Some(v1::wait_reason::Kind::CoordinatorSilentMs(_)) => {
+        Some(v1::wait_reason::Kind::CoordinatorSilentMs(_)) if element.delegated => {
             format!("{reason}; if it is gone permanently: xavantes retry {} --elsewhere", shell_word(&element.path))
         }
         _ => reason.to_string(),

@@ -41,7 +41,10 @@ impl ManagerState {
                 PlaceKind::Coordinator => v1::PlaceResponse::default(),
             });
         }
-        let groups = self.federation.groups(now);
+        let mut groups = self.federation.groups(now);
+        for group in groups.iter_mut().filter(|group| request.lenders.contains(&group.group)) {
+            group.free_slots = group.free_slots.max(1);
+        }
         let capacity = self.registry.capacity_for(&request.node);
         let placement = match wanted {
             PlaceKind::Worker if !request.renew.is_empty() => {
@@ -59,20 +62,17 @@ impl ManagerState {
                     let managers: Vec<Vec<String>> = chosen.map(|group| group.managers.clone()).collect();
                     return if managers.is_empty() { PlaceAnswer::nowhere() } else { PlaceAnswer::Ask(managers) };
                 }
-                let Some(group) = chosen.next() else { return PlaceAnswer::nowhere() };
-                let best = group.coordinators.iter().min_by_key(|offer| offer.processes).cloned();
-                let node = best.map(|offer| v1::NodeDescription {
-                    name: offer.node,
-                    address: offer.address,
-                    ..Default::default()
-                });
-                PlaceAnswer::local(v1::PlaceResponse { node, group: group.group.clone(), ..Default::default() })
+                chosen.next().map_or_else(PlaceAnswer::nowhere, coordinator_of)
             }
             PlacementOffer::Nowhere if wanted == PlaceKind::Worker => PlaceAnswer::nowhere(),
             // Without free slots anywhere, another coordinator of this group still shares the interpretation.
             PlacementOffer::Local | PlacementOffer::Nowhere => {
                 let others = self.registry.coordinators().filter(|(node, _)| node.name != request.node);
                 let node = others.min_by_key(|(_, processes)| *processes).map(|(node, _)| node.clone());
+                if node.is_none() {
+                    let nearest = groups.iter().filter(|group| !group.coordinators.is_empty());
+                    return nearest.min_by_key(|group| group.hops).map_or_else(PlaceAnswer::nowhere, coordinator_of);
+                }
                 let group = self.options.group.clone();
                 PlaceAnswer::local(v1::PlaceResponse { node, group, ..Default::default() })
             }
@@ -85,7 +85,13 @@ impl ManagerState {
             return None;
         }
         let borrower = Borrower { group: request.group.clone(), coordinator: request.node.clone() };
-        let workers = self.registry.lendable_workers();
+        let mut workers = self.registry.lendable_workers();
+        if request.renew.is_empty() && !request.needs.is_empty() {
+            workers.retain(|it| {
+                let node = self.registry.node(&it.worker);
+                node.is_some_and(|node| request.needs.iter().any(|needs| meets(node, needs)))
+            });
+        }
         let limit = self.options.foreign_slots;
         let Granted { worker, slots } = if request.renew.is_empty() {
             self.lending.lend(&borrower, &workers, limit, now)?
@@ -100,4 +106,21 @@ impl ManagerState {
             lease_ms: LOAN_DURATION.as_millis() as u64,
         })
     }
+}
+
+/// The coordinator of a group that runs the fewest processes.
+fn coordinator_of(group: &v1::GroupSummary) -> PlaceAnswer {
+    let best = group.coordinators.iter().min_by_key(|offer| offer.processes).cloned();
+    let node = best.map(|offer| v1::NodeDescription { name: offer.node, address: offer.address, ..Default::default() });
+    PlaceAnswer::local(v1::PlaceResponse { node, group: group.group.clone(), ..Default::default() })
+}
+
+/// Whether a worker can run an activity with these needs.
+fn meets(node: &v1::NodeDescription, needs: &v1::ActivityNeeds) -> bool {
+    needs.slots <= node.slots
+        && needs.memory <= node.memory
+        && needs.gpus <= node.gpus
+        && (node.containers || !needs.container)
+        && (needs.language.is_empty() || node.interpreters.contains(&needs.language))
+        && needs.tags.iter().all(|tag| node.tags.contains(tag))
 }

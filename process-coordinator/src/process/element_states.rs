@@ -84,9 +84,15 @@ impl ElementStates {
             LivePhase::Outstanding | LivePhase::Held => false,
         });
         for (position, element) in without.take(MAX_EXPLAINED) {
-            if let Some(ElementState::Waiting(waits_for)) = driver.engine().view(element.id).map(|view| view.state) {
-                states.wait_reasons.insert(position, wait_reason(&waits_for, driver.now(), driver.has_workers()));
-            }
+            let reason = match driver.engine().view(element.id).map(|view| view.state) {
+                Some(ElementState::Waiting(waits_for)) => {
+                    Some(wait_reason(&waits_for, driver.now(), driver.has_workers()))
+                }
+                // Its first element begins when there is a worker.
+                Some(ElementState::Running) if !driver.has_workers() => Some(WaitKind::NoWorker(v1::Nothing {}).into()),
+                _ => None,
+            };
+            states.wait_reasons.extend(reason.map(|reason| (position, reason)));
         }
         states
     }

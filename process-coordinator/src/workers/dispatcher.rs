@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
-use xavantes_proto::v1;
 use xavantes_telemetry::{DelegationSide, metrics};
 
 use crate::data::pinning::pin_owner;
@@ -177,19 +176,23 @@ impl Dispatcher {
                     process.set_load(load);
                 }
             }
-            PoolCommand::FindPlace(key) => {
+            PoolCommand::FindPlace(key, lenders) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
-                    let place = context.place(v1::place_request::What::Coordinator, None).await;
+                    let place = context.find_coordinator(lenders).await;
                     context.pool.place_found(key, place.and_then(|place| place.node));
                 });
             }
-            PoolCommand::Borrow(again) => {
+            PoolCommand::Borrow(needs) => {
                 let context = self.context.clone();
                 tokio::spawn(async move {
-                    if let Some(place) = context.place(v1::place_request::What::Worker, again.as_deref()).await {
-                        context.pool.borrowed(place);
-                    }
+                    context.borrow_worker(needs).await.into_iter().for_each(|place| context.pool.borrowed(place));
+                });
+            }
+            PoolCommand::Renew(worker) => {
+                let context = self.context.clone();
+                tokio::spawn(async move {
+                    context.renew_lease(&worker).await.into_iter().for_each(|place| context.pool.borrowed(place));
                 });
             }
             PoolCommand::StoreLease(name, address) => {

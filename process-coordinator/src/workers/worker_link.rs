@@ -89,17 +89,29 @@ impl Context {
         Some(release_except(&process, results.iter().filter_map(|result| result.value.as_ref())))
     }
 
-    /// Asks the group managers for a coordinator or a worker, or for a longer lease of the worker `again`. Only the manager
-    /// that leads answers.
-    pub async fn place(&self, what: v1::place_request::What, again: Option<&str>) -> Option<v1::PlaceResponse> {
-        let (renew_group, renew) = again.and_then(|worker| worker.split_once('/')).unwrap_or_default();
-        let request = v1::PlaceRequest {
-            what: what.into(),
-            node: self.hello.node.clone(),
-            group: self.hello.group.clone(),
-            renew: renew.to_owned(),
-            renew_group: renew_group.to_owned(),
-        };
+    /// Asks the group managers for a coordinator that takes a subtree. `lenders` are groups with room for it.
+    pub async fn find_coordinator(&self, lenders: Vec<String>) -> Option<v1::PlaceResponse> {
+        let what = v1::place_request::What::Coordinator.into();
+        self.place(v1::PlaceRequest { what, lenders, ..Default::default() }).await
+    }
+
+    /// Asks the group managers for a worker that meets one of these needs.
+    pub async fn borrow_worker(&self, needs: Vec<v1::ActivityNeeds>) -> Option<v1::PlaceResponse> {
+        self.place(v1::PlaceRequest { what: v1::place_request::What::Worker.into(), needs, ..Default::default() }).await
+    }
+
+    /// Asks the group managers for a longer lease of a worker.
+    pub async fn renew_lease(&self, worker: &str) -> Option<v1::PlaceResponse> {
+        let (renew_group, renew) = worker.split_once('/').unwrap_or_default();
+        let (renew, renew_group) = (renew.to_owned(), renew_group.to_owned());
+        let what = v1::place_request::What::Worker.into();
+        self.place(v1::PlaceRequest { what, renew, renew_group, ..Default::default() }).await
+    }
+
+    /// Only the manager that leads answers.
+    async fn place(&self, request: v1::PlaceRequest) -> Option<v1::PlaceResponse> {
+        let (node, group) = (self.hello.node.clone(), self.hello.group.clone());
+        let request = v1::PlaceRequest { node, group, ..request };
         for manager in self.managers.iter() {
             if let Ok(channel) = connect(manager).await
                 && let Ok(place) = call_with_timeout(GroupManagerClient::new(channel).place(request.clone())).await

@@ -30,14 +30,19 @@ pub enum PoolCommand {
     Send(Arc<str>, Order),
     /// Notify the process of an attempt.
     Notify(AttemptKey, PoolNotice),
-    /// Ask the group manager for a coordinator that takes this subtree; [`Pool::on_place_found`] follows.
+    /// Ask the group manager for a coordinator that takes this subtree; [`Pool::on_place_found`] follows. With the groups that
+    /// lend workers which have nothing to do.
     ///
     /// [`Pool::on_place_found`]: super::pool::Pool::on_place_found
-    FindPlace(AttemptKey),
-    /// Ask other groups for a worker, or for a longer lease of this one; [`Pool::on_borrowed`] follows.
+    FindPlace(AttemptKey, Vec<String>),
+    /// Ask other groups for a worker that meets one of these needs; [`Pool::on_borrowed`] follows.
     ///
     /// [`Pool::on_borrowed`]: super::pool::Pool::on_borrowed
-    Borrow(Option<Arc<str>>),
+    Borrow(Vec<v1::ActivityNeeds>),
+    /// Ask another group for a longer lease of this worker; [`Pool::on_borrowed`] follows.
+    ///
+    /// [`Pool::on_borrowed`]: super::pool::Pool::on_borrowed
+    Renew(Arc<str>),
     /// Store the name and address of a borrowed worker before it gets work; [`Pool::on_lease_stored`] follows.
     ///
     /// [`Pool::on_lease_stored`]: super::pool::Pool::on_lease_stored

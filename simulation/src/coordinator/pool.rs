@@ -149,13 +149,17 @@ impl World<'_> {
                 let process = key.process.clone();
                 self.notify(c, &process, ProcessInput::of_notice(key, notice));
             }
-            PoolCommand::FindPlace(key) => {
+            PoolCommand::FindPlace(key, _) => {
                 let delay = self.random.between(1, 40);
                 self.later(NodeRef::Coordinator(c), delay, NodeTask::FindPlace(key));
             }
-            PoolCommand::Borrow(again) => {
+            PoolCommand::Borrow(_) => {
                 let delay = self.random.between(5, 200);
-                self.later(NodeRef::Coordinator(c), delay, NodeTask::Borrow(again));
+                self.later(NodeRef::Coordinator(c), delay, NodeTask::Borrow(None));
+            }
+            PoolCommand::Renew(worker) => {
+                let delay = self.random.between(5, 200);
+                self.later(NodeRef::Coordinator(c), delay, NodeTask::Borrow(Some(worker)));
             }
             PoolCommand::StoreLease(name, address) => self.store_lease(c, name, address),
             PoolCommand::DeleteLease(name) => self.delete_lease(c, name),

@@ -113,7 +113,7 @@ impl Par {
     /// The element at `position` has not begun, and may begin.
     pub fn is_pending(&self, position: u32) -> bool {
         let waits = self.waits_for.get(position as usize).copied().unwrap_or(0);
-        (waits > 0 && waits != Par::NEVER) || self.ready.contains(&position)
+        (waits > 0 && waits < Par::CANCELLED) || self.ready.contains(&position)
     }
 
     /// Updates `waits_for` and `ready` after the element at `position` ended. If it was cancelled, no element that waits

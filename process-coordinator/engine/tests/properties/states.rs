@@ -44,6 +44,11 @@ pub fn check_states(engine: &Engine) {
             ElementState::Running => element.phase == LivePhase::Inner,
         };
         assert!(fits, "{} is {:?} in {:?}", view.path, view.state, element.phase);
+        let pending = engine.pending(element.id).count() as u64;
+        if let (true, Some(ended), Some(total)) = (pending > 0, view.ended, view.total) {
+            let begun = ended.completed + ended.failed + ended.cancelled + view.children.len() as u64;
+            assert!(begun + pending <= total, "{}: an element that has begun is said to wait", view.path);
+        }
         for (_, pending) in engine.pending(element.id) {
             assert_eq!(engine.find(&pending.path), Ok(None), "{} has begun", pending.path);
             assert_eq!(engine.find_pending(&pending.path).as_ref(), Some(&pending));

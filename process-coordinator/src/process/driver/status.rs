@@ -80,6 +80,7 @@ impl<C, A> Driver<C, A> {
             // The coordinator runs the code of controllers, or a pause keeps it from that.
             None => match self.paused_element() {
                 Some(paused) => (v1::State::Waiting, Some(paused)),
+                None if !self.has_workers() => (v1::State::Waiting, Some(WaitKind::NoWorker(v1::Nothing {}).into())),
                 None => (v1::State::Running, None),
             },
         }

@@ -1,6 +1,7 @@
 //! Subtrees that other coordinators run for this one: the pool finds a coordinator, the process records the place, and
 //! only then the pool sends the subtree there. The coordinator of a subtree reports when the subtree has moved.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::task::Task;
 use crate::workers::worker_messages::{MoveOutcome, PeerKind, PoolCommand, PoolNotice};
 use xavantes_proto::AttemptKey;
 
+/// Upper bound on the lenders that the pool names to the group manager.
+const MAX_LENDERS: usize = 16;
 /// How long a subtree waits for the connection to its coordinator before the pool refuses it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Upper bound on the delegations that the pool remembers, for users who ask for the logs of a subtree after its end.
@@ -38,8 +41,16 @@ impl Pool {
     }
 
     pub(super) fn find_place(&mut self, attempt: PoolAttempt) {
-        self.commands.push(PoolCommand::FindPlace(attempt.task.key.clone()));
+        self.commands.push(PoolCommand::FindPlace(attempt.task.key.clone(), self.idle_lenders()));
         self.attempts.insert(attempt);
+    }
+
+    /// The groups that lend workers which have nothing to do.
+    fn idle_lenders(&self) -> Vec<String> {
+        let lent = self.peers.iter().filter(|(_, peer)| peer.lease.is_some());
+        let idle = lent.filter(|(_, peer)| peer.free_slots(self.attempts.used(peer.index)) > 0);
+        let groups: BTreeSet<&str> = idle.filter_map(|(name, _)| Some(name.split_once('/')?.0)).collect();
+        groups.into_iter().take(MAX_LENDERS).map(str::to_owned).collect()
     }
 
     /// The group manager named a coordinator for a subtree, or has none. The process records the place first.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use xavantes_proto::message_limits::MAX_SLOTS;
+use xavantes_proto::message_limits::{MAX_SLOTS, MAX_WAITING_NEEDS};
 use xavantes_proto::v1;
 
-use super::peer::WorkerLease;
+use super::peer::{Peer, WorkerLease};
+use super::placement::MAX_WAIT;
+use super::pool_attempts::PoolAttempt;
 use super::{LOST_AFTER, Pool};
+use crate::task::Needs;
 use crate::workers::worker_messages::{PeerKind, PoolCommand};
 
 /// When attempts have waited for slots for this long, the pool asks other groups for workers.
@@ -21,6 +24,11 @@ const RENEW_BEFORE: Duration = Duration::from_secs(3);
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pool gives such a worker up when it has not been connected for this long.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+
+/// A borrowed worker should be connected within this time. Later the pool does not count on it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// Upper bound on the queued attempts whose needs the pool compares.
+const MAX_SEARCHED: usize = 1000;
 
 /// Upper bound on the duration of a lease, whatever the other group says.
 const MAX_LEASE: Duration = Duration::from_secs(60);
@@ -69,21 +77,46 @@ impl Pool {
     }
 
     /// Slots for which attempts wait, at least: here, or at workers.
-    fn missing_slots(&self) -> usize {
-        let waiting = self.peers.values().filter(|peer| peer.attempts_wait).count();
+    fn missing_slots(&self, now: Duration) -> usize {
+        let waiting = self.peers.values().filter(|peer| self.attempts_wait_at(peer, now)).count();
         self.attempts.queued_count().saturating_add(waiting)
     }
 
-    /// Slots of borrowed workers that get attempts as soon as they are connected.
+    /// Whether attempts have waited at a worker for too long. Its last report may be older than its last answer.
+    fn attempts_wait_at(&self, peer: &Peer, now: Duration) -> bool {
+        let has_waited = |attempt: &PoolAttempt| attempt.movement.has_waited(MAX_WAIT, now);
+        peer.attempts_wait && self.attempts.any_assigned(peer.index, has_waited)
+    }
+
+    /// The different needs of the attempts that wait here, as far as the pool looks.
+    fn waiting_needs(&self) -> Vec<Needs> {
+        let mut found: Vec<Needs> = Vec::new();
+        for task in self.attempts.queued().take(MAX_SEARCHED) {
+            if found.len() == MAX_WAITING_NEEDS {
+                break;
+            }
+            if !found.contains(&task.needs) {
+                found.push(task.needs.clone());
+            }
+        }
+        found
+    }
+
+    /// Slots of borrowed workers that get attempts as soon as they are connected. A worker that cannot be connected does not
+    /// count for long.
     fn coming_slots(&self, now: Duration) -> usize {
-        let leases =
-            self.peers.values().filter(|peer| !peer.connected || !peer.lease_stored).filter_map(|peer| peer.lease);
+        let comes = |peer: &&Peer| match peer.silent_since {
+            Some(since) => now.saturating_sub(since) < CONNECT_WITHIN,
+            None => !peer.lease_stored,
+        };
+        let leases = self.peers.values().filter(comes).filter_map(|peer| peer.lease);
         leases.filter(|lease| lease.until > now).map(|lease| lease.slots as usize).sum()
     }
 
     /// Asks other groups for workers while attempts wait for slots, and disconnects peers that are not needed any more.
     pub(super) fn update_leases(&mut self, now: Duration) {
-        let missing = self.missing_slots();
+        let missing = self.missing_slots(now);
+        let needs = self.waiting_needs();
         let short_of_slots = missing > 0;
         let since = self.short_of_slots_since.unwrap_or(now);
         self.short_of_slots_since = short_of_slots.then_some(since);
@@ -93,8 +126,9 @@ impl Pool {
             && now >= self.next_borrow
         {
             self.next_borrow = now + BORROW_INTERVAL;
-            self.commands.push(PoolCommand::Borrow(None));
+            self.commands.push(PoolCommand::Borrow(needs.iter().map(Into::into).collect()));
         }
+        let attempts_wait = self.peers.values().any(|peer| self.attempts_wait_at(peer, now));
         let (attempts, commands) = (&mut self.attempts, &mut self.commands);
         let searching = !self.searches.is_empty();
         // A process that goes on after a restart needs the borrowed workers that it had.
@@ -122,16 +156,18 @@ impl Pool {
                 }
                 return false;
             }
-            if let Some(lease) = &mut peer.lease {
-                let is_needed = match lease.slots {
-                    // Borrowed before a restart.
-                    0 => has_processes && peer.connected,
-                    _ => short_of_slots,
-                };
-                if is_needed && lease.renew_at <= now {
-                    lease.renew_at = now + BORROW_INTERVAL;
-                    commands.push(PoolCommand::Borrow(Some(name.clone())));
-                }
+            let is_needed = match peer.lease {
+                // Borrowed before a restart.
+                Some(WorkerLease { slots: 0, .. }) => has_processes,
+                _ => attempts_wait || needs.iter().any(|needs| peer.lacks(needs).is_none()),
+            };
+            if let Some(lease) = &mut peer.lease
+                && is_needed
+                && peer.connected
+                && lease.renew_at <= now
+            {
+                lease.renew_at = now + BORROW_INTERVAL;
+                commands.push(PoolCommand::Renew(name.clone()));
             }
             true
         });

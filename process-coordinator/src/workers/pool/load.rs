@@ -54,10 +54,10 @@ impl Pool {
                 }
             });
         }
-        for (process, needs) in self.attempts.first_queued() {
+        for (process, task) in self.attempts.first_queued() {
             let load = loads.entry(process.clone()).or_default();
             if load.running == 0 && load.queued == 0 {
-                load.wait_reason = Some(self.wait_reason(needs));
+                load.wait_reason = Some(self.wait_reason(&task.needs));
             }
         }
         for load in loads.values_mut().filter(|load| load.running > 0 || load.queued > 0) {

@@ -11,6 +11,7 @@
 //! | `peer`, `pace`, `window` | one worker or coordinator: its offer, its files, its speed, how much it may have |
 //! | `delegation` | subtrees: finding a coordinator, sending, moves |
 //! | `placement` | which worker gets which queued task, and when it gives it back |
+//! | `reservation` | room for activities that take several slots |
 //! | `short_types` | which activities may wait ahead of the slots of a worker |
 //! | `pool_members` | peers: roster, connections, files |
 //! | `leases` | workers of other groups |
@@ -32,6 +33,7 @@ mod pool_attempts;
 pub mod pool_input;
 mod pool_members;
 mod recovered_attempts;
+mod reservation;
 mod short_types;
 mod taking_back;
 #[cfg(test)]
@@ -51,6 +53,7 @@ use crate::task::Task;
 use crate::workers::worker_messages::{Order, PeerKind, PoolCommand, PoolLoad, PoolNotice, Share};
 use peer::Peer;
 use pool_attempts::{Confirmation, PeerIndex, PoolAttempt, PoolAttemptState, PoolAttempts};
+use reservation::Reservation;
 use short_types::ShortTypes;
 use xavantes_proto::AttemptKey;
 
@@ -96,6 +99,8 @@ pub struct Pool {
     /// Since when the roster is complete.
     pub(super) roster_complete_since: Option<Duration>,
     pub(super) short_types: ShortTypes,
+    /// The large activity that waits for a worker of its own.
+    pub(super) reservation: Option<Reservation>,
     /// Since when attempts have waited for slots without a break.
     pub(super) short_of_slots_since: Option<Duration>,
     /// The pool does not ask other groups for workers before this time.
@@ -307,6 +312,7 @@ impl Pool {
         self.settle_searches(now);
         self.update_leases(now);
         self.measure_slow_workers(now);
+        self.update_reservation(now);
         self.recall_waiting(now);
         self.was_full = !self.has_free_local_slot(now);
         self.refuse_unreachable(now);

@@ -11,6 +11,7 @@ use xavantes_proto::v1;
 use super::movement::Movement;
 use super::peer::Peer;
 use super::pool_attempts::{PeerIndex, PeerTable, PoolAttempt, Queue};
+use super::reservation::Reservation;
 use super::short_types::{ShortTypes, type_of};
 use super::{Pool, send_task};
 use crate::data::locations::Need;
@@ -42,10 +43,10 @@ impl Pool {
 
     /// Gives the next process its turn. Returns whether a task of it was sent.
     fn place_next(&mut self, now: Duration) -> bool {
-        let (peers, short_types) = (&self.peers, &self.short_types);
+        let (peers, short_types, reservation) = (&self.peers, &self.short_types, self.reservation.as_ref());
         let mut chosen = None;
         let attempt = self.attempts.take_turn(|queue, table| {
-            let choice = choose(queue, peers, table, short_types, now)?;
+            let choice = choose(queue, peers, table, short_types, reservation, now)?;
             chosen = Some((choice.name.clone(), choice.free_slots));
             Some((choice.position, choice.peer))
         });
@@ -81,7 +82,10 @@ impl Pool {
 
     /// Recalls the attempts that wait at a worker, if another worker has a free slot for one that has waited for too long.
     pub(super) fn recall_waiting(&mut self, now: Duration) {
-        let is_free = |peer: &Peer| peer.has_free_slot(self.attempts.used(peer.index), now);
+        let is_free = |peer: &Peer| {
+            self.reservation.as_ref().is_none_or(|it| !it.is_for(peer))
+                && peer.has_free_slot(self.attempts.used(peer.index), now)
+        };
         let free: Vec<PeerIndex> = self.peers.values().filter(|peer| is_free(peer)).map(|peer| peer.index).collect();
         if free.is_empty() || !self.peers.values().any(|peer| peer.attempts_wait) {
             return;
@@ -122,6 +126,7 @@ fn choose<'a>(
     peers: &'a BTreeMap<Arc<str>, Peer>,
     table: &PeerTable,
     short_types: &ShortTypes,
+    reservation: Option<&Reservation>,
     now: Duration,
 ) -> Option<Choice<'a>> {
     // Activities of one type have the same needs.
@@ -132,7 +137,8 @@ fn choose<'a>(
             continue;
         }
         let short = short_types.contains(activity_type);
-        let fitting = peers.iter().filter(|(_, peer)| peer.fits(task, short, table.used(peer.index), now));
+        let allowed = peers.iter().filter(|(_, peer)| reservation.is_none_or(|it| it.allows(peer, task)));
+        let fitting = allowed.filter(|(_, peer)| peer.fits(task, short, table.used(peer.index), now));
         let avoided = |name: &str| task.avoid.as_deref().is_some_and(|avoid| has_node_name(name, avoid));
         let best = fitting.max_by_key(|(name, peer)| (!avoided(name), peer.suitability(task, table.used(peer.index))));
         if let Some((name, peer)) = best {

@@ -359,10 +359,10 @@ impl PoolAttempts {
         waiting.flat_map(|process| Queue { attempts: &self.attempts, slots: &process.queue }.tasks())
     }
 
-    /// The processes with queued attempts, each with the needs of the first.
-    pub fn first_queued(&self) -> impl Iterator<Item = (&Arc<str>, &Needs)> {
+    /// The processes with queued attempts, each with the first task.
+    pub fn first_queued(&self) -> impl Iterator<Item = (&Arc<str>, &Task)> {
         let waiting = self.turns.iter().filter_map(|process| self.processes.get_key_value(process));
-        waiting.filter_map(|(name, process)| Some((name, &self.attempts[*process.queue.front()?].task.needs)))
+        waiting.filter_map(|(name, process)| Some((name, &self.attempts[*process.queue.front()?].task)))
     }
 
     /// Makes a place for the attempts of a peer.

@@ -1,5 +1,7 @@
 //! Nothing waits behind a busy slot while another slot is free.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::workers::worker_messages::Share;
 
@@ -19,7 +21,8 @@ fn recalls(pool: &mut Pool) -> Vec<String> {
 /// The requests for workers of other groups since the last call.
 fn requests(pool: &mut Pool) -> Vec<Option<String>> {
     let commands = pool.take_commands().into_iter().filter_map(|command| match command {
-        PoolCommand::Borrow(again) => Some(again.map(|name| name.to_string())),
+        PoolCommand::Borrow(_) => Some(None),
+        PoolCommand::Renew(name) => Some(Some(name.to_string())),
         _ => None,
     });
     commands.collect()
@@ -188,4 +191,93 @@ fn an_attempt_does_not_wander_between_workers_that_leave_it_lying() {
     assert_eq!(at, "a");
     let is_open = |name: &str| pool.peers[name].window.is_open(seconds(13));
     assert!(!is_open("b") && !is_open("c"), "they left it lying");
+}
+
+#[test]
+fn small_activities_do_not_keep_a_large_one_waiting() {
+    let mut pool = pool(&[("a", 4, &[])]);
+    pool.begin_process("q".into(), 1);
+    // No activity waits ahead of a slot.
+    pool.peers.values_mut().for_each(|peer| peer.offer.queue = 0);
+    let large = AttemptKey::new("q", 1, 1);
+    let job = v1::Job { id: Some(large.to_wire()), ..v1::Job::default() };
+    let large = Task { key: large, job, needs: Needs { cpus: 4, ..Needs::default() }, ..task(1, &[]) };
+    (1..=400).for_each(|element| pool.dispatch(task(element, &[])));
+    let (mut at_worker, mut placed_large) = (VecDeque::new(), false);
+    for now in (0..200).map(|tick| seconds(tick) / 4) {
+        if now == seconds(1) {
+            pool.dispatch(large.clone());
+        }
+        // One small activity ends in each step.
+        if let Some(ended) = at_worker.pop_front() {
+            pool.on_answered("a", &[ended], now);
+        }
+        pool.on_tick(now);
+        pool.place_queued(now);
+        for command in pool.take_commands() {
+            if let PoolCommand::Send(_, Order::Job(job)) = command {
+                let key = AttemptKey::from(job.id.as_ref().expect("a job has an id"));
+                placed_large |= *key.process == *"q";
+                at_worker.push_back(key);
+            }
+        }
+    }
+    assert!(placed_large);
+    assert!(pool.reservation.is_none(), "the worker is free for others again");
+}
+
+#[test]
+fn nobody_borrows_for_what_no_borrowed_worker_can_run() {
+    let mut pool = pool(&[("a", 1, &[])]);
+    pool.on_roster(foreign(8), Duration::ZERO);
+    let tagged = Needs { tags: vec!["licence".into()], ..Needs::default() };
+    pool.dispatch(Task { needs: tagged, ..task(1, &[]) });
+    let mut asked = Vec::new();
+    for now in (1..=8).map(|tick| seconds(tick) / 4) {
+        pool.on_tick(now);
+        asked.extend(pool.take_commands().into_iter().filter_map(|command| match command {
+            PoolCommand::Borrow(needs) => Some(needs),
+            _ => None,
+        }));
+    }
+    assert!(!asked.is_empty() && asked.iter().all(|needs| needs.len() == 1 && needs[0].tags == ["licence"]));
+    // A manager of an earlier version lends a worker without the tag.
+    lend(&mut pool, "w", 2, seconds(2));
+    connect(&mut pool, "w", 2, seconds(2));
+    let renewed = (8..=28).map(|tick| seconds(tick) / 4).any(|now| {
+        pool.on_tick(now);
+        requests(&mut pool).contains(&Some("g/w".into()))
+    });
+    assert!(!renewed && !pool.peers.contains_key("g/w"), "the lease ends");
+}
+
+#[test]
+fn a_borrowed_worker_that_cannot_be_connected_keeps_nobody_from_others() {
+    let mut pool = pool(&[]);
+    pool.on_roster(foreign(8), Duration::ZERO);
+    pool.dispatch(task(1, &[]));
+    lend(&mut pool, "far", 4, Duration::ZERO);
+    let mut asked = |ticks: std::ops::RangeInclusive<u64>| {
+        ticks.map(|tick| seconds(tick) / 4).any(|now| {
+            pool.on_tick(now);
+            requests(&mut pool).contains(&None)
+        })
+    };
+    assert!(!asked(1..=6), "it may be connected soon");
+    assert!(asked(7..=16));
+}
+
+#[test]
+fn a_coordinator_without_work_borrows_nothing() {
+    let mut pool = pool(&[("a", 1, &[])]);
+    pool.on_roster(foreign(8), Duration::ZERO);
+    let name: Arc<str> = "a".into();
+    assert_eq!(names(&placed(&mut pool, vec![task(1, &[])])), ["a"]);
+    pool.on_running(&name, &report(&[], 0), seconds(2));
+    assert!(pool.peers["a"].attempts_wait, "the attempt does not run");
+    pool.on_answered("a", &[key(1)], seconds(2));
+    for now in 3..10 {
+        pool.on_tick(seconds(now));
+        assert!(requests(&mut pool).is_empty());
+    }
 }

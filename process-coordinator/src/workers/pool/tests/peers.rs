@@ -211,7 +211,7 @@ fn a_worker_that_was_borrowed_before_a_restart_is_borrowed_again_at_once() {
     let asked = |pool: &mut Pool, at: u64| {
         pool.on_tick(seconds(at));
         let commands = pool.take_commands();
-        commands.iter().any(|it| matches!(it, PoolCommand::Borrow(Some(worker)) if **worker == *name))
+        commands.iter().any(|it| matches!(it, PoolCommand::Renew(worker) if **worker == *name))
     };
     pool.restore_lease(name.clone(), "w:1".into(), Duration::ZERO);
     assert!(!asked(&mut pool, 1), "no process needs it");
