@@ -30,6 +30,48 @@ fn a_killed_coordinator_continues_and_no_activity_is_executed_twice() {
     lines.assert_end(&grid, &address, &process, 0);
 }
 
+/// Activities that append their number to a log. Number 40 ends when the gate is there, so those behind it wait at the worker.
+const GATED: &str = r#"<XAVANTES VERSION="1">
+  <PROCESS_TYPE NAME="Gated">
+    <IN_PARAMETER TYPE="string" NAME="log"/>
+    <BODY>
+      <PARFOR NAME="all" TO="80"><ITERATE><ACTIVITY TYPE="Step" NAME="step" n="${counter}" log="${log}"/></ITERATE></PARFOR>
+    </BODY>
+  </PROCESS_TYPE>
+  <ACTIVITY_TYPE NAME="Step">
+    <IN_PARAMETER TYPE="int" NAME="n"/>
+    <IN_PARAMETER TYPE="string" NAME="log"/>
+    <CODE LANGUAGE="command">
+      <ARG>sh</ARG><ARG>-c</ARG><ARG>echo "$0" >> "$1"; while [ "$0" = 40 ] &amp;&amp; [ ! -e "$1.gate" ]; do sleep 0.05; done</ARG>
+      <ARG>${n}</ARG><ARG>${log}</ARG>
+    </CODE>
+  </ACTIVITY_TYPE>
+</XAVANTES>
+"#;
+
+#[test]
+fn a_worker_starts_what_is_queued_while_its_coordinator_is_away() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    grid.worker("a/worker", &address, &["--slots", "1", "--queue", "8"]);
+    grid.wait_for_nodes(&address, 2);
+    let (file, log) = (grid.write("gated.xml", GATED), grid.write("log", ""));
+    let lines = || std::fs::read_to_string(&log).expect("the log is there").lines().count();
+    let process = grid.submit(&address, &file, &[&format!("log={log}")]);
+    until("activities are queued behind the one at the gate", 60, || {
+        let worker = grid.nodes(&address).into_iter().find(|node| node["node"] == "worker")?;
+        (lines() >= 40 && worker["queued"].as_u64() >= Some(2)).then_some(())
+    });
+    let before = lines();
+    grid.kill("a/main");
+    std::fs::write(format!("{log}.gate"), "").expect("the gate can be opened");
+    until("the queued activities begin", 60, || (lines() >= before + 2).then_some(()));
+    grid.restart("a/main");
+    let ended = grid.end(&address, &process);
+    assert_eq!(ended["activities"]["completed"], 80, "{ended}");
+    assert_eq!(lines(), 80, "no activity began twice");
+}
+
 #[test]
 fn only_the_running_activities_of_a_killed_worker_are_repeated() {
     let mut grid = Grid::new();
