@@ -89,6 +89,14 @@ async fn steer(
     let path = resolve(&mut client, &path).await?;
     let action = Some(action);
     let request = v1::SteerRequest { path: path.clone(), action, user: user_name(), ..v1::SteerRequest::default() };
-    ask(client.steer(request)).await?;
-    Ok(output.report(&Steered { path, action: word }))
+    let effect = match ask(client.steer(request)).await?.effect() {
+        v1::SteerEffect::Unspecified => None,
+        v1::SteerEffect::Begins => Some("begins"),
+        v1::SteerEffect::Restarts => Some("restarts"),
+        v1::SteerEffect::GoesOn => Some("goes_on"),
+    };
+    if output.is_text() && output.is_quiet() {
+        return Ok(Exit::Success);
+    }
+    Ok(output.report(&Steered { path, action: word, effect }))
 }

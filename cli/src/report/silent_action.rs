@@ -1,4 +1,4 @@
-//! Commands that change something. They print nothing as text: no news is good news.
+//! Commands that change something. They print nothing as text if the command says all: no news is good news.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -13,6 +13,11 @@ pub(crate) struct Steered {
     /// The command
     #[cfg_attr(test, schemars(extend("enum" = ["cancel", "pause", "resume", "retry", "set"])))]
     pub action: &'static str,
+    /// After `retry`: a try `begins` that waited or was held, a running element is stopped and `restarts`, or an ended process
+    /// `goes_on`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(extend("enum" = ["begins", "restarts", "goes_on"])))]
+    pub effect: Option<&'static str>,
 }
 
 /// Processes and results that were removed.

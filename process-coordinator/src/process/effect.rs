@@ -40,7 +40,7 @@ pub enum ProcessEffect<C, A> {
     /// Answer a call of a shared object.
     Reply(C, v1::SharedReply),
     /// Tell an asker the decision.
-    Decide(A, Result<(), Rejection>),
+    Decide(A, Result<v1::SteerEffect, Rejection>),
 }
 
 /// An effect, by who carries it out.
@@ -51,7 +51,7 @@ pub enum EffectStep<C, A> {
     /// A connection sends an order.
     Send(C, Order),
     /// An asker gets a decision.
-    Decide(A, Result<(), Rejection>),
+    Decide(A, Result<v1::SteerEffect, Rejection>),
     /// The result cache is searched.
     SearchCache(AttemptKey, Box<CacheLookup>),
     /// Watchers get the results of an element.

@@ -20,7 +20,7 @@ const MAX_MAIL: usize = 1024;
 const MAX_REQUESTS: usize = 64;
 
 /// Receives the decision about steering.
-pub(crate) type DecisionSender = oneshot::Sender<Result<(), Rejection>>;
+pub(crate) type DecisionSender = oneshot::Sender<Result<v1::SteerEffect, Rejection>>;
 /// Receives an element.
 pub(crate) type ElementSender = oneshot::Sender<Result<v1::Element, Rejection>>;
 /// An input of a process that runs here.
@@ -161,7 +161,7 @@ impl ProcessHandle {
         path: String,
         steering: Steering,
         by: String,
-    ) -> Result<Result<(), Rejection>, ProcessEnded> {
+    ) -> Result<Result<v1::SteerEffect, Rejection>, ProcessEnded> {
         let (asker, decided) = oneshot::channel();
         let input = ProcessInput::Steered { path, steering, by, asker };
         self.requests.send(ProcessMail::Inputs(vec![input])).await.map_err(|_| ProcessEnded)?;

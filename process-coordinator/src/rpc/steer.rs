@@ -57,7 +57,7 @@ pub(super) async fn steer(
     let decided =
         decision(&id, &process, process.steer(request.path.clone(), steering(action), request.user.clone())).await?;
     match decided.map_err(ended_status)? {
-        Ok(()) => Ok(v1::SteerResponse {}),
+        Ok(effect) => Ok(v1::SteerResponse { effect: effect.into() }),
         Err(rejection) => match delegate_of(coordinator, id, &rejection).await {
             Some(address) => match too_many_forwards(&request.path, request.forwards) {
                 None => call_with_timeout(client(&address).await?.steer(forwarded)).await,
@@ -77,7 +77,7 @@ async fn reopen(
 ) -> Result<v1::SteerResponse, Status> {
     let id = &entry.process;
     let error = match coordinator.reopen(entry, path, by).await {
-        Ok(()) => return Ok(v1::SteerResponse {}),
+        Ok(()) => return Ok(v1::SteerResponse { effect: v1::SteerEffect::GoesOn.into() }),
         Err(error) => error,
     };
     Err(match &error {
@@ -130,11 +130,11 @@ async fn steer_held(
     match action {
         Wire::Cancel(_) if is_whole => {
             let cancelled = coordinator.cancel_held(id).await.map_err(|error| repository_status(&error))?;
-            if cancelled { Ok(v1::SteerResponse {}) } else { Err(not_held()) }
+            if cancelled { Ok(v1::SteerResponse::default()) } else { Err(not_held()) }
         }
         Wire::Resume(_) | Wire::Retry(v1::Retry { elsewhere: false }) if is_whole => {
             match coordinator.resume_held(id).await.ok_or_else(not_held)? {
-                Ok(()) => Ok(v1::SteerResponse {}),
+                Ok(()) => Ok(v1::SteerResponse::default()),
                 Err(reason) => Err(Status::failed_precondition(format!("process {id:?} cannot continue: {reason}"))),
             }
         }

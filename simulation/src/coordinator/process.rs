@@ -196,7 +196,7 @@ impl World<'_> {
         perform_effects(effects, |step| match step {
             EffectStep::Pool(input) => self.pool_input(c, *input),
             EffectStep::Send(stream, order) => self.order(stream, order),
-            EffectStep::Decide(asker, decision) => self.on_decision(c, id, asker, decision),
+            EffectStep::Decide(asker, decision) => self.on_decision(c, id, asker, decision.map(|_| ())),
             // No process of the simulation has a cache or watchers.
             EffectStep::SearchCache(..) | EffectStep::Publish { .. } => {}
         });

@@ -67,6 +67,9 @@ fn running_processes_are_paused_resumed_changed_retried_and_cancelled() {
     refused(&steer(&["pause", &format!("{all}/[9999999]")]), 2, "has no iteration [9999999]");
     refused(&steer(&["cancel", "Naps-none"]), 2, "there is no process \"Naps-none\" here");
     refused(&steer(&["retry", "Nap5"]), 2, "there is no process");
+    refused(&steer(&["retry", &process]), 2, "is running: `retry` is for an element of it");
+    let restarted = steer(&["retry", &all]).ok().json();
+    assert_eq!((&restarted["path"], &restarted["effect"]), (&all.as_str().into(), &"restarts".into()));
 
     steer(&["cancel", &process]).ok();
     let ended = steer(&["wait", &process]);
@@ -78,7 +81,7 @@ fn running_processes_are_paused_resumed_changed_retried_and_cancelled() {
         shown["events"].as_array().into_iter().flatten().filter_map(|it| it["steered"].as_str()).collect();
     assert_eq!(
         (&shown["state"], events),
-        (&"cancelled".into(), vec!["set MAX_PARALLEL=1", "pause", "resume", "cancel"])
+        (&"cancelled".into(), vec!["set MAX_PARALLEL=1", "pause", "resume", "retry", "cancel"])
     );
     assert_eq!(steer(&["results", &process]).code, 4);
 }

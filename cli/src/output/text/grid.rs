@@ -2,6 +2,7 @@
 
 use super::text_table::table;
 use crate::output::printer::Report;
+use crate::output::terminal::Stream;
 use crate::report::grid::{ACTIVITY_MANAGER, GroupList, Health, NodeList, SourceList, TypeList};
 use crate::report::silent_action::{Drained, Forgotten, Migrated, SourceChange, Steered};
 
@@ -71,8 +72,14 @@ impl Report for Health {
 }
 
 impl Report for Steered {
+    const TEXT_STREAM: Stream = Stream::Stderr;
+
     fn text(&self) -> String {
-        String::new()
+        match self.effect {
+            Some("restarts") => format!("{} was running: it is stopped, and begins anew\n", self.path),
+            Some("goes_on") => format!("{} goes on with what has not completed\n", self.path),
+            _ => String::new(),
+        }
     }
 }
 

@@ -136,6 +136,12 @@ impl Engine {
     }
 
     /// Begins a new try. The current one, if it runs, is stopped first.
+    /// Whether a retry of the element at a path stops a try that has begun.
+    pub fn retry_restarts(&self, path: &str) -> bool {
+        let instance = self.find(path).ok().flatten().and_then(|id| self.state.instances.get(id));
+        instance.is_some_and(|instance| !matches!(instance.phase, Phase::Waiting { .. } | Phase::Held(_)))
+    }
+
     fn on_retry(
         &mut self,
         sandbox: &mut Sandbox,
@@ -159,6 +165,13 @@ impl Engine {
             }
             Phase::Outstanding(_) | Phase::Stopping(_) | Phase::Finishing { .. } => {
                 return Err(Rejection::not_possible(format!("{path} is ending already")));
+            }
+            // A user who means a part of the process must not lose the rest.
+            _ if self.state.root == Some(id) => {
+                return Err(Rejection::not_possible(format!(
+                    "{path} is running: `retry` is for an element of it, or for a process that ended as failed or cancelled; \
+                     `cancel {path}` ends it, and `retry {path}` then goes on with what has not completed"
+                )));
             }
             _ => self.stop(id, StopReason::Restart, out),
         }

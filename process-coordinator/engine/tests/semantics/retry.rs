@@ -80,14 +80,14 @@ fn conditions_see_only_the_results_of_the_new_try() {
 }
 
 #[test]
-fn a_retried_process_begins_anew_with_its_parameters() {
+fn a_process_that_runs_is_not_retried_as_a_whole() {
     let text = document(
         r#"<PROCESS_TYPE NAME="Main"><INOUT_PARAMETER TYPE="int" NAME="n"/><BODY><PRE_CODE>n = n + 1</PRE_CODE>
         <ACTIVITY TYPE="Take" NAME="a" n="${n}"/></BODY></PROCESS_TYPE>"#,
     );
     let mut run = setup(&text).with("n", 5).run();
-    run.retry("");
-    run.stopped("a");
+    let refused = run.refused("", Action::Retry);
+    assert!(refused.starts_with("P is running: `retry` is for an element of it"), "{refused}");
     assert_eq!(run.parameters("a"), [6.into()]);
     run.done("a");
     assert_eq!(run.results("n"), "6");

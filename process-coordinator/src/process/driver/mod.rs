@@ -232,7 +232,7 @@ impl<C, A> Driver<C, A> {
             ProcessInput::Called(call, from) => self.on_called(sandbox, call, from),
             ProcessInput::Steered { path, steering, by, asker } => self.on_steered(sandbox, path, steering, by, asker),
             ProcessInput::StillWanted { key, asker } => {
-                let decision = if self.is_outstanding(&key) { Ok(()) } else { Err(Rejection::Ended) };
+                let decision = self.is_outstanding(&key).then(Default::default).ok_or(Rejection::Ended);
                 self.effects.push(ProcessEffect::Decide(asker, decision));
             }
             ProcessInput::ParentCancelled => self.on_parent_cancelled(sandbox),

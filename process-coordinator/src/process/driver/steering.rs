@@ -13,6 +13,11 @@ use crate::process::effect::ProcessEffect;
 impl<C, A> Driver<C, A> {
     /// A user steers an element.
     pub(super) fn on_steered(&mut self, sandbox: &mut Sandbox, path: String, steering: Steering, by: String, asker: A) {
+        let effect = match &steering {
+            Steering::Engine(Action::Retry) if self.engine.retry_restarts(&path) => v1::SteerEffect::Restarts,
+            Steering::Engine(Action::Retry) => v1::SteerEffect::Begins,
+            Steering::Engine(_) | Steering::RetryElsewhere => v1::SteerEffect::Unspecified,
+        };
         let (remark, decision) = match steering {
             Steering::Engine(action) => {
                 let remark = match &action {
@@ -26,7 +31,7 @@ impl<C, A> Driver<C, A> {
         if decision.is_ok() {
             self.engine.record_intervention(path, remark, by, &mut self.output);
         }
-        self.effects.push(ProcessEffect::Decide(asker, decision));
+        self.effects.push(ProcessEffect::Decide(asker, decision.map(|()| effect)));
     }
 
     /// A user lets the ended process go on. Nothing starts before the driver is recovered from its next snapshot.
