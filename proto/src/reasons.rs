@@ -85,8 +85,10 @@ impl fmt::Display for WaitReason {
             ),
             Some(Kind::Placing(_)) => write!(f, "its coordinator looks for another coordinator that runs it"),
             Some(Kind::Recovering(_)) => write!(f, "its coordinator asks the workers which of them has it"),
-            Some(Kind::Preparing(_)) => {
-                write!(f, "its coordinator prepares it: it looks for a cached result, or makes lost files again")
+            Some(Kind::Preparing(_)) => write!(f, "its coordinator records it, and then looks for a worker"),
+            Some(Kind::SearchingCache(_)) => write!(f, "its coordinator looks for a result in the cache"),
+            Some(Kind::RestoringFiles(_)) => {
+                write!(f, "its coordinator makes files again that it needs and that are lost")
             }
             None => write!(f, "it waits for a reason that this version does not know"),
         }

@@ -179,8 +179,12 @@ pub(crate) enum WaitReason {
     Placing,
     /// After a restart, its coordinator asks the workers which of them has it
     Recovering,
-    /// Its coordinator looks for a cached result, or makes lost files again
+    /// Its coordinator records it, and then looks for a worker
     Preparing,
+    /// Its coordinator looks for a result in the cache
+    SearchingCache,
+    /// Its coordinator makes files again that it needs and that are lost
+    RestoringFiles,
     /// A reason that this version does not know
     Unknown,
 }
@@ -210,6 +214,8 @@ impl From<&v1::WaitReason> for WaitReason {
             Some(Kind::Placing(_)) => Self::Placing,
             Some(Kind::Recovering(_)) => Self::Recovering,
             Some(Kind::Preparing(_)) => Self::Preparing,
+            Some(Kind::SearchingCache(_)) => Self::SearchingCache,
+            Some(Kind::RestoringFiles(_)) => Self::RestoringFiles,
             None => Self::Unknown,
         }
     }

@@ -82,6 +82,11 @@ impl Lookups {
         self.pending.len() as u64
     }
 
+    /// Is the lookup for this attempt under way?
+    pub fn is_pending(&self, key: &AttemptKey) -> bool {
+        self.pending.contains_key(&(key.element, key.attempt))
+    }
+
     /// Ends the lookup for an attempt; nothing if none is under way.
     pub fn end(&mut self, key: &AttemptKey) -> Option<(Task, CacheLookup)> {
         self.pending.remove(&(key.element, key.attempt))

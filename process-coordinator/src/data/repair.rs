@@ -114,6 +114,11 @@ impl Repairs {
         steps
     }
 
+    /// Does any attempt wait for files?
+    pub fn are_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Does this attempt wait for files?
     pub fn is_waiting(&self, key: &AttemptKey) -> bool {
         self.waiting.iter().any(|waiter| matches!(&waiter.dependent, Dependent::Attempt(waiting, _) if waiting == key))

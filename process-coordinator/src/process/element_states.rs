@@ -39,6 +39,8 @@ pub(crate) struct ElementStates {
     counts: Vec<v1::Counts>,
     /// What elements are doing that the engine alone does not know.
     leaves: HashMap<usize, LeafState>,
+    /// Why outstanding activities wait that the pool does not have.
+    preparations: HashMap<usize, v1::WaitReason>,
     /// For each element: why the first of the activities in it waits that do.
     wait_reasons: HashMap<usize, v1::WaitReason>,
     /// Coordinators of delegated elements: address, and since when they are silent.
@@ -53,6 +55,7 @@ impl ElementStates {
             positions: elements.iter().enumerate().map(|(position, it)| (it.id.bits(), position)).collect(),
             counts: vec![v1::Counts::default(); elements.len()],
             leaves: HashMap::new(),
+            preparations: HashMap::new(),
             wait_reasons: HashMap::new(),
             coordinators: HashMap::new(),
             elements,
@@ -60,7 +63,12 @@ impl ElementStates {
         for (position, element) in states.elements.iter().enumerate() {
             let counts = &mut states.counts[position];
             match element.phase {
-                LivePhase::Inner | LivePhase::Outstanding => {}
+                LivePhase::Inner => {}
+                LivePhase::Outstanding => {
+                    if let Some(reason) = driver.preparation(element.id, element.attempt) {
+                        states.preparations.insert(position, reason);
+                    }
+                }
                 LivePhase::Ready | LivePhase::Delayed => counts.waiting = 1,
                 LivePhase::Held => counts.held = 1,
             }
@@ -125,7 +133,8 @@ impl ElementStates {
                 }
                 continue;
             }
-            let leaf = leaf_state(place, now);
+            let preparation = self.preparations.remove(&position);
+            let leaf = leaf_state(place, preparation, now);
             if !delegated {
                 let counts = &mut self.counts[position];
                 match leaf.state {
@@ -201,8 +210,8 @@ impl ElementStates {
     }
 }
 
-/// What an activity is doing whose attempt is there.
-fn leaf_state(place: Option<Whereabouts>, now_ms: u64) -> LeafState {
+/// What an activity is doing whose attempt is there, or waits for this reason before the pool has it.
+fn leaf_state(place: Option<Whereabouts>, preparation: Option<v1::WaitReason>, now_ms: u64) -> LeafState {
     let waits = |reason: v1::WaitReason, worker: String| LeafState {
         state: v1::State::Waiting,
         wait_reason: Some(reason),
@@ -210,7 +219,10 @@ fn leaf_state(place: Option<Whereabouts>, now_ms: u64) -> LeafState {
         running_since_ms: 0,
     };
     match place {
-        None => waits(WaitKind::Preparing(v1::Nothing {}).into(), String::new()),
+        None => {
+            let recorded = || WaitKind::Preparing(v1::Nothing {}).into();
+            waits(preparation.unwrap_or_else(recorded), String::new())
+        }
         Some(Whereabouts::Waits(reason)) => waits(reason, String::new()),
         Some(Whereabouts::At { name, silent: Some(silent), .. }) => {
             waits(silent_worker(&name, silent.as_millis() as u64), String::new())

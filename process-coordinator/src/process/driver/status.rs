@@ -1,5 +1,6 @@
 //! What the process is doing, and the counts of its activities: those here, and those in subtrees at other coordinators.
 
+use xavantes_engine::ElementId;
 use xavantes_proto::v1::wait_reason::Kind as WaitKind;
 use xavantes_proto::{AttemptKey, v1};
 
@@ -25,6 +26,16 @@ impl<C, A> Driver<C, A> {
     /// Whether there are workers that may get activities of this process.
     pub fn has_workers(&self) -> bool {
         self.capacity > 0
+    }
+
+    /// What must be done for an attempt before the pool gets it, if anything.
+    pub fn preparation(&self, element: ElementId, attempt: u32) -> Option<v1::WaitReason> {
+        let key = self.key(element, attempt);
+        if self.lookups.is_pending(&key) {
+            Some(WaitKind::SearchingCache(v1::Nothing {}).into())
+        } else {
+            self.repairs.is_waiting(&key).then(|| WaitKind::RestoringFiles(v1::Nothing {}).into())
+        }
     }
 
     /// What a delegated attempt is doing, as its coordinator reported last.
@@ -96,6 +107,8 @@ impl<C, A> Driver<C, A> {
             Some(WaitKind::RetryInMs(next.0.saturating_sub(self.now.0)).into())
         };
         let other = || match counts.outstanding {
+            1.. if self.lookups.pending() > 0 => WaitKind::SearchingCache(v1::Nothing {}).into(),
+            1.. if self.repairs.are_awaited() => WaitKind::RestoringFiles(v1::Nothing {}).into(),
             1.. => WaitKind::Preparing(v1::Nothing {}).into(),
             0 if !self.has_workers() => WaitKind::NoWorker(v1::Nothing {}).into(),
             0 => WaitKind::Room(v1::Nothing {}).into(),
