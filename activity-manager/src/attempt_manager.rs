@@ -202,7 +202,7 @@ impl AttemptManager {
         if !state.table.is_current(stream) {
             return false;
         }
-        if let Some(running) = state.table.running(stream)
+        if let Some(running) = state.table.running(stream, |job| job.running_ms())
             && let Some(outbox) = state.outboxes.get(&stream.coordinator)
         {
             outbox.push_if_read(OutgoingReport::Attempt(WorkerReport::Running(running)));

@@ -113,7 +113,11 @@ fn input_of_pool(input: &mut ByteChoices<'_>) -> PoolInput {
         17 => PoolInput::Draining(peer(input)),
         18 => PoolInput::Running(
             peer(input),
-            v1::Running { attempts: keys(input), slots_of_others: input.number() as u32 },
+            v1::Running {
+                attempts: keys(input),
+                slots_of_others: input.number() as u32,
+                running_ms: vec![input.number()],
+            },
         ),
         19 => PoolInput::Impaired(peer(input), (input.below(2) == 0).then(v1::ImpairmentReason::default)),
         20 => {

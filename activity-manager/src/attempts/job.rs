@@ -47,6 +47,11 @@ impl Job {
         &self.activity().code
     }
 
+    /// For how long it has run, in milliseconds.
+    pub fn running_ms(&self) -> u64 {
+        self.started.get().map_or(0, |started| started.elapsed().as_millis() as u64)
+    }
+
     /// The name of the attempt's log.
     pub fn log_title(&self) -> LogTitle {
         let (realm, path) = (self.attempt.realm.to_string(), self.path.to_string());

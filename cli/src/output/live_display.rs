@@ -62,7 +62,9 @@ impl LiveDisplay {
         if !self.is_began_known {
             return None;
         }
-        self.progress.on_tree(tree, self.began.elapsed());
+        let clock_ms =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        self.progress.on_tree(tree, self.began.elapsed(), clock_ms);
         let Some(reason) = self.progress.stuck().map(str::to_owned) else {
             self.stuck_since = None;
             return None;

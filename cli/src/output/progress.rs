@@ -38,7 +38,8 @@ pub(crate) struct ProgressDisplay {
 
 struct RunningElement {
     path: String,
-    first_seen: Duration,
+    /// When it began, before (negative) or after the beginning of the process, in milliseconds.
+    began_ms: i64,
 }
 
 /// A controller that knows how many iterations or elements it has.
@@ -94,15 +95,21 @@ impl ProgressDisplay {
         self.unmet.as_deref().filter(|_| self.is_stuck)
     }
 
-    pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration) {
-        let known: HashMap<String, Duration> = self.running.drain(..).map(|it| (it.path, it.first_seen)).collect();
+    /// A tree arrives, at this time of the process and of the clock. Where nobody knows since when an element runs, the display
+    /// counts from the first tree that shows it.
+    pub(crate) fn on_tree(&mut self, process: &v1::Element, now: Duration, clock_ms: u64) {
+        let known: HashMap<String, i64> = self.running.drain(..).map(|it| (it.path, it.began_ms)).collect();
+        let now_ms = now.as_millis() as i64;
         (self.unmet, self.is_stuck) = (None, true);
         let mut level = vec![process];
         while !level.is_empty() {
             for element in &level {
-                if (element.tag == "ACTIVITY" && element.state() == v1::State::Running) || element.delegated {
-                    let first_seen = known.get(&element.path).copied().unwrap_or(now);
-                    self.running.push(RunningElement { path: element.path.clone(), first_seen });
+                if element.state() == v1::State::Running && (element.tag == "ACTIVITY" || element.delegated) {
+                    let began_ms = match element.running_since_ms {
+                        0 => known.get(&element.path).copied().unwrap_or(now_ms),
+                        since => now_ms.saturating_sub(clock_ms.saturating_sub(since).min(i64::MAX as u64) as i64),
+                    };
+                    self.running.push(RunningElement { path: element.path.clone(), began_ms });
                 }
                 // An element that only waits for its turn is no news.
                 let unmet = element.wait_reason.as_ref().filter(|reason| reason.needs_other_workers());
@@ -118,7 +125,7 @@ impl ProgressDisplay {
             }
             level = level.into_iter().flat_map(|element| &element.children).collect();
         }
-        self.running.sort_by(|one, other| (one.first_seen, &one.path).cmp(&(other.first_seen, &other.path)));
+        self.running.sort_by(|one, other| (one.began_ms, &one.path).cmp(&(other.began_ms, &other.path)));
         let mut before: HashMap<String, Speed> = self.bars.drain(..).map(|it| (it.path, it.speed)).collect();
         self.bars = outermost_counted(process)
             .into_iter()
@@ -158,7 +165,8 @@ impl ProgressDisplay {
         }
         let running = self.running.iter().take(free.min(MAX_RUNNING));
         lines.extend(running.map(|element| {
-            let time = duration(now.saturating_sub(element.first_seen));
+            let ran_ms = (now.as_millis() as i64).saturating_sub(element.began_ms);
+            let time = duration(Duration::from_millis(ran_ms.max(0) as u64));
             format!("  {}  {time}", shortened(self.inner(&element.path), width.saturating_sub(time.len() + 4)))
         }));
         lines.extend(last);
@@ -289,6 +297,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const CLOCK_MS: u64 = 1_700_000_000_000;
 
     fn status(completed: u64, running: u64) -> v1::ProcessStatus {
         let counts = v1::Counts { completed, running, attempts: completed + running, ..v1::Counts::default() };
@@ -341,8 +350,8 @@ mod tests {
         let tree = |ended| {
             process(vec![counted("Sweep-1/all", ended, 100, vec![counted("Sweep-1/all/[1]/in", 5, 9000, vec![])])])
         };
-        progress.on_tree(&tree(0), Duration::ZERO);
-        progress.on_tree(&tree(25), 5 * SECOND);
+        progress.on_tree(&tree(0), Duration::ZERO, CLOCK_MS);
+        progress.on_tree(&tree(25), 5 * SECOND, CLOCK_MS);
         progress.on_status(status(50, 4), 5 * SECOND);
         assert_eq!(
             progress.lines(5 * SECOND, 80, 24),
@@ -361,21 +370,21 @@ mod tests {
             "activities: 50 completed, 4 running, 20 reused, 1 failed, 5 retried or cancelled (10/s)"
         );
         // Another loop begins; its speed is not known.
-        progress.on_tree(&process(vec![counted("Sweep-1/next", 0, 10, vec![])]), 6 * SECOND);
+        progress.on_tree(&process(vec![counted("Sweep-1/next", 0, 10, vec![])]), 6 * SECOND, CLOCK_MS);
         assert!(progress.lines(6 * SECOND, 80, 24)[2].ends_with("░  next  0 of 10 iterations  0%"));
         // Several loops at once have a bar each, and the block around them has none.
         let two = vec![counted("Sweep-1/both/a", 1, 2, vec![]), counted("Sweep-1/both/b", 3, 4, vec![])];
         let both = v1::Element { completed: Some(0), total: Some(2), ..element("Sweep-1/both", "PAR", two) };
-        progress.on_tree(&process(vec![both]), 6 * SECOND);
+        progress.on_tree(&process(vec![both]), 6 * SECOND, CLOCK_MS);
         let bars = progress.lines(6 * SECOND, 80, 24)[2..].to_vec();
         assert!(
             bars[0].ends_with("  both/a  1 of 2 iterations  50%")
                 && bars[1].ends_with("  both/b  3 of 4 iterations  75%")
         );
         let par = v1::Element { completed: Some(1), total: Some(2), ..element("Sweep-1/par", "PAR", vec![]) };
-        progress.on_tree(&process(vec![par]), 6 * SECOND);
+        progress.on_tree(&process(vec![par]), 6 * SECOND, CLOCK_MS);
         assert!(progress.lines(6 * SECOND, 80, 24)[2].ends_with("  par  1 of 2 elements  50%"));
-        progress.on_tree(&process(vec![]), 7 * SECOND);
+        progress.on_tree(&process(vec![]), 7 * SECOND, CLOCK_MS);
         assert_eq!(progress.lines(7 * SECOND, 80, 24).len(), 2);
     }
 
@@ -383,7 +392,7 @@ mod tests {
     fn the_oldest_elements_are_shown_and_the_last_failure() {
         let mut progress = ProgressDisplay::new("Sweep-1");
         let activity = |name: &str| element(&format!("Sweep-1/all/{name}"), "ACTIVITY", vec![]);
-        progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND);
+        progress.on_tree(&process(vec![activity("c"), activity("d")]), SECOND, CLOCK_MS);
         assert_eq!(progress.lines(SECOND, 80, 24)[1], "activities: 0 completed, 2 running");
         let waiting = v1::Element {
             state: v1::State::Waiting.into(),
@@ -391,7 +400,7 @@ mod tests {
             ..activity("w")
         };
         let all = vec![activity("a"), activity("b"), activity("c"), activity("d"), activity("e"), waiting];
-        progress.on_tree(&process(vec![counted("Sweep-1/all", 1, 7, all)]), 4 * SECOND);
+        progress.on_tree(&process(vec![counted("Sweep-1/all", 1, 7, all)]), 4 * SECOND, CLOCK_MS);
         let shown = progress.lines(11 * SECOND, 80, 24);
         assert_eq!(
             shown[3..],
@@ -401,7 +410,7 @@ mod tests {
         assert_eq!(progress.lines(11 * SECOND, 80, 5)[2..].len(), 2);
         assert_eq!(progress.lines(11 * SECOND, 80, 5)[3], "last failure: all/w: no [2J luck at all");
         assert_eq!(progress.lines(11 * SECOND, 80, 1), ["Sweep-1  starting  11s"]);
-        progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND);
+        progress.on_tree(&process(vec![activity("a"), activity("c")]), 12 * SECOND, CLOCK_MS);
         assert_eq!(progress.lines(13 * SECOND, 80, 24)[2..4], ["  all/c  12s", "  all/a  9s"]);
         progress.on_status(
             v1::ProcessStatus {
@@ -420,8 +429,28 @@ mod tests {
         let unmet = v1::Requirement::from(v1::requirement::Kind::Interpreter("R".into()));
         let hopeless = v1::Element { wait_reason: Some(v1::wait_reason::Kind::Unmet(unmet).into()), ..activity("h") };
         progress.on_status(status(1, 1), 15 * SECOND);
-        progress.on_tree(&process(vec![hopeless]), 15 * SECOND);
+        progress.on_tree(&process(vec![hopeless]), 15 * SECOND, CLOCK_MS);
         assert_eq!(progress.lines(15 * SECOND, 80, 24).last(), Some(&format!("waits: all/h: {reason}")));
+    }
+
+    #[test]
+    fn the_time_of_an_activity_counts_from_its_beginning_at_the_worker_and_queued_ones_do_not_run() {
+        let mut progress = ProgressDisplay::new("Sweep-1");
+        let activity = |name: &str, state: v1::State, ran_ms: u64| v1::Element {
+            state: state.into(),
+            running_since_ms: CLOCK_MS - ran_ms,
+            ..element(&format!("Sweep-1/{name}"), "ACTIVITY", vec![])
+        };
+        // The display has just begun. One activity has run for a minute, the other began after it was queued.
+        let long = activity("long", v1::State::Running, 60_000);
+        progress.on_tree(&process(vec![long.clone(), activity("next", v1::State::Queued, 0)]), 9 * SECOND, CLOCK_MS);
+        assert_eq!(progress.lines(9 * SECOND, 80, 24)[2..], ["  long  1m 00s"]);
+        let next = activity("next", v1::State::Running, 0);
+        progress.on_tree(&process(vec![long, next]), 12 * SECOND, CLOCK_MS + 3000);
+        assert_eq!(progress.lines(12 * SECOND, 80, 24)[2..], ["  long  1m 03s", "  next  3s"]);
+        let placing = v1::Element { delegated: true, ..activity("there", v1::State::Waiting, 0) };
+        progress.on_tree(&process(vec![placing]), 13 * SECOND, CLOCK_MS + 4000);
+        assert_eq!(progress.lines(13 * SECOND, 80, 24).len(), 2, "nothing runs");
     }
 
     #[test]
@@ -431,7 +460,7 @@ mod tests {
         let wide = element("Sweep-1/名前名前名前名前名前名前", "ACTIVITY", vec![]);
         let inner = element(&path, "ACTIVITY", vec![]);
         progress.on_status(status(1 << 40, 1 << 40), SECOND);
-        progress.on_tree(&process(vec![counted("Sweep-1/all", 1 << 40, 1 << 41, vec![inner, wide])]), SECOND);
+        progress.on_tree(&process(vec![counted("Sweep-1/all", 1 << 40, 1 << 41, vec![inner, wide])]), SECOND, CLOCK_MS);
         progress.on_status(status(1 << 41, 1 << 40), 2 * SECOND);
         for width in 1..200 {
             for line in progress.lines(3 * SECOND, width, 24) {

@@ -36,7 +36,7 @@ impl World<'_> {
         if !worker.memory.table.is_current(&connection) {
             return;
         }
-        if let Some(running) = worker.memory.table.running(&connection)
+        if let Some(running) = worker.memory.table.running(&connection, |_| 0)
             && !worker.silent
         {
             self.report(stream, OutgoingReport::Attempt(WorkerReport::Running(running)));

@@ -1,5 +1,7 @@
 //! What people see of processes and elements: one set of states, and counts that add up.
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 use xavantes_tests::{Grid, until};
 
@@ -211,4 +213,32 @@ fn an_element_shows_what_it_was_given_its_bounds_and_who_changed_them_but_no_sec
         (shown["attempts_unknown"] == true).then_some(shown)
     });
     assert_eq!((&shown["state"], shown.get("worker")), (&"completed".into(), None), "{shown}");
+}
+
+#[test]
+fn a_running_activity_keeps_its_beginning_when_its_coordinator_restarts() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[1], &[]);
+    let file = naps(&mut grid);
+    let process = grid.submit(&address, &file, &["count=1", "time=300"]);
+    let nap = format!("{process}/all/[1]/nap");
+    let running_since = || {
+        let shown = grid_show(&grid, &address, &nap);
+        let no_cache = !shown["waits"].as_str().is_some_and(|waits| waits.contains("cache"));
+        assert!(no_cache, "the activity has no cached result: {shown}");
+        shown["running_since_ms"].as_u64().filter(|_| shown["state"] == "running")
+    };
+    let before = until("the activity runs", LONG, running_since);
+    // Long enough that a beginning at the restart would be another one.
+    std::thread::sleep(Duration::from_secs(4));
+    grid.kill("a/main");
+    grid.restart("a/main");
+    let running_since = || grid_show(&grid, &address, &nap)["running_since_ms"].as_u64();
+    let after = until("the activity runs", LONG, running_since);
+    assert!(after.abs_diff(before) < 3000, "it began at {before}, not at {after}");
+}
+
+fn grid_show(grid: &Grid, address: &str, path: &str) -> Json {
+    let shown = grid.cli(address, &["show", path]);
+    if shown.code == 0 { shown.json() } else { Json::Null }
 }

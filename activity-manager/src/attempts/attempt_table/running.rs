@@ -15,15 +15,16 @@ impl<J: Clone> AttemptTable<J> {
     }
 
     /// The attempts of a coordinator that have slots of this worker, and the slots that others have. `None` if the coordinator has
-    /// none and knows about the others.
-    pub fn running(&mut self, stream: &CoordinatorStream) -> Option<v1::Running> {
+    /// none and knows about the others. `running_ms` says for how long a job has run.
+    pub fn running(&mut self, stream: &CoordinatorStream, running_ms: impl Fn(&J) -> u64) -> Option<v1::Running> {
         if !self.is_current(stream) {
             return None;
         }
-        let (mut attempts, mut own_slots) = (Vec::new(), 0_u32);
+        let (mut running, mut own_slots) = (v1::Running::default(), 0_u32);
         for (key, attempt) in self.attempts.iter().filter(|(_, it)| it.owner == stream.coordinator) {
-            if matches!(attempt.state, AttemptState::Running(_)) {
-                attempts.push(key.key.to_wire());
+            if let AttemptState::Running(job) = &attempt.state {
+                running.attempts.push(key.key.to_wire());
+                running.running_ms.push(running_ms(job));
                 own_slots = own_slots.saturating_add(attempt.needs.at_least_one_slot().cpus);
             }
         }
@@ -32,7 +33,7 @@ impl<J: Clone> AttemptTable<J> {
             0 => self.reported_slots.remove(&stream.coordinator),
             slots => self.reported_slots.insert(stream.coordinator.clone(), slots),
         };
-        let news = !attempts.is_empty() || known.unwrap_or_default() != slots_of_others;
-        news.then_some(v1::Running { attempts, slots_of_others })
+        let news = !running.attempts.is_empty() || known.unwrap_or_default() != slots_of_others;
+        news.then_some(v1::Running { slots_of_others, ..running })
     }
 }

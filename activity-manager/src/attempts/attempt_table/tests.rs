@@ -289,20 +289,20 @@ fn a_recall_hands_back_only_the_queued_attempts_of_its_coordinator() {
 fn a_coordinator_learns_how_many_slots_others_use_when_that_changes() {
     let mut table = AttemptTable::new(Resources::slots(4), 9);
     let ((a, ..), (b, ..)) = (connect(&mut table, "g/a", "r"), connect(&mut table, "g/b", "s"));
-    assert_eq!(table.running(&a), None);
+    assert_eq!(table.running(&a, |_| 0), None);
     arrive(&mut table, &b, 1, "one");
     let large = ReadyJob { needs: Resources::slots(2), job: "large" };
     table.on_job(&b, b.attempt(&id("p", 2)), 1, Ok(large));
-    assert_eq!(table.running(&a), Some(v1::Running { attempts: vec![], slots_of_others: 3 }));
-    assert_eq!(table.running(&a), None, "it knows");
-    assert_eq!(table.running(&b).map(|it| (it.attempts.len(), it.slots_of_others)), Some((2, 0)));
-    assert!(table.running(&b).is_some(), "its attempts run");
+    assert_eq!(table.running(&a, |_| 0), Some(v1::Running { slots_of_others: 3, ..v1::Running::default() }));
+    assert_eq!(table.running(&a, |_| 0), None, "it knows");
+    assert_eq!(table.running(&b, |_| 0).map(|it| (it.attempts.len(), it.slots_of_others)), Some((2, 0)));
+    assert!(table.running(&b, |_| 0).is_some(), "its attempts run");
     let one = key("s", "p", 1);
     table.on_finished(&one, done(&one));
-    assert_eq!(table.running(&a), Some(v1::Running { attempts: vec![], slots_of_others: 2 }));
+    assert_eq!(table.running(&a, |_| 0), Some(v1::Running { slots_of_others: 2, ..v1::Running::default() }));
     // A new stream has got no reports.
     let (a, ..) = connect(&mut table, "g/a", "r");
-    assert_eq!(table.running(&a), Some(v1::Running { attempts: vec![], slots_of_others: 2 }));
+    assert_eq!(table.running(&a, |_| 0), Some(v1::Running { slots_of_others: 2, ..v1::Running::default() }));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_worker_that_cannot_write_answers_all_the_same_and_takes_nothing_new() {
     let (one, two) = (key("r", "p", 1), key("r", "p", 2));
     arrive(&mut table, &a, 1, "one");
     arrive(&mut table, &a, 2, "two");
-    assert_eq!(table.running(&a).unwrap().attempts, [id("p", 1)]);
+    assert_eq!(table.running(&a, |_| 0).unwrap().attempts, [id("p", 1)]);
     assert_eq!(table.on_finished(&one, done(&one))[0], persist_answer(&one, "g/a", done(&one)));
     arrive(&mut table, &a, 3, "three");
     let reason = v1::ImpairmentReason::from(v1::impairment_reason::Kind::AnswersUnwritable("full".into()));
@@ -340,7 +340,7 @@ fn a_worker_that_cannot_write_answers_all_the_same_and_takes_nothing_new() {
     assert_eq!(table.on_unwritable(&one), [send_answer("g/a", done(&one))]);
     assert_eq!(arrive(&mut table, &a, 4, "four"), [refused(4)]);
     // What runs goes on, and its answer is sent too.
-    assert_eq!(table.running(&a).unwrap().attempts, [id("p", 2)]);
+    assert_eq!(table.running(&a, |_| 0).unwrap().attempts, [id("p", 2)]);
     table.on_finished(&two, done(&two));
     assert_eq!(table.on_unwritable(&two), [send_answer("g/a", done(&two))]);
     assert!(!table.is_persisting());

@@ -82,6 +82,7 @@ fn line(element: &Element) -> String {
     }
     parts.extend(element.counted_at.as_ref().map(|path| format!("see {path}")));
     parts.extend(element.worker.as_ref().map(|worker| format!("on {worker}")));
+    parts.extend(element.running_since_ms.map(|since| format!("for {}", elapsed_text(since, None))));
     parts.extend(element.waits.clone());
     if let Some(attempts @ 2..) = element.attempts {
         parts.push(format!("attempt {attempts}"));
@@ -117,7 +118,10 @@ fn facts(element: &Element) -> String {
     add("parameters", element.more_parameters.map(|more| format!("{more} more")));
     add("bounds", element.bounds.as_ref().and_then(bounds_text));
     add("worker", element.worker.clone());
-    add("running", element.running_since_ms.map(|since| format!("since {}", timestamp(since))));
+    add(
+        "running",
+        element.running_since_ms.map(|since| format!("since {}, for {}", timestamp(since), elapsed_text(since, None))),
+    );
     add("activities", element.live.as_ref().and_then(live_text));
     add("attempts", number(element.attempts.map(u64::from)));
     add("completed", number(element.completed));

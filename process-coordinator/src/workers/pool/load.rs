@@ -45,7 +45,7 @@ impl Pool {
                     Some(load) => load,
                     None => loads.entry(process.clone()).or_default(),
                 };
-                match (silent_ms, attempt.movement.runs_since()) {
+                match (silent_ms, attempt.movement.runs_for(self.last_tick)) {
                     (None, Some(_)) => load.running += 1,
                     (None, None) => load.queued += 1,
                     (Some(silent_ms), _) => {

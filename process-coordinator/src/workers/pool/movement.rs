@@ -19,6 +19,8 @@ pub struct Movement {
     last: Duration,
     /// When the worker first reported that it runs.
     running_since: Option<Duration>,
+    /// For how long it had run at that time.
+    ran_before: Duration,
     /// When the pool sent it to a free slot of the worker, if no report has contradicted since. People see it as running
     /// before the first report.
     sent_to_slot: Option<Duration>,
@@ -69,9 +71,10 @@ impl Movement {
         Self { sent_to_slot: Some(now), ..Self::begin(now) }
     }
 
-    /// Since when the attempt runs, as far as the pool knows; nothing if it waits for a slot of the worker.
-    pub fn runs_since(&self) -> Option<Duration> {
-        self.running_since.or(self.sent_to_slot)
+    /// For how long the attempt has run, as far as the pool knows; nothing if it waits for a slot of the worker.
+    pub fn runs_for(&self, now: Duration) -> Option<Duration> {
+        let seen = self.running_since.or(self.sent_to_slot)?;
+        Some(now.saturating_sub(seen).saturating_add(self.ran_before))
     }
 
     /// The worker has reported that the attempt runs.
@@ -91,16 +94,18 @@ impl Movement {
         self.stopped.get_or_insert(now);
     }
 
-    /// The worker reports that the attempt runs.
-    pub fn on_running(&mut self, now: Duration) {
+    /// The worker reports that the attempt has run for this time.
+    pub fn on_running(&mut self, age: Duration, now: Duration) {
         self.last = now;
-        self.running_since.get_or_insert(now);
+        if self.running_since.is_none() {
+            (self.running_since, self.ran_before) = (Some(now), age);
+        }
         self.recalled = None;
     }
 
     /// This coordinator heard nothing for this time, through no fault of the worker.
     pub fn discount(&mut self, time: Duration, now: Duration) {
-        let Self { sent, last, running_since, recalled, stopped, sent_to_slot: _ } = self;
+        let Self { sent, last, running_since, recalled, stopped, sent_to_slot: _, ran_before: _ } = self;
         for since in [running_since, recalled, stopped].into_iter().flatten().chain([sent, last]) {
             *since = (*since + time).min(now);
         }
@@ -156,7 +161,7 @@ mod tests {
         assert_eq!(movement.judge(None, LIMITS, seconds(161)), MovementVerdict::Wait);
         assert_eq!(movement.judge(None, LIMITS, seconds(162)), MovementVerdict::TakeBack(LossReason::NotMoving));
         // A sign of life is enough.
-        movement.on_running(seconds(162));
+        movement.on_running(Duration::ZERO, seconds(162));
         assert_eq!(movement.judge(None, LIMITS, seconds(190)), MovementVerdict::Wait);
         assert_eq!(movement.judge(None, LIMITS, seconds(193)), MovementVerdict::Recall);
     }
@@ -165,11 +170,11 @@ mod tests {
     fn an_activity_may_run_for_days_but_not_beyond_its_timeout() {
         let mut movement = Movement::begin(Duration::ZERO);
         let day = 86_400;
-        (1..day).for_each(|second| movement.on_running(seconds(second)));
+        (1..day).for_each(|second| movement.on_running(Duration::ZERO, seconds(second)));
         assert_eq!(movement.judge(None, LIMITS, seconds(day)), MovementVerdict::Wait);
         let timeout = Some(seconds(day));
         assert_eq!(movement.judge(timeout, LIMITS, seconds(day)), MovementVerdict::Wait);
-        movement.on_running(seconds(day + 37));
+        movement.on_running(Duration::ZERO, seconds(day + 37));
         assert_eq!(
             movement.judge(timeout, LIMITS, seconds(day + 36)),
             MovementVerdict::Wait,
@@ -183,7 +188,7 @@ mod tests {
     fn an_attempt_that_should_stop_is_not_waited_for_without_end() {
         let mut movement = Movement::begin(Duration::ZERO);
         movement.on_stopped(seconds(10));
-        movement.on_running(seconds(46));
+        movement.on_running(Duration::ZERO, seconds(46));
         movement.on_stopped(seconds(40));
         assert_eq!(movement.judge(None, LIMITS, seconds(45)), MovementVerdict::Wait);
         assert_eq!(movement.judge(None, LIMITS, seconds(46)), MovementVerdict::TakeBack(LossReason::Overdue));

@@ -2,6 +2,7 @@
 //! attempts, and takes them back if that does not help. They run elsewhere under a new number, and a late answer to the old
 //! number is rejected.
 
+use std::iter::repeat;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ impl Pool {
         let keys: Vec<AttemptKey> = running.attempts.iter().map(AttemptKey::from).collect();
         let Some(peer) = self.peers.get_mut(name).filter(|peer| peer.kind == PeerKind::Worker) else { return };
         let mut slots = 0_u32;
-        for key in &keys {
+        let ages = running.running_ms.iter().map(|ms| Duration::from_millis(*ms)).chain(repeat(Duration::ZERO));
+        for (key, age) in keys.iter().zip(ages) {
             let attempt = self.attempts.get_mut(key).filter(|attempt| attempt.is_assigned_to(peer.index));
             let Some(attempt) = attempt else { continue };
             let more = slots.saturating_add(attempt.task.needs.cpus.max(1));
@@ -35,7 +37,7 @@ impl Pool {
                 break;
             }
             slots = more;
-            attempt.movement.on_running(now);
+            attempt.movement.on_running(age, now);
         }
         peer.window.on_running(slots);
         (peer.slots_of_others, peer.reported_at) = (running.slots_of_others, now);
@@ -55,7 +57,7 @@ impl Pool {
             }
             let cpus = attempt.task.needs.cpus.max(1);
             attempt.movement.on_not_running(cpus <= left, now);
-            if attempt.movement.runs_since().is_some() {
+            if attempt.movement.runs_for(now).is_some() {
                 left -= cpus;
             }
         });

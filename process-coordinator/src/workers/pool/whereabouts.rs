@@ -27,7 +27,7 @@ impl Pool {
             PoolAttemptState::Assigned { peer, .. } => {
                 let (name, peer) = self.peers.get_key_value(self.attempts.peer_name(peer))?;
                 let silent = peer.silent_since.map(|since| self.last_tick.saturating_sub(since));
-                let runs_for = attempt.movement.runs_since().map(|since| self.last_tick.saturating_sub(since));
+                let runs_for = attempt.movement.runs_for(self.last_tick);
                 Some(Whereabouts::At { name: name.clone(), address: peer.address.clone(), silent, runs_for })
             }
             PoolAttemptState::Queued => Some(Whereabouts::Waits(self.wait_reason(&attempt.task.needs))),

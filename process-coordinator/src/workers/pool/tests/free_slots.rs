@@ -7,7 +7,8 @@ use crate::workers::worker_messages::Share;
 
 /// A report that these attempts run, and that other coordinators use this number of slots.
 fn report(elements: &[u64], slots_of_others: u32) -> v1::Running {
-    v1::Running { slots_of_others, attempts: elements.iter().map(|element| key(*element).to_wire()).collect() }
+    let attempts = elements.iter().map(|element| key(*element).to_wire()).collect();
+    v1::Running { slots_of_others, attempts, ..v1::Running::default() }
 }
 
 fn recalls(pool: &mut Pool) -> Vec<String> {
