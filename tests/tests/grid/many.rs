@@ -68,6 +68,10 @@ fn a_thousand_processes_that_are_submitted_at_once_all_end() {
         assert_eq!(process["state"], "completed", "{process}");
         assert_counts(process, 1);
     }
+    // The coordinator searches and pages: a short list of many processes is short on the wire, too.
+    let latest = grid.cli(&address, &["list", "--state", "completed", "--limit", "20"]).ok().json();
+    assert_eq!(latest["processes"].as_array().map(|latest| &latest[..]), Some(&ended[..20]));
+    assert_eq!(grid.cli(&address, &["list", "--failed"]).ok().json()["processes"], serde_json::json!([]));
     let id = ended[PROCESSES / 2]["process"].as_str().expect("a process has an id");
     assert_eq!(grid.cli(&address, &["results", id]).ok().json()["results"]["six"], 6);
 }
