@@ -22,6 +22,16 @@ pub(crate) struct GridArgs {
     pub coordinator: String,
 }
 
+/// The grid to talk to, and whether the answer is kept up to date.
+#[derive(Args)]
+pub(crate) struct WatchedGridArgs {
+    /// Print the list again whenever it changed, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
 fn default_coordinator() -> String {
     std::env::var("XAVANTES_COORDINATOR").unwrap_or_else(|_| "127.0.0.1:7433".to_owned())
 }

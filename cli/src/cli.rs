@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::args::{Format, GridArgs};
+use crate::args::{Format, GridArgs, WatchedGridArgs};
 use crate::commands::node::NodeEnd;
 use crate::commands::{
     draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, results, run, schema, shared,
@@ -86,9 +86,9 @@ pub(crate) enum CliCommand {
     /// Change a bound of a running controller, or a parameter of an element that has not begun
     Set(steer::SetArgs),
     /// List the nodes of a group
-    Nodes(GridArgs),
+    Nodes(WatchedGridArgs),
     /// List the groups that the group manager knows, adjacent and beyond
-    Groups(GridArgs),
+    Groups(WatchedGridArgs),
     /// List the process and activity types of a coordinator
     Types(GridArgs),
     /// List, add and remove external data that processes use by name
@@ -137,8 +137,8 @@ pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
         CliCommand::Resume(arguments) => block_on(steer::resume(arguments, output)),
         CliCommand::Retry(arguments) => block_on(steer::retry(arguments, output)),
         CliCommand::Set(arguments) => block_on(steer::set(arguments, output)),
-        CliCommand::Nodes(grid) => block_on(grid::nodes(&grid, output)),
-        CliCommand::Groups(grid) => block_on(grid::groups(&grid, output)),
+        CliCommand::Nodes(arguments) => block_on(grid::nodes(&arguments, output)),
+        CliCommand::Groups(arguments) => block_on(grid::groups(&arguments, output)),
         CliCommand::Types(grid) => block_on(types::types(&grid, output)),
         CliCommand::Sources(arguments) => block_on(sources::sources(arguments, output)),
         CliCommand::Drain(arguments) => block_on(grid::drain(arguments, output)),

@@ -4,9 +4,10 @@ use clap::Args;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use xavantes_proto::v1;
+use xavantes_proto::{call_with_timeout, v1};
 
-use crate::args::GridArgs;
+use super::watch::{LiveSnapshot, print_or_watch};
+use crate::args::{GridArgs, WatchedGridArgs};
 use crate::exit::Exit;
 use crate::grid_connection::{ask, channel, manager};
 use crate::output::printer::Output;
@@ -21,30 +22,36 @@ pub(crate) struct DrainArgs {
     pub grid: GridArgs,
 }
 
-pub(crate) async fn nodes(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
-    let mut client = manager(&grid.coordinator).await?;
-    let (mut nodes, mut page) = (Vec::new(), String::new());
-    loop {
-        let answer = ask(client.list_nodes(v1::ListNodesRequest { page })).await?;
-        nodes.extend(answer.nodes.iter().map(NodeReport::from));
-        page = answer.next_page;
-        if page.is_empty() {
-            return Ok(output.report(&NodeList { group: answer.group, nodes }));
+pub(crate) async fn nodes(arguments: &WatchedGridArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = manager(&arguments.grid.coordinator).await?;
+    print_or_watch(arguments.watch, output, async || {
+        let (mut nodes, mut page) = (Vec::new(), String::new());
+        loop {
+            let answer = call_with_timeout(client.list_nodes(v1::ListNodesRequest { page })).await?;
+            nodes.extend(answer.nodes.iter().map(NodeReport::from));
+            page = answer.next_page;
+            if page.is_empty() {
+                return Ok(LiveSnapshot { report: NodeList { group: answer.group, nodes }, is_final: false });
+            }
         }
-    }
+    })
+    .await
 }
 
-pub(crate) async fn groups(grid: &GridArgs, output: Output) -> Result<Exit, Exit> {
-    let mut client = manager(&grid.coordinator).await?;
-    let (mut groups, mut page) = (Vec::new(), String::new());
-    loop {
-        let answer = ask(client.list_groups(v1::ListGroupsRequest { page })).await?;
-        groups.extend(answer.groups.iter().map(Group::from));
-        page = answer.next_page;
-        if page.is_empty() {
-            return Ok(output.report(&GroupList { groups }));
+pub(crate) async fn groups(arguments: &WatchedGridArgs, output: Output) -> Result<Exit, Exit> {
+    let mut client = manager(&arguments.grid.coordinator).await?;
+    print_or_watch(arguments.watch, output, async || {
+        let (mut groups, mut page) = (Vec::new(), String::new());
+        loop {
+            let answer = call_with_timeout(client.list_groups(v1::ListGroupsRequest { page })).await?;
+            groups.extend(answer.groups.iter().map(Group::from));
+            page = answer.next_page;
+            if page.is_empty() {
+                return Ok(LiveSnapshot { report: GroupList { groups }, is_final: false });
+            }
         }
-    }
+    })
+    .await
 }
 
 pub(crate) async fn drain(arguments: DrainArgs, output: Output) -> Result<Exit, Exit> {

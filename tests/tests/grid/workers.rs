@@ -1,9 +1,11 @@
 //! Workers join, leave and are lost in the middle of a process.
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 use xavantes_tests::{Grid, until};
 
-use crate::kit::{assert_counts, naps};
+use crate::kit::{assert_counts, group, naps};
 
 fn busy(grid: &Grid, address: &str, node: &str) -> u64 {
     let nodes = grid.nodes(address);
@@ -90,4 +92,24 @@ fn a_stopping_or_draining_worker_finishes_its_activities_and_nothing_is_repeated
     let unknown = grid.cli(&address, &["drain", "nobody"]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.stderr.contains("there is no node \"nobody\" in group \"a\""), "{unknown:?}");
+}
+
+#[test]
+fn watched_nodes_and_groups_follow_what_joins() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[1], &[]);
+    let nodes = grid.spawn(&address, &["nodes", "--watch"]);
+    let groups = grid.spawn(&address, &["groups", "--watch"]);
+    grid.worker("a/late", &address, &["--slots", "2"]);
+    grid.group("b", &[], &["--adjacent", &address]);
+    until("both groups know each other", 60, || group(&grid, &address, "b"));
+    std::thread::sleep(Duration::from_secs(3));
+    // Without a manager there is nothing left to watch.
+    grid.kill("a/main");
+    for (watched, new) in [(nodes, "\"late\""), (groups, "\"b\"")] {
+        let ended = watched.wait();
+        assert_eq!(ended.code, 3, "{ended:?}");
+        let first = ended.stdout.split("\n{").next().unwrap_or_default();
+        assert!(!first.contains(new) && ended.stdout.contains(new), "{new} joined later: {ended:?}");
+    }
 }
