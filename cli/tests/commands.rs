@@ -341,17 +341,21 @@ fn a_process_that_fails_ends_with_1_and_reports_path_and_line() {
     let folder = Folder::new();
     let body = r#"<BLOCK NAME="outer"><ACTIVITY NAME="work" TYPE="Broken"/></BLOCK>"#;
     let file = folder.write("fails.xml", process(body));
-    assert_ended(&xavantes(&["run", &file], ""), 1, &["error: Main-", "/outer/work (line 7): no luck, on local\n"]);
+    assert_ended(
+        &xavantes(&["run", &file], ""),
+        1,
+        &["error: Main-", "/outer/work (fails.xml:7): no luck, on local\n"],
+    );
     let ended = xavantes(&["run", &file, "--output", "json"], "");
     let printed = json(&ended);
     assert_eq!((ended.code, &printed["state"], &printed["results"]), (1, &json!("failed"), &json!({})));
     assert!(
-        printed["error"].as_str().is_some_and(|error| error.contains("/outer/work (line 7): no luck")),
+        printed["error"].as_str().is_some_and(|error| error.contains("/outer/work (fails.xml:7): no luck")),
         "{printed}"
     );
-    assert!(ended.stderr.contains("/outer/work (line 7): no luck"), "{ended:?}");
+    assert!(ended.stderr.contains("/outer/work (fails.xml:7): no luck"), "{ended:?}");
     let file = folder.write("code.xml", process("<PRE_CODE>\n\nerror('bad start')</PRE_CODE>"));
-    assert_ended(&xavantes(&["run", &file], ""), 1, &["error: Main-", " (line 4): bad start\n"]);
+    assert_ended(&xavantes(&["run", &file], ""), 1, &["error: Main-", " (code.xml:4): bad start\n"]);
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(crate) fn failure(failure: &Failure) -> v1::Failure {
         message: failure.message.clone(),
         path: failure.path.clone(),
         line: failure.line,
+        file: None,
         worker: failure.worker.clone(),
         exit_status: failure.exit_status,
         stderr: failure.stderr.clone(),

@@ -24,6 +24,9 @@ pub(crate) struct FailureReport {
     /// Line in the definition
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// Name of the file with that line
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Name of the worker that ran it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
@@ -45,6 +48,7 @@ impl From<&v1::Failure> for FailureReport {
             message: failure.message.clone(),
             path: failure.path.clone(),
             line: failure.line,
+            file: failure.file.clone(),
             worker: failure.worker.clone(),
             exit_status: failure.exit_status,
             stderr: failure.stderr.clone(),
@@ -53,12 +57,20 @@ impl From<&v1::Failure> for FailureReport {
     }
 }
 
+impl FailureReport {
+    /// Where the definition has what failed: the file and the line.
+    pub(crate) fn place(&self) -> Option<String> {
+        let line = self.line?;
+        Some(self.file.as_ref().map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}")))
+    }
+}
+
 /// A failure as a sentence, with everything that is known.
 impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path)?;
-        if let Some(line) = self.line {
-            write!(f, " (line {line})")?;
+        if let Some(place) = self.place() {
+            write!(f, " ({place})")?;
         }
         write!(f, ": {}", self.message)?;
         if let Some(worker) = &self.worker {

@@ -1,6 +1,7 @@
 //! Programs: the documents that users submitted. The repository stores them as long as it has a process of them. Loaded
 //! programs stay in memory within a budget: those that no process uses go first, and are loaded again when they are needed.
 
+pub(crate) mod definition_places;
 mod type_names;
 
 use std::collections::HashSet;

@@ -125,10 +125,12 @@ impl Runner {
 
     fn final_status(&self) -> v1::ProcessStatus {
         let status = self.status.borrow().clone();
-        match self.driver.engine().state().ended() {
-            Some((outcome, _)) => final_status(status, outcome, self.driver.counts(), unix_ms()),
-            None => status,
+        let Some((outcome, _)) = self.driver.engine().state().ended() else { return status };
+        let mut status = final_status(status, outcome, self.driver.counts(), unix_ms());
+        if let Some(failure) = &mut status.failure {
+            self.driver.name_files(failure);
         }
+        status
     }
 
     /// Closes the mailbox, and answers the mail that is still in it.

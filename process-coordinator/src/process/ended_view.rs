@@ -7,7 +7,8 @@ use xavantes_model::definition::{DefinitionNode, DefinitionNodeId, Kind, Program
 use xavantes_model::diagnostic::did_you_mean;
 use xavantes_proto::v1;
 
-use crate::process::process_history::ProcessHistory;
+use crate::definitions::definition_places::name_files;
+use crate::process::process_history::{ProcessHistory, failed};
 
 /// An ended process.
 pub(crate) struct EndedView<'a> {
@@ -26,6 +27,9 @@ impl EndedView<'_> {
         let mut element = self.draw(&homes, place, path, depth, max_children);
         if place.site.is_none() {
             element.remarks = self.history.to_wire().remarks;
+            for failure in element.remarks.iter_mut().filter_map(failed) {
+                name_files(failure, self.program, self.root, self.id);
+            }
             element.usage = self.history.usage(self.program);
         }
         Ok(element)

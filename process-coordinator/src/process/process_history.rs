@@ -134,3 +134,10 @@ impl ProcessHistory {
         self.tallies.get(&(process as u32, node.0)).copied()
     }
 }
+/// The failure that a remark is about.
+pub(crate) fn failed(remark: &mut v1::Remark) -> Option<&mut v1::Failure> {
+    match &mut remark.what {
+        Some(v1::remark::What::Failed(failure)) => Some(failure),
+        _ => None,
+    }
+}

@@ -13,6 +13,7 @@ use crate::engine_messages::failure;
 use crate::process::element_states::{ElementStates, LeafState, wait_reason};
 use crate::process::handle::ElementSender;
 use crate::process::owner::MAX_FORWARDS;
+use crate::process::process_history::failed;
 use crate::process::runner::Runner;
 use crate::process::shortened_views::cut_failure;
 
@@ -64,6 +65,9 @@ impl Runner {
         if depth == 0 {
             let remarks = history.to_wire().remarks.into_iter();
             element.remarks = remarks.filter(|remark| is_process || remark.path == element.path).collect();
+            for failure in element.remarks.iter_mut().filter_map(failed) {
+                self.driver.name_files(failure);
+            }
             let shown =
                 engine.inputs(id).map(|(variable, value)| shown_parameter(&variable.name, value, variable.secret));
             (element.inputs, element.more_parameters) = bounded_parameters(shown);
@@ -97,7 +101,10 @@ impl Runner {
     }
 
     fn describe(&self, view: &View) -> v1::Element {
-        let (state, wait_reason, failure) = wire_state(&view.state, self.driver.now(), self.driver.has_workers());
+        let (state, wait_reason, mut failure) = wire_state(&view.state, self.driver.now(), self.driver.has_workers());
+        if let Some(failure) = &mut failure {
+            self.driver.name_files(failure);
+        }
         let started_ms = self.status.borrow().submitted_ms;
         v1::Element {
             path: view.path.clone(),

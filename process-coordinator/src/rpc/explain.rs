@@ -2,8 +2,7 @@
 //! question goes on to the coordinators that ran the part of the process.
 
 use tonic::Status;
-use xavantes_engine::Root;
-use xavantes_model::definition::{self, ActivityType, Program};
+use xavantes_model::definition;
 use xavantes_proto::message_limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
 use xavantes_proto::v1::reuse_reason::Kind;
@@ -12,6 +11,7 @@ use xavantes_proto::{call_with_timeout, connect, v1};
 use crate::cache::explain::explanation;
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
+use crate::definitions::definition_places::node_at;
 use crate::process::journal::Head;
 use crate::record_codec;
 use crate::rpc::errors::repository_status;
@@ -102,11 +102,12 @@ async fn definition(coordinator: &Coordinator, path: &str) -> Result<(DefinedEle
             let Some(LoadedProgram { program, .. }) = loaded else { return Ok((DefinedElement::Unknown, 0)) };
             let root = head.root();
             let rest = path.strip_prefix(hosted_subtrees::path_of(&id, head.parent.is_some())).unwrap_or_default();
-            let defined = match activity_at(&program, root, rest.trim_start_matches('/')) {
-                Some(activity) => {
+            let defined = match node_at(&program, root, rest.trim_start_matches('/')).map(|(_, node)| &node.kind) {
+                Some(definition::Kind::Activity { activity }) => {
+                    let activity = &program.activities[*activity];
                     DefinedElement::Activity { type_name: activity.name.to_string(), cache: activity.cache }
                 }
-                None => DefinedElement::Other,
+                _ => DefinedElement::Other,
             };
             return Ok((defined, head.submitted_ms));
         }
@@ -114,29 +115,6 @@ async fn definition(coordinator: &Coordinator, path: &str) -> Result<(DefinedEle
             Some((shorter, _)) => begin = shorter,
             None => return Ok((DefinedElement::Unknown, 0)),
         }
-    }
-}
-
-/// The type of the activity at a path that begins below the root.
-fn activity_at<'a>(program: &'a Program, root: Root, path: &str) -> Option<&'a ActivityType> {
-    let mut process = program.processes.get(root.process)?;
-    let mut node = process.nodes.get(root.node.index())?;
-    for name in path.split('/') {
-        if let definition::Kind::Process { process: called } = node.kind {
-            process = program.processes.get(called)?;
-            node = process.nodes.first()?;
-        }
-        let inner = node.elements.iter().chain(&node.catch).chain(&node.finally);
-        let inner = inner.filter_map(|id| process.nodes.get(id.index()));
-        let iteration = name.starts_with('[');
-        node = inner.into_iter().find(|inner| match inner.tag == "ITERATE" {
-            true => iteration,
-            false => *inner.name == *name,
-        })?;
-    }
-    match node.kind {
-        definition::Kind::Activity { activity } => program.activities.get(activity),
-        _ => None,
     }
 }
 
@@ -151,36 +129,4 @@ pub(super) async fn reused_element(coordinator: &Coordinator, path: String) -> O
         reused: true,
         ..v1::Element::default()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use xavantes_model::definition::DefinitionNodeId;
-    use xavantes_model::diagnostic::Source;
-    use xavantes_model::load::load;
-
-    use super::*;
-
-    #[test]
-    fn a_path_leads_to_the_type_of_its_activity() {
-        let text = r#"<XAVANTES VERSION="1">
-          <PROCESS_TYPE NAME="P"><BODY>
-            <PARFOR NAME="all" TO="3"><ITERATE><PROCESS TYPE="Q" NAME="inner"/></ITERATE></PARFOR>
-            <SWITCH NAME="which"><CASE CONDITION="true"><ACTIVITY TYPE="B" NAME="b"/></CASE></SWITCH>
-            <CATCH><ACTIVITY TYPE="A" NAME="help"/></CATCH>
-          </BODY></PROCESS_TYPE>
-          <PROCESS_TYPE NAME="Q"><BODY><ACTIVITY TYPE="A" NAME="a"/></BODY></PROCESS_TYPE>
-          <ACTIVITY_TYPE NAME="A" CACHE="true"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
-          <ACTIVITY_TYPE NAME="B"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
-        </XAVANTES>"#;
-        let program = load(&[Source::new("p.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}"));
-        let root = Root { process: 0, node: DefinitionNodeId::BODY };
-        let found = |path: &str| activity_at(&program, root, path).map(|activity| (&*activity.name, activity.cache));
-        assert_eq!(found("all/[2]/inner/a"), Some(("A", true)));
-        assert_eq!(found("which/case1/b"), Some(("B", false)));
-        assert_eq!(found("catch/help"), Some(("A", true)));
-        for other in ["", "all", "all/[2]", "all/[2]/inner", "all/a", "nobody", "which/case1/b/more", "all//inner"] {
-            assert_eq!(found(other), None, "{other}");
-        }
-    }
 }

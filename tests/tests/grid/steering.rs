@@ -130,7 +130,7 @@ fn exit_codes_distinguish_ends_of_processes_and_errors() {
     assert_eq!(grid.cli(&address, &["wait", &fine]).code, 0);
     let ended = grid.cli(&address, &["wait", &fine, &fails]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    for words in ["Fails-", "/fail (line ", "on w1", "exit status 2", "/there/is/nothing"] {
+    for words in ["Fails-", "-fails.xml:", "on w1", "exit status 2", "/there/is/nothing"] {
         assert!(ended.stderr.contains(words), "{words:?} is not in {ended:?}");
     }
     refused(&grid.cli(&address, &["wait", "Nothing-0000"]), 2, "there is no process");

@@ -88,7 +88,10 @@ fn line(element: &Element) -> String {
         parts.push(format!("attempt {attempts}"));
     }
     // An element is one line, whatever its message is.
-    parts.extend(element.failure.as_ref().map(|failure| visible_line(&failure.message).into_owned()));
+    parts.extend(element.failure.as_ref().map(|failure| {
+        let place = failure.place().map_or_else(String::new, |place| format!(" ({place})"));
+        visible_line(&(failure.message.clone() + &place)).into_owned()
+    }));
     parts.join("  ")
 }
 

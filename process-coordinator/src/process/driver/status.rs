@@ -5,6 +5,7 @@ use xavantes_proto::v1::wait_reason::Kind as WaitKind;
 use xavantes_proto::{AttemptKey, v1};
 
 use super::Driver;
+use crate::definitions::definition_places::name_files;
 use crate::workers::worker_messages::PoolLoad;
 
 /// Upper bound on the elements among which the status looks for a paused one.
@@ -26,6 +27,11 @@ impl<C, A> Driver<C, A> {
     /// Whether there are workers that may get activities of this process.
     pub fn has_workers(&self) -> bool {
         self.capacity > 0
+    }
+
+    /// Adds the names of the files to a failure of this process.
+    pub fn name_files(&self, failure: &mut v1::Failure) {
+        name_files(failure, self.engine.program(), self.root, self.engine.id());
     }
 
     /// What must be done for an attempt before the pool gets it, if anything.
