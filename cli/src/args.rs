@@ -62,7 +62,7 @@ pub(crate) struct DefinitionArgs {
     pub no_reuse: bool,
 }
 
-fn address(text: &str) -> Result<String, String> {
+pub(crate) fn address(text: &str) -> Result<String, String> {
     check_address(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 

@@ -112,7 +112,7 @@ pub(crate) enum CliCommand {
 pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
     let done = match command {
         CliCommand::Run(arguments) => block_on(run::run(arguments, output)),
-        CliCommand::Validate(arguments) => validate::validate(&arguments, output),
+        CliCommand::Validate(arguments) => block_on(validate::validate(&arguments, output)),
         CliCommand::Plan(arguments) => block_on(plan::plan(arguments, output)),
         CliCommand::Simulate(arguments) => block_on(simulate::simulate(arguments, output)),
         CliCommand::Predict(command) => predict::execute(command, output),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use xavantes_model::definition::ProcessType;
-use xavantes_model::diagnostic::did_you_mean;
+use xavantes_model::diagnostic::{Source, did_you_mean};
 use xavantes_model::value::{Type, Value};
 use xavantes_proto::{MAX_MESSAGE_BYTES, Message, v1, value};
 
@@ -22,8 +22,16 @@ const MAX_LISTED_NAMES: usize = 20;
 
 /// The request that starts the process. All problems are printed.
 pub(crate) fn request(arguments: &DefinitionArgs, output: Output) -> Result<v1::SubmitRequest, Exit> {
-    let sources = read_files(&arguments.files)?;
-    let program = load_sources(&sources, output)?;
+    request_with(&read_files(&arguments.files)?, arguments, output)
+}
+
+/// The request that starts the process of these documents. All problems are printed.
+pub(crate) fn request_with(
+    sources: &[Source],
+    arguments: &DefinitionArgs,
+    output: Output,
+) -> Result<v1::SubmitRequest, Exit> {
+    let program = load_sources(sources, output)?;
     let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
     let process = &program.processes[process];
     let parameters = parameters(process, &arguments.parameters, arguments.params.as_deref()).map_err(|problems| {

@@ -6,9 +6,13 @@ use std::sync::Arc;
 
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::Source;
+use xavantes_model::load::{ImportedType, missing_imports};
 use xavantes_model::{load, xml};
+use xavantes_proto::programs::MAX_DOCUMENTS;
+use xavantes_proto::v1;
 
 use crate::exit::Exit;
+use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::report::validation::Validation;
@@ -24,6 +28,26 @@ pub(crate) fn read_files<P: AsRef<Path>>(files: &[P]) -> Result<Vec<Source>, Exi
         }
     }
     unreadable.map(|()| sources)
+}
+
+/// Adds the documents of a grid that these documents import.
+pub(crate) async fn fetch_imports(sources: &mut Vec<Source>, address: &str) -> Result<(), Exit> {
+    let mut missing = missing_imports(sources);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut client = coordinator(address).await?;
+    // Imported documents may import others.
+    while let Some(ImportedType { name, hash }) = missing.pop() {
+        let request = v1::FindDocumentRequest { r#type: name, hash };
+        let document = ask(client.find_document(request)).await?;
+        sources.push(Source::new(document.name, document.text));
+        if sources.len() > MAX_DOCUMENTS {
+            return Err(terminal::error(&format!("there are more than {MAX_DOCUMENTS} documents")));
+        }
+        missing = missing_imports(sources);
+    }
+    Ok(())
 }
 
 /// Loads documents. If they have errors, the report about them is printed. Otherwise warnings go to standard error.

@@ -35,7 +35,7 @@ macro_rules! decoders {
 const DECODERS: &[(&str, Decode)] = decoders![
     AddSourceRequest, AttemptsRequest, AttemptsResponse, BackupRequest, Chunk, CountRequest, DefinitionRequest,
     DrainRequest, ExplainRequest,
-    ExplainResponse, FetchFailure, FetchRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
+    ExplainResponse, FetchFailure, FetchRequest, FindDocumentRequest, FollowRequest, ForgetRequest, GroupState, GroupSummaries,
     HasRequest, HasResponse, Heartbeat, IntroduceRequest, IntroduceResponse, KeepRequest, ListGroupsRequest,
     ListNodesRequest, ListRequest, ListSourcesRequest,
     ListSourcesResponse, ListTypesRequest, LogPiece, LogsRequest, MovedRequest, MovedResponse, OffsetRequest, OutputsRequest,

@@ -9,6 +9,7 @@ use super::ending::{await_end, fetch_outcome, unless_interrupted};
 use super::result_stream::stream;
 use crate::args::{DefinitionArgs, GridArgs};
 use crate::definition;
+use crate::documents::{fetch_imports, read_files};
 use crate::exit::Exit;
 use crate::grid_connection::{ask, coordinator};
 use crate::output::printer::Output;
@@ -35,7 +36,9 @@ pub(crate) struct SubmitArgs {
 
 pub(crate) async fn submit(arguments: SubmitArgs, output: Output) -> Result<Exit, Exit> {
     let address = arguments.grid.coordinator.as_str();
-    let mut request = definition::request(&arguments.definition, output)?;
+    let mut sources = read_files(&arguments.definition.files)?;
+    fetch_imports(&mut sources, address).await?;
+    let mut request = definition::request_with(&sources, &arguments.definition, output)?;
     let mut client = coordinator(address).await?;
     transfer::upload(&mut request, address, output.is_quiet()).await?;
     let submitted = Instant::now();

@@ -178,11 +178,19 @@ pub(crate) struct RegisteredType {
     pub digest: String,
     /// Name of the document that defines it
     pub document: String,
+    /// Hash of the document, by which other documents import the type
+    pub hash: String,
 }
 
 impl From<&v1::TypeDescription> for RegisteredType {
     fn from(it: &v1::TypeDescription) -> Self {
-        Self { name: it.name.clone(), kind: it.kind().word(), digest: it.digest.clone(), document: it.document.clone() }
+        Self {
+            name: it.name.clone(),
+            kind: it.kind().word(),
+            digest: it.digest.clone(),
+            document: it.document.clone(),
+            hash: it.hash.clone(),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use tonic::Status;
 use tracing::{debug, warn};
 use xavantes_model::definition::Program;
 use xavantes_model::diagnostic::{LineIndex, Source};
-use xavantes_model::load::load;
+use xavantes_model::load::{document_hash, load};
 use xavantes_proto::message_limits::{MAX_URI_BYTES, check_count, check_line};
 use xavantes_proto::programs::{CachedProgram, MAX_DOCUMENTS, ProgramCache, program_bytes, program_digest};
 use xavantes_proto::{Message, v1};
@@ -65,7 +65,7 @@ struct KnownPrograms {
 
 impl KnownPrograms {
     fn index(&mut self, loaded: &LoadedProgram) {
-        if !self.types.add(&loaded.wire.digest, &loaded.program) {
+        if !self.types.add(&loaded.wire.digest, &loaded.program, &loaded.wire.documents) {
             debug!("the types of the oldest programs are not listed any more: there are too many");
         }
     }
@@ -165,6 +165,16 @@ impl Programs {
         self.repository.put(KIND, &program.digest, program.encode_to_vec().into()).await?;
         self.known.lock().stored.insert(program.digest.clone());
         Ok(())
+    }
+
+    /// The document that defines a type and has this hash, which may be shortened.
+    pub async fn find_document(&self, type_name: &str, hash: &str) -> Result<Option<v1::Document>, Error> {
+        let is_meant = |it: &&v1::TypeDescription| it.name == type_name && it.hash.starts_with(hash);
+        let digest = self.known.lock().types.all().find(is_meant).map(|it| it.digest.clone());
+        let Some(digest) = digest else { return Ok(None) };
+        let Some(loaded) = self.fetch(&digest).await? else { return Ok(None) };
+        let mut documents = loaded.wire.documents.iter();
+        Ok(documents.find(|document| document_hash(&document.text).starts_with(hash)).cloned())
     }
 
     /// All types that are known.

@@ -131,6 +131,10 @@ impl ProcessCoordinator for Service {
         types::list_types(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
+    async fn find_document(&self, request: Request<v1::FindDocumentRequest>) -> Result<Response<v1::Document>, Status> {
+        types::find_document(&self.coordinator, request.into_inner()).await.map(Response::new)
+    }
+
     async fn delegate(
         &self,
         request: Request<Streaming<v1::WorkOrder>>,

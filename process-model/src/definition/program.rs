@@ -16,6 +16,8 @@ use crate::diagnostic::{Diagnostic, did_you_mean};
 pub struct Program {
     /// Names of the documents.
     pub sources: Vec<Arc<str>>,
+    /// Positions of the documents that others of them import.
+    pub imported: BTreeSet<usize>,
     /// Process types, in document order.
     pub processes: Vec<ProcessType>,
     /// Activity types, in document order.
@@ -30,7 +32,8 @@ impl Program {
         self.processes.iter().position(|process| &*process.name == name)
     }
 
-    /// Chooses the process type to start: the one called `wanted`, or the only one that no other type calls.
+    /// Chooses the process type to start: the one called `wanted`, or the only one that no other type calls and that is in no
+    /// imported document.
     pub fn entry(&self, wanted: Option<&str>) -> Result<usize, String> {
         let names = || self.processes.iter().map(|process| &*process.name);
         let list = |what: &str| format!("{what}: {}", names().take(20).collect::<Vec<_>>().join(", "));
@@ -47,6 +50,7 @@ impl Program {
                 _ => None,
             }));
         }
+        called.extend((0..self.processes.len()).filter(|it| self.imported.contains(&self.processes[*it].source)));
         let uncalled: Vec<usize> = (0..self.processes.len()).filter(|process| !called.contains(process)).collect();
         match uncalled[..] {
             [only] => Ok(only),

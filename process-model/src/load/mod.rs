@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `grammar` | which elements and attributes may stand where |
 //! | `signatures` | signatures of all types |
+//! | `imports` | types of documents that were submitted earlier |
 //! | `process` | builds process types: nodes, scopes, scripts, bindings |
 //! | `activity` | builds activity types: code, launch, files |
 //! | `estimate` | `ESTIMATE` of types and activities |
@@ -22,6 +23,7 @@ mod document;
 mod estimate;
 mod grammar;
 mod identifiers;
+mod imports;
 mod literals;
 mod parameters;
 mod policies;
@@ -37,6 +39,7 @@ use crate::diagnostic::{Diagnostic, Source};
 use crate::xml;
 use document::ParsedDocument;
 use grammar::Tag;
+pub use imports::{ImportedType, MIN_HASH_DIGITS, document_hash, missing_imports};
 pub use literals::duration;
 pub use process::compile_exit_condition;
 use report::LoadReport;
@@ -63,8 +66,9 @@ pub fn load(sources: &[Source]) -> Result<Program, Vec<Diagnostic>> {
             false => types.incomplete = true,
         }
     }
-    let mut program =
-        Program { sources: sources.iter().map(|source| source.name.clone()).collect(), ..Program::default() };
+    let imported = imports::check(&documents, sources, &mut types, &mut report);
+    let names = sources.iter().map(|source| source.name.clone()).collect();
+    let mut program = Program { sources: names, imported, ..Program::default() };
     for info in &types.activities {
         let document = &documents[info.document];
         program.activities.extend(activity::build(document, info, &mut report));

@@ -39,6 +39,9 @@ impl Types {
     /// Adds the types of a document.
     pub fn collect(&mut self, document: &ParsedDocument, position: usize, report: &mut LoadReport) {
         for (tag, node) in grammar::children(document, document.tree.root(), Tag::Xavantes) {
+            if tag == Tag::Import {
+                continue;
+            }
             let element = document.tree.element(node);
             let name: Arc<str> = element.attribute("NAME").map_or("", |name| &name.value.value).into();
             let (infos, names) = match tag {

@@ -2,7 +2,7 @@
 
 use xavantes_model::definition::*;
 use xavantes_model::diagnostic::Source as Text;
-use xavantes_model::load::{compile_exit_condition, load};
+use xavantes_model::load::{compile_exit_condition, document_hash, load, missing_imports};
 use xavantes_model::script::{Sandbox, ScriptLimits};
 use xavantes_model::shared_objects::Objects;
 use xavantes_model::value::Value;
@@ -218,4 +218,30 @@ fn another_exit_condition_for_a_running_controller() {
         assert!(error.contains(expected), "{text}: {error}");
     }
     assert!(compile_exit_condition(&program, 9, par, "true").is_err());
+}
+
+#[test]
+fn types_are_imported_by_name_and_hash() {
+    let library = r#"<XAVANTES VERSION="1"><ACTIVITY_TYPE NAME="Fit"><CODE LANGUAGE="lua"/></ACTIVITY_TYPE>
+        <PROCESS_TYPE NAME="Demo"><BODY/></PROCESS_TYPE></XAVANTES>"#;
+    let hash = document_hash(library);
+    let importing = |name: &str, hash: &str| {
+        let text = format!(
+            r#"<XAVANTES VERSION="1"><IMPORT TYPE="{name}" HASH="{hash}"/><PROCESS_TYPE NAME="Main"><BODY>
+            <ACTIVITY TYPE="Fit" NAME="fit"/></BODY></PROCESS_TYPE></XAVANTES>"#
+        );
+        [Text::new("main.xml", text), Text::new("library.xml", library)]
+    };
+    for digits in [16, 64] {
+        let both = importing("Fit", &hash[..digits]);
+        let program = load(&both).expect("the import is there");
+        assert_eq!(program.entry(None), Ok(program.process("Main").expect("it is there")), "Demo is imported");
+        assert_eq!(program.entry(Some("Demo")), Ok(program.process("Demo").expect("it is there")));
+        assert!(missing_imports(&both).is_empty());
+        let missing = missing_imports(&both[..1]);
+        assert_eq!((missing.len(), &*missing[0].name, &*missing[0].hash), (1, "Fit", &hash[..digits]));
+    }
+    let found = load(&importing("Fitt", &hash)).expect_err("there is no such type");
+    let help = found[0].help.as_deref().unwrap_or_default();
+    assert!(found.len() == 1 && found[0].code == "unknown-type" && help.contains("\"Fit\""), "{found:?}");
 }

@@ -20,6 +20,14 @@ fn elements_and_attributes_must_follow_the_grammar() {
         check(text, expected);
     }
     for (types, expected) in [
+        (r#"<¦IMPORTS TYPE="A" HASH="0123456789abcdef"/>"#, ("unknown-element", "IMPORTS", "\"IMPORT\"")),
+        (r#"<¦IMPORT TYPE="A"/>"#, ("missing-attribute", "IMPORT needs the attribute HASH", "")),
+        (r#"<IMPORT TYPE="A" HASH="¦0123"/>"#, ("bad-value", "\"0123\" is not the hash", "16 of the digits")),
+        (
+            r#"<IMPORT TYPE="A" HASH="¦0123456789abcdef"/><PROCESS_TYPE NAME="P"><BODY><ACTIVITY TYPE="A" NAME="a"/></BODY>
+            </PROCESS_TYPE>"#,
+            ("unknown-import", "the document with the hash 0123456789abcdef is not here", "--coordinator"),
+        ),
         (r#"<¦PROCESS_TYPE NAME="P"/>"#, ("missing-element", "PROCESS_TYPE has no BODY", "<BODY>")),
         (
             r#"<PROCESS_TYPE NAME="P"><BODY/><¦BODY/></PROCESS_TYPE>"#,

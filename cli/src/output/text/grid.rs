@@ -1,13 +1,12 @@
 //! The grid, and commands that change something: those print nothing.
 
+use xavantes_model::load::MIN_HASH_DIGITS;
+
 use super::text_table::table;
 use crate::output::printer::Report;
 use crate::output::terminal::Stream;
 use crate::report::grid::{ACTIVITY_MANAGER, GroupList, Health, NodeList, SourceList, TypeList};
 use crate::report::silent_action::{Drained, Forgotten, Migrated, SourceChange, Steered};
-
-/// Characters of a digest that a table shows.
-const SHOWN_DIGEST_CHARS: usize = 12;
 
 impl Report for NodeList {
     fn text(&self) -> String {
@@ -52,10 +51,10 @@ impl Report for GroupList {
 impl Report for TypeList {
     fn text(&self) -> String {
         let rows = self.types.iter().map(|it| {
-            let digest = it.digest.chars().take(SHOWN_DIGEST_CHARS).collect();
-            vec![it.name.clone(), it.kind.to_owned(), digest, it.document.clone()]
+            let hash = it.hash.chars().take(MIN_HASH_DIGITS).collect();
+            vec![it.name.clone(), it.kind.to_owned(), hash, it.document.clone()]
         });
-        table(&["TYPE", "KIND", "DIGEST", "DOCUMENT"], rows)
+        table(&["TYPE", "KIND", "HASH", "DOCUMENT"], rows)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::xml;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::load) enum Tag {
     Xavantes,
+    Import,
     ProcessType,
     ActivityType,
     InParameter,
@@ -117,14 +118,15 @@ const fn element(
     Rule { tag, name, required: &["NAME"], attributes, children, ..NONE }
 }
 
-pub(super) const RULES: [Rule; 38] = [
+pub(super) const RULES: [Rule; 39] = [
     Rule {
         tag: Tag::Xavantes,
         name: "XAVANTES",
         required: &["VERSION"],
-        children: &[&[Tag::ProcessType, Tag::ActivityType]],
+        children: &[&[Tag::Import, Tag::ProcessType, Tag::ActivityType]],
         ..NONE
     },
+    Rule { tag: Tag::Import, name: "IMPORT", required: &["TYPE", "HASH"], ..NONE },
     Rule {
         tag: Tag::ProcessType,
         name: "PROCESS_TYPE",
@@ -303,7 +305,8 @@ impl Tag {
             || self.is_parameter()
             || matches!(
                 self,
-                Tag::ProcessType
+                Tag::Import
+                    | Tag::ProcessType
                     | Tag::ActivityType
                     | Tag::Arg
                     | Tag::Env
