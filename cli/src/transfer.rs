@@ -132,7 +132,7 @@ pub(crate) async fn download(
         return Ok(());
     }
     let failed = |error: Error| {
-        terminal::error(&error.to_string());
+        terminal::error(&format!("cannot download the results to {}: {error}", folder.display()));
         Exit::Failed
     };
     let partial = folder.join(PARTIAL_DIR);

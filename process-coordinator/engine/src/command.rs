@@ -34,7 +34,8 @@ pub enum Command {
         /// The attempt.
         attempt: u32,
     },
-    /// Pause or resume a delegated subtree.
+    /// Pause or resume an attempt: a subtree pauses what is in it, and an activity that has not begun waits. One that runs goes
+    /// on.
     Pause {
         /// The element.
         element: ElementId,

@@ -285,7 +285,7 @@ impl Engine {
             commands.push(self.send_command(id));
             if attempt.stop.is_some() {
                 commands.push(Command::Cancel { element: id, attempt: instance.attempts });
-            } else if instance.delegated && self.is_paused(id) {
+            } else if self.is_paused(id) {
                 commands.push(Command::Pause { element: id, attempt: instance.attempts, paused: true });
             }
         }

@@ -31,7 +31,7 @@ pub enum ProcessEffect<C, A> {
     HandOver(AttemptKey),
     /// Stop an attempt.
     Cancel(AttemptKey),
-    /// Pause (true) or resume (false) a subtree.
+    /// Pause (true) or resume (false) an attempt.
     Pause(AttemptKey, bool),
     /// Forget an attempt: its answer no longer matters.
     Abandon(AttemptKey),

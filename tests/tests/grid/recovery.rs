@@ -154,15 +154,30 @@ fn a_submitted_process_survives_a_kill_and_is_not_started_twice() {
 }
 
 #[test]
+fn nothing_starts_in_a_paused_process() {
+    pause_a_process(|_| {});
+}
+
+#[test]
 fn a_paused_process_is_still_paused_after_a_kill() {
+    pause_a_process(|grid| {
+        grid.kill("a/main");
+        grid.restart("a/main");
+    });
+}
+
+/// Pauses a process with activities that run, and others that wait for a worker.
+fn pause_a_process(meanwhile: impl Fn(&mut Grid)) {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
     let lines = Lines::new(&mut grid, 8, 0);
     let process = lines.submit(&grid, &address);
     lines.wait_for(2);
+    until("others wait for a worker", LONG, || {
+        (grid.status(&address, &process)["activities"]["waiting"] != 0).then_some(())
+    });
     grid.cli(&address, &["pause", &process]).ok();
-    grid.kill("a/main");
-    grid.restart("a/main");
+    meanwhile(&mut grid);
     assert_eq!(grid.status(&address, &process)["state"], "paused");
     lines.open_gate();
     until("the running activities have ended", LONG, || {

@@ -73,7 +73,7 @@ impl Engine {
         }
         let running: Vec<ElementId> = self.subtree(id).into_iter().filter(|id| !self.is_paused(*id)).collect();
         self.emit(out, Event::Paused { id, at: self.now });
-        self.pause_delegated(&running, true, out);
+        self.pause_outstanding(&running, true, out);
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Engine {
     /// Lets everything in an element go on after a pause, except what another pause still stops.
     pub(crate) fn wake(&mut self, id: ElementId, out: &mut StepOutput) {
         let awake: Vec<ElementId> = self.subtree(id).into_iter().filter(|id| !self.is_paused(*id)).collect();
-        self.pause_delegated(&awake, false, out);
+        self.pause_outstanding(&awake, false, out);
         for id in awake {
             // A timer that fired during the pause had no effect; set it again.
             self.update_timer(id, None);
@@ -115,11 +115,10 @@ impl Engine {
         all
     }
 
-    /// Pauses or resumes the delegated ones of some elements.
-    fn pause_delegated(&self, elements: &[ElementId], paused: bool, out: &mut StepOutput) {
+    /// Pauses or resumes the outstanding ones of some elements.
+    fn pause_outstanding(&self, elements: &[ElementId], paused: bool, out: &mut StepOutput) {
         for id in elements {
             if let Some(instance) = self.state.instances.get(*id)
-                && instance.delegated
                 && matches!(instance.phase, Phase::Outstanding(_))
             {
                 out.commands.push(Command::Pause { element: *id, attempt: instance.attempts, paused });

@@ -188,21 +188,20 @@ impl Pool {
         }
     }
 
-    /// A process wants a subtree paused (`true`) or resumed (`false`).
+    /// A process wants an attempt paused (`true`) or resumed (`false`). A paused activity stays in the queue. One that a worker
+    /// has may run, and waits if the worker gives it back.
     pub fn pause(&mut self, key: AttemptKey, paused: bool) {
         let Some(attempt) = self.attempts.get_mut(&key) else { return };
+        attempt.paused = Some(paused);
         match *attempt.state() {
-            PoolAttemptState::Placing { .. } => attempt.paused = Some(paused),
-            PoolAttemptState::AwaitingConnection { coordinator, .. } => {
-                attempt.paused = Some(paused);
-                self.send_awaiting(coordinator);
-            }
-            PoolAttemptState::Assigned { peer, .. } => {
-                attempt.paused = Some(paused);
+            PoolAttemptState::AwaitingConnection { coordinator, .. } => self.send_awaiting(coordinator),
+            PoolAttemptState::Assigned { peer, .. } if attempt.task.job.subtree.is_some() => {
                 self.send_if_connected(peer, Order::Pause(key, paused));
             }
-            // Activities are not paused.
-            PoolAttemptState::Queued | PoolAttemptState::Unsettled => {}
+            PoolAttemptState::Placing { .. }
+            | PoolAttemptState::Assigned { .. }
+            | PoolAttemptState::Queued
+            | PoolAttemptState::Unsettled => {}
         }
     }
 
@@ -302,7 +301,6 @@ impl Pool {
             self.attempts.remove(key);
             return self.notify_cancelled(key.clone());
         }
-        attempt.paused = None;
         self.attempts.transition(key, PoolAttemptState::Queued);
     }
 

@@ -131,7 +131,7 @@ fn choose<'a>(
 ) -> Option<Choice<'a>> {
     // Activities of one type have the same needs.
     let mut unplaceable: Vec<(*const v1::Program, u32)> = Vec::new();
-    for (position, task) in queue.tasks().enumerate() {
+    for (position, task) in queue.tasks() {
         let activity_type = type_of(task);
         if unplaceable.contains(&activity_type) {
             continue;

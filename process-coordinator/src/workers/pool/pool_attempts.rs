@@ -58,7 +58,7 @@ pub struct PoolAttempt {
     pub task: Task,
     /// The process wants it cancelled.
     pub cancelled: bool,
-    /// Last pause (`true`) or resume (`false`) that the process asked for; subtrees only.
+    /// Last pause (`true`) or resume (`false`) that the process asked for.
     pub paused: Option<bool>,
     /// Its progress at a worker, while one has it.
     pub movement: Movement,
@@ -194,9 +194,10 @@ pub struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// The queued tasks, the first to be placed first.
-    pub fn tasks(self) -> impl Iterator<Item = &'a Task> {
-        self.slots.iter().map(move |slot| &self.attempts[*slot].task)
+    /// The queued tasks that are not paused, with their positions; the first to be placed first.
+    pub fn tasks(self) -> impl Iterator<Item = (usize, &'a Task)> {
+        let queued = self.slots.iter().map(move |slot| &self.attempts[*slot]).enumerate();
+        queued.filter(|(_, attempt)| attempt.paused != Some(true)).map(|(position, attempt)| (position, &attempt.task))
     }
 }
 
@@ -343,9 +344,9 @@ impl PoolAttempts {
         assigned
     }
 
-    /// Number of queued attempts.
+    /// Number of queued attempts that are not paused.
     pub fn queued_count(&self) -> usize {
-        self.turns.iter().filter_map(|process| self.processes.get(process)).map(|process| process.queue.len()).sum()
+        self.queued().count()
     }
 
     /// Number of processes with queued attempts.
@@ -353,16 +354,20 @@ impl PoolAttempts {
         self.turns.len()
     }
 
-    /// The queued tasks of all processes; the order of the processes is arbitrary.
+    /// The queued tasks of all processes that are not paused; the order of the processes is arbitrary.
     pub fn queued(&self) -> impl Iterator<Item = &Task> {
         let waiting = self.turns.iter().filter_map(|process| self.processes.get(process));
-        waiting.flat_map(|process| Queue { attempts: &self.attempts, slots: &process.queue }.tasks())
+        let tasks = waiting.flat_map(|process| Queue { attempts: &self.attempts, slots: &process.queue }.tasks());
+        tasks.map(|(_, task)| task)
     }
 
     /// The processes with queued attempts, each with the first task.
     pub fn first_queued(&self) -> impl Iterator<Item = (&Arc<str>, &Task)> {
         let waiting = self.turns.iter().filter_map(|process| self.processes.get_key_value(process));
-        waiting.filter_map(|(name, process)| Some((name, &self.attempts[*process.queue.front()?].task)))
+        waiting.filter_map(|(name, process)| {
+            let queue = Queue { attempts: &self.attempts, slots: &process.queue };
+            Some((name, queue.tasks().next()?.1))
+        })
     }
 
     /// Makes a place for the attempts of a peer.

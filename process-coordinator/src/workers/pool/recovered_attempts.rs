@@ -140,8 +140,8 @@ impl Pool {
         let Some(attempt) = self.attempts.get(key) else { return };
         match attempt.paused {
             _ if attempt.cancelled => self.send(name, Order::Cancel(key.clone())),
-            Some(paused) => self.send(name, Order::Pause(key.clone(), paused)),
-            None => {}
+            Some(paused) if attempt.task.job.subtree.is_some() => self.send(name, Order::Pause(key.clone(), paused)),
+            _ => {}
         }
     }
 

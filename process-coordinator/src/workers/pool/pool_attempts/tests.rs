@@ -137,7 +137,7 @@ fn apply(table: &mut PoolAttempts, operation: Operation) {
         Operation::TakeTurn { position, peer } => {
             let mut expected = None;
             let assigned = table.take_turn(|queue, _| {
-                expected = queue.tasks().nth(position).map(|task| task.key.clone());
+                expected = queue.tasks().nth(position).map(|(_, task)| task.key.clone());
                 expected.is_some().then_some((position, peer))
             });
             assert_eq!(assigned.as_ref().map(|attempt| &attempt.task.key), expected.as_ref());

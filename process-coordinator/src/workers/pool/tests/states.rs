@@ -91,3 +91,22 @@ fn a_silent_coordinator_takes_its_counts_back() {
     let unheard = v1::Counts { running: 0, waiting: 2, ..counts };
     assert_eq!(told(&mut pool), [(5, Some(unheard))]);
 }
+
+#[test]
+fn a_paused_activity_stays_in_the_queue() {
+    let mut pool = pool(&[("a", 1, &[])]);
+    assert_eq!(names(&placed(&mut pool, vec![task(1, &[]), task(2, &[]), task(3, &[])])), ["a"]);
+    pool.pause(key(1), true);
+    pool.pause(key(2), true);
+    assert!(pool.take_commands().is_empty(), "a worker does not pause");
+    pool.on_answered("a", &[key(1)], seconds(1));
+    pool.place_queued(seconds(1));
+    assert_eq!(about_attempts(&mut pool), ["a: run 3"]);
+    pool.on_answered("a", &[key(3)], seconds(2));
+    pool.place_queued(seconds(2));
+    assert!(about_attempts(&mut pool).is_empty());
+    assert_eq!(pool.attempts.queued_count(), 0, "no slot is missing");
+    pool.pause(key(2), false);
+    pool.place_queued(seconds(3));
+    assert_eq!(about_attempts(&mut pool), ["a: run 2"]);
+}
