@@ -122,7 +122,7 @@ impl Coordinator {
 }
 
 /// The message of a task that ended with an error in this program.
-pub(super) fn panic_message(error: JoinError) -> String {
+pub(crate) fn panic_message(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "the task was stopped".into() };
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown").to_owned()

@@ -27,7 +27,7 @@ pub mod ended_summary;
 pub(crate) mod ended_view;
 pub mod final_status;
 pub(crate) mod handle;
-mod held_processes;
+pub(crate) mod held_processes;
 pub mod journal;
 pub mod memory_budget;
 pub(crate) mod outputs;

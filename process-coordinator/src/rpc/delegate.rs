@@ -17,6 +17,7 @@ use crate::coordinator::Coordinator;
 use crate::handover::SubtreePlace;
 use crate::process::driver_input::ProcessInput;
 use crate::rpc::errors::repository_status;
+use crate::rpc::run_to_end::run_to_end;
 use crate::subtrees::hosted_subtrees::Caller;
 use crate::subtrees::parent_order::ParentOrder;
 use crate::subtrees::parent_report_batch::{ParentReport, next_parent_message};
@@ -45,13 +46,8 @@ pub(super) async fn delegate(
     let hello = first.hello.clone().ok_or_else(|| Status::invalid_argument("the first order has no hello"))?;
     check_coordinator_hello(&hello)?;
     let caller = Caller::of(&hello);
-    for (process, runs) in coordinator.parents.retire(&caller) {
-        if runs {
-            let _ = coordinator.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
-        } else {
-            coordinator.discard(&process);
-        }
-    }
+    let (here, former) = (coordinator.clone(), caller.clone());
+    run_to_end(async move { retire(&here, &former).await }).await?;
     info!(coordinator = %caller, "a coordinator delegates subtrees");
     let (stream, mut own_hello, reports) = coordinator.parents.connect(&caller);
     own_hello.node.clone_from(&coordinator.options.node);
@@ -68,6 +64,17 @@ pub(super) async fn delegate(
     let session = DelegateSession { coordinator: coordinator.clone(), caller, hello, stream };
     tokio::spawn(session.run(first, orders, parts, for_errors));
     Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+/// Ends the subtrees of former coordinators of the caller, which nobody waits for.
+async fn retire(coordinator: &Coordinator, caller: &Caller) {
+    for (process, runs) in coordinator.parents.retire(caller) {
+        if runs {
+            let _ = coordinator.notify_subtree(Some(process), ProcessInput::ParentCancelled).await;
+        } else {
+            coordinator.discard(&process);
+        }
+    }
 }
 
 /// A subtree of this coordinator's processes runs at another coordinator now.

@@ -14,6 +14,7 @@
 //! | `list_filter` | which processes a list shows |
 //! | `find`, `resolve` | the process that a path is in; the path that the beginning of an id means |
 //! | `forward` | requests about processes that other coordinators run |
+//! | `run_to_end` | calls that change something run to their end |
 //! | `errors` | errors as gRPC statuses |
 
 mod attempt_records;
@@ -32,6 +33,7 @@ mod logs;
 mod outputs;
 mod resolve;
 mod results;
+mod run_to_end;
 pub(crate) mod service;
 mod show;
 mod steer;

@@ -1,4 +1,5 @@
-//! The gRPC service of a coordinator. It only forwards: each call has a file of its own.
+//! The gRPC service of a coordinator. It only forwards: each call has a file of its own. Calls that change something run to
+//! their end, also if their client goes away.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use xavantes_telemetry::{ProcessCondition, metrics};
 
 use crate::coordinator::Coordinator;
 use crate::options::Options;
+use crate::rpc::run_to_end::run_to_end;
 use crate::rpc::{
     backup, definition, delegate, explain, forget, list, logs, outputs, resolve, results, show, steer, submit, types,
     watch,
@@ -66,7 +68,9 @@ impl ProcessCoordinator for Service {
     type DelegateStream = ResponseStream<v1::WorkReport>;
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
-        submit::submit(&self.coordinator, request.into_inner()).await.map(Response::new)
+        let coordinator = self.coordinator.clone();
+        let call = async move { submit::submit(&coordinator, request.into_inner()).await };
+        run_to_end(call).await?.map(Response::new)
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
@@ -113,7 +117,9 @@ impl ProcessCoordinator for Service {
     }
 
     async fn forget(&self, request: Request<v1::ForgetRequest>) -> Result<Response<v1::ForgetResponse>, Status> {
-        forget::forget(&self.coordinator, request.into_inner()).await.map(Response::new)
+        let coordinator = self.coordinator.clone();
+        let call = async move { forget::forget(&coordinator, request.into_inner()).await };
+        run_to_end(call).await?.map(Response::new)
     }
 
     async fn backup(&self, _: Request<v1::BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
@@ -121,7 +127,9 @@ impl ProcessCoordinator for Service {
     }
 
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::SteerResponse>, Status> {
-        steer::steer(&self.coordinator, request.into_inner()).await.map(Response::new)
+        let coordinator = self.coordinator.clone();
+        let call = async move { steer::steer(&coordinator, request.into_inner()).await };
+        run_to_end(call).await?.map(Response::new)
     }
 
     async fn list_types(
@@ -143,6 +151,8 @@ impl ProcessCoordinator for Service {
     }
 
     async fn moved(&self, request: Request<v1::MovedRequest>) -> Result<Response<v1::MovedResponse>, Status> {
-        delegate::moved(&self.coordinator, request.into_inner()).await.map(Response::new)
+        let coordinator = self.coordinator.clone();
+        let call = async move { delegate::moved(&coordinator, request.into_inner()).await };
+        run_to_end(call).await?.map(Response::new)
     }
 }
