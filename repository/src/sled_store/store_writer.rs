@@ -271,9 +271,10 @@ impl Writer {
                 ProcessRecord { number: entry.mark.number, owner, head, summary: None }
             }
         };
+        // Before anything changes: if the disk refuses the summary, the process is as it was.
+        process.summary = Some(self.store(summary)?);
         entry.damage = None;
         entry.mark.damaged = false;
-        process.summary = Some(self.store(summary)?);
         process.owner.clone_from(&entry.owner);
         self.drop_appended(&id);
         self.garbage.push(Garbage::Entries { process: entry.mark.number, before: u64::MAX });

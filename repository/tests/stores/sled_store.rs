@@ -496,6 +496,23 @@ async fn a_full_disk_refuses_additions_and_recovers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_ended_process_stays_when_the_disk_refuses_to_reopen_it() {
+    let directory = TempDir::new().unwrap();
+    let store = open(directory.path()).await;
+    let summary = noise(200 << 10, 1);
+    store.create("ended", text("head")).await.unwrap();
+    store.close("ended", summary.clone()).await.unwrap();
+    // The next blob does not fit on the disk.
+    std::os::unix::fs::symlink("/dev/full", directory.path().join("blobs/partial")).unwrap();
+    assert!(matches!(store.reopen("ended", noise(200 << 10, 2)).await, Err(Error::Unavailable(_))));
+    assert_eq!(store.find("ended").await.unwrap().unwrap().summary, Some(summary.clone()));
+    store.shut_down().await;
+    let store = open(directory.path()).await;
+    assert_eq!(store.find("ended").await.unwrap().unwrap().summary, Some(summary));
+    store.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_write_changes_nothing_and_the_store_goes_on_when_there_is_room() {
     let Some(disk) = SmallDisk::mount("160m") else {
         eprintln!("SKIPPED: this test needs the right to mount a file system");

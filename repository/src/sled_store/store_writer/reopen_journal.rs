@@ -15,6 +15,8 @@ impl Writer {
         let unknown = || Error::Unknown(id.clone());
         let entry = index.get_mut(&id).filter(|entry| !entry.is_unfinished()).ok_or_else(unknown)?;
         let Some(Ok(mut process)) = self.database.process(&id)? else { return Err(unknown()) };
+        // Before anything changes: if the disk refuses the snapshot, the process has still ended.
+        let snapshot = self.store(snapshot)?;
         // Its close, if it is in this batch, must not remove the snapshot as garbage.
         let number = entry.mark.number;
         self.garbage.retain(|garbage| !matches!(garbage, Garbage::Entries { process, .. } if *process == number));
@@ -22,7 +24,6 @@ impl Writer {
         self.garbage.extend(process.summary.take().as_ref().and_then(Payload::digest).map(Garbage::Blob));
         process.owner.clone_from(&self.node);
         entry.mark.first_record = entry.mark.next_record;
-        let snapshot = self.store(snapshot)?;
         self.write_entry(entry, &JournalEntry::Snapshot(snapshot))?;
         (entry.mark.record_sequence, entry.record_size) = self.write_process(&id, &process)?;
         entry.mark.ended = false;
