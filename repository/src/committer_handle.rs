@@ -69,14 +69,40 @@ impl StoreRequest {
 
 /// A change that the committer makes durable.
 pub(crate) enum CommitChange {
-    Create { process: String, head: Bytes },
-    Append { process: String, record: Bytes },
-    Compact { process: String, snapshot: Bytes },
-    Close { process: String, summary: Bytes },
-    Reopen { process: String, snapshot: Bytes },
-    Forget { processes: Vec<String> },
-    Put { kind: String, key: String, document: Bytes },
-    Remove { kind: String, key: String },
+    Create {
+        process: String,
+        head: Bytes,
+    },
+    Append {
+        process: String,
+        record: Bytes,
+    },
+    Compact {
+        process: String,
+        snapshot: Bytes,
+    },
+    Close {
+        process: String,
+        summary: Bytes,
+    },
+    /// The summary is the one with which the process ended.
+    Reopen {
+        process: String,
+        summary: Bytes,
+        snapshot: Bytes,
+    },
+    Forget {
+        processes: Vec<String>,
+    },
+    Put {
+        kind: String,
+        key: String,
+        document: Bytes,
+    },
+    Remove {
+        kind: String,
+        key: String,
+    },
 }
 
 impl CommitChange {
@@ -123,8 +149,8 @@ impl CommitterHandle {
         self.change(CommitChange::Close { process: process.into(), summary }).await
     }
 
-    pub(crate) async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
-        let change = CommitChange::Reopen { process: process.into(), snapshot };
+    pub(crate) async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {
+        let change = CommitChange::Reopen { process: process.into(), summary: summary.clone(), snapshot };
         self.request(|answer| StoreRequest::CommitChange { change, answer }).await
     }
 

@@ -120,9 +120,9 @@ impl Repository for MemoryStore {
         })
     }
 
-    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
+    async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {
         self.with(|contents| {
-            let found = contents.processes.get_mut(process).filter(|found| found.summary.is_some());
+            let found = contents.processes.get_mut(process).filter(|found| found.summary.as_ref() == Some(summary));
             let found = found.ok_or_else(|| Error::Unknown(process.into()))?;
             found.summary = None;
             found.journal.snapshot = Some(snapshot);

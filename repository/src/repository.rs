@@ -44,9 +44,10 @@ pub trait Repository: Send + Sync + 'static {
     /// Ends a process, also a damaged one. The head, if it can be read, and the summary stay; the journal goes.
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error>;
 
-    /// Makes an ended process a running one that this node owns, with this snapshot as its journal. Returns its epoch.
-    /// [`Error::Unknown`] if there is no such process, or it has not ended.
-    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error>;
+    /// Makes a process that ended with this summary a running one that this node owns, with this snapshot as its journal.
+    /// Returns its epoch. [`Error::Unknown`] if there is no such process, if it has not ended, or if it ended with another
+    /// summary: it ran again since the caller read the summary.
+    async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error>;
 
     /// Makes this node the owner of the running processes that it owned before it restarted, and of those whose owner
     /// let its lease expire. Includes processes that cannot be read; their data stays as it is.

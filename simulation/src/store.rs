@@ -44,7 +44,8 @@ pub enum StoreChange {
     Compact(Arc<str>, Bytes),
     /// With the summary, and the last state of a process that may go on.
     Close(Arc<str>, Bytes, Option<Bytes>),
-    Reopen(Arc<str>, Bytes),
+    /// With the summary of the end that the coordinator read, and the snapshot.
+    Reopen(Arc<str>, Bytes, Bytes),
     Forget(Vec<Arc<str>>),
     /// A coordinator, and the name and address of a worker that it borrowed.
     PutLease(Arc<str>, Arc<str>, String),
@@ -104,8 +105,9 @@ impl SimStore {
                 stored.snapshot = Some(snapshot);
                 stored.records.clear();
             }
-            StoreChange::Reopen(process, snapshot) => {
-                let ended = self.processes.get_mut(&process).filter(|stored| stored.summary.is_some());
+            StoreChange::Reopen(process, summary, snapshot) => {
+                let stored = self.processes.get_mut(&process);
+                let ended = stored.filter(|stored| stored.summary.as_ref() == Some(&summary));
                 let stored = ended.ok_or(StoreRefusal::Unknown)?;
                 self.last_epoch += 1;
                 (stored.summary, stored.snapshot) = (None, Some(snapshot));

@@ -49,6 +49,7 @@ impl Coordinator {
     /// Lets an ended process go on. `path` names it, or an element in it that failed or was cancelled; `by` is the user.
     pub(crate) async fn reopen(self: &Arc<Self>, entry: &Entry, path: String, by: String) -> Result<(), ReopenError> {
         let id: Arc<str> = entry.process.as_str().into();
+        let summary = entry.summary.as_ref().ok_or_else(|| Error::Unknown(id.to_string()))?;
         let state = self.repository.get(ENDED_STATES, &id).await?.ok_or(ReopenError::NotKept)?;
         let head: Head = record_codec::decode("head", &entry.head)?;
         let loaded = self.programs.fetch(&head.program).await?.ok_or(Unreadable("program"))?;
@@ -57,7 +58,8 @@ impl Coordinator {
             tokio::task::spawn_blocking(move || reopened(process, &head, loaded, &state, path, by, max_bytes));
         let snapshot = reopened.await.map_err(|error| ReopenError::Internal(panic_message(error)))??;
         let stored = snapshot.len() as u64;
-        self.repository.reopen(&id, snapshot).await?;
+        // Refused if the process ran again since the caller read the summary: the state may be older than its end.
+        self.repository.reopen(&id, summary, snapshot).await?;
         info!(process = %id, "a user reopened the process");
         self.recover_or_hold(id, stored, None).await;
         Ok(())

@@ -96,9 +96,9 @@ impl Repository for PostgresStore {
         self.committer.close(process, summary).await
     }
 
-    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
+    async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {
         check_id(process)?;
-        self.committer.reopen(process, snapshot).await
+        self.committer.reopen(process, summary, snapshot).await
     }
 
     async fn claim(&self) -> Result<Claimed, Error> {

@@ -106,8 +106,8 @@ pub(super) async fn create(
     Ok(created.fetch_all(transaction).await?.into_iter().collect())
 }
 
-/// Makes ended processes running ones of this session. Returns those that had ended. A process of this session that this
-/// store does not know to run is one that an unconfirmed transaction reopened.
+/// Makes processes that ended with a certain summary running ones of this session. Returns those that had. A process of this
+/// session that this store does not know to run is one that an unconfirmed transaction reopened.
 pub(super) async fn reopen(
     transaction: &mut PgConnection,
     ownership: &Ownership,
@@ -115,20 +115,21 @@ pub(super) async fn reopen(
 ) -> sqlx::Result<HashMap<String, Owned>> {
     let mut reopened = HashMap::new();
     for change in changes {
-        let CommitChange::Reopen { process, .. } = change else { continue };
+        let CommitChange::Reopen { process, summary, .. } = change else { continue };
         if ownership.owned.contains_key(process) || reopened.contains_key(process) {
             continue;
         }
         let session = ownership.session.id();
         let row: Option<(i64, i64)> = sqlx::query_as(
             "UPDATE xavantes.processes p SET summary = NULL, owner = $2, node = $3, epoch = nextval('xavantes.epochs')
-             WHERE process = $1 AND (summary IS NOT NULL OR owner = $2)
+             WHERE process = $1 AND (summary = $4 OR (summary IS NULL AND owner = $2))
              RETURNING epoch,
                  coalesce((SELECT max(number) + 1 FROM xavantes.records r WHERE r.process = p.process), 0)",
         )
         .bind(process)
         .bind(&session[..])
         .bind(&ownership.node[..])
+        .bind(&summary[..])
         .fetch_optional(&mut *transaction)
         .await?;
         if let Some((epoch, next_record)) = row {

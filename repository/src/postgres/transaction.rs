@@ -59,7 +59,7 @@ pub(super) async fn commit(
                 changes.summary = Some(summary);
                 0
             }),
-            CommitChange::Reopen { process, snapshot } => plan.reopen(process, reopened.get(process), snapshot),
+            CommitChange::Reopen { process, snapshot, .. } => plan.reopen(process, reopened.get(process), snapshot),
             CommitChange::Forget { processes } => {
                 forget(&mut transaction, processes).await?;
                 Ok(0)

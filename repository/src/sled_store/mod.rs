@@ -166,8 +166,8 @@ impl Repository for SledStore {
         self.committer.close(process, summary).await
     }
 
-    async fn reopen(&self, process: &str, snapshot: Bytes) -> Result<u64, Error> {
-        self.committer.reopen(process, snapshot).await
+    async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {
+        self.committer.reopen(process, summary, snapshot).await
     }
 
     async fn claim(&self) -> Result<Claimed, Error> {

@@ -220,7 +220,7 @@ impl Writer {
                 Ok(())
             }
             CommitChange::Close { process, summary } => self.close(index, process, summary),
-            CommitChange::Reopen { process, snapshot } => self.reopen(index, process, snapshot),
+            CommitChange::Reopen { process, summary, snapshot } => self.reopen(index, process, &summary, snapshot),
             CommitChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
             CommitChange::Put { kind, key, document } => {
                 let key = document_key(&kind, &key);

@@ -115,7 +115,7 @@ async fn a_process_that_ended_before_a_restart_can_be_reopened() {
     let directory = tempfile::tempdir().unwrap();
     create_three_processes(directory.path()).await;
     let store = open(directory.path()).await;
-    store.reopen("ended", noise(200 << 10, 1)).await.unwrap();
+    store.reopen("ended", &text("summary"), noise(200 << 10, 1)).await.unwrap();
     store.append("ended", text("more")).await.unwrap();
     store.shut_down().await;
     let store = open(directory.path()).await;
@@ -504,7 +504,7 @@ async fn an_ended_process_stays_when_the_disk_refuses_to_reopen_it() {
     store.close("ended", summary.clone()).await.unwrap();
     // The next blob does not fit on the disk.
     std::os::unix::fs::symlink("/dev/full", directory.path().join("blobs/partial")).unwrap();
-    assert!(matches!(store.reopen("ended", noise(200 << 10, 2)).await, Err(Error::Unavailable(_))));
+    assert!(matches!(store.reopen("ended", &summary, noise(200 << 10, 2)).await, Err(Error::Unavailable(_))));
     assert_eq!(store.find("ended").await.unwrap().unwrap().summary, Some(summary.clone()));
     store.shut_down().await;
     let store = open(directory.path()).await;

@@ -170,15 +170,16 @@ async fn snapshots_replace_earlier_records(store: &Store) {
 }
 
 async fn an_ended_process_can_be_reopened(store: &Store) {
-    assert!(matches!(store.reopen("again", text("state")).await, Err(Error::Unknown(_))));
+    let end = text("end");
+    assert!(matches!(store.reopen("again", &end, text("state")).await, Err(Error::Unknown(_))));
     let first = store.create("again", text("head")).await.unwrap();
     for number in 0..9 {
         store.append("again", text(format!("{number}"))).await.unwrap();
     }
-    assert!(matches!(store.reopen("again", text("state")).await, Err(Error::Unknown(_))), "it runs");
+    assert!(matches!(store.reopen("again", &end, text("state")).await, Err(Error::Unknown(_))), "it runs");
     for round in 0..3 {
         store.close("again", text("end")).await.unwrap();
-        let epoch = store.reopen("again", text(format!("state {round}"))).await.unwrap();
+        let epoch = store.reopen("again", &end, text(format!("state {round}"))).await.unwrap();
         assert!(epoch >= first);
         let entry = store.find("again").await.unwrap().unwrap();
         assert_eq!((entry.head, entry.summary), (text("head"), None));
@@ -188,9 +189,13 @@ async fn an_ended_process_can_be_reopened(store: &Store) {
         assert_eq!((journal.epoch, journal.snapshot, journal.records), expected);
     }
     assert_eq!(store.claim().await.unwrap(), Claimed::default());
-    store.close("again", text("end")).await.unwrap();
+    store.close("again", text("another end")).await.unwrap();
+    let stale = store.reopen("again", &end, text("state of an earlier end")).await;
+    assert!(matches!(stale, Err(Error::Unknown(_))), "it ended again since");
+    let summary = store.find("again").await.unwrap().unwrap().summary;
+    assert_eq!(summary, Some(text("another end")), "it has still ended");
     store.forget(&["again".into()]).await.unwrap();
-    assert!(matches!(store.reopen("again", text("state")).await, Err(Error::Unknown(_))));
+    assert!(matches!(store.reopen("again", &end, text("state")).await, Err(Error::Unknown(_))));
 }
 
 async fn unusual_ids_are_valid(store: &Store) {

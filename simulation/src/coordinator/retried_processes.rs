@@ -17,8 +17,8 @@ impl World<'_> {
     pub fn reopen(&mut self, c: usize, process: &Arc<str>, reply: ReplyTo) {
         let it = &self.coordinators[c];
         let stored = self.stores[it.store].processes.get(process).filter(|it| it.summary.is_some() && !it.damaged);
-        let kept = stored.and_then(|stored| Some((stored.head.clone(), stored.kept.clone()?)));
-        let Some((head, state)) = kept.filter(|_| it.store_cut_until <= self.now) else {
+        let kept = stored.and_then(|it| Some((it.head.clone(), it.summary.clone()?, it.kept.clone()?)));
+        let Some((head, summary, state)) = kept.filter(|_| it.store_cut_until <= self.now) else {
             return self.reply(reply, CallAnswer::Rejected);
         };
         let read = record_codec::decode::<Head>("head", &head)
@@ -33,7 +33,7 @@ impl World<'_> {
         if let Err(rejection) = driver.reopen(&mut self.tools.sandbox, process.to_string(), "user".into(), now) {
             return self.report_problem(Some(format!("{process} cannot be reopened: {rejection}")));
         }
-        let change = StoreChange::Reopen(process.clone(), driver.snapshot());
+        let change = StoreChange::Reopen(process.clone(), summary, driver.snapshot());
         self.write(c, change, AfterWrite::Reopened(process.clone(), reply));
     }
 

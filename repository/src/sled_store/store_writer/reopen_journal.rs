@@ -9,11 +9,19 @@ use super::{Garbage, Writer};
 use crate::error::Error;
 
 impl Writer {
-    /// Makes an ended process a running one. If the store crashes between the two records, the process has still ended, and
+    /// Makes a process that ended with this summary a running one. If the store crashes between the two records, the process has still ended, and
     /// the next start removes the snapshot.
-    pub(super) fn reopen(&mut self, index: &mut RecordIndex, id: String, snapshot: Bytes) -> Result<(), Error> {
+    pub(super) fn reopen(
+        &mut self,
+        index: &mut RecordIndex,
+        id: String,
+        summary: &Bytes,
+        snapshot: Bytes,
+    ) -> Result<(), Error> {
         let unknown = || Error::Unknown(id.clone());
         let entry = index.get_mut(&id).filter(|entry| !entry.is_unfinished()).ok_or_else(unknown)?;
+        let found = self.database.find(&id)?.and_then(Result::ok);
+        found.filter(|found| found.summary.as_ref() == Some(summary)).ok_or_else(unknown)?;
         let Some(Ok(mut process)) = self.database.process(&id)? else { return Err(unknown()) };
         // Before anything changes: if the disk refuses the snapshot, the process has still ended.
         let snapshot = self.store(snapshot)?;
