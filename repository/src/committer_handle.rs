@@ -84,6 +84,7 @@ pub(crate) enum CommitChange {
     Close {
         process: String,
         summary: Bytes,
+        document: Option<EndDocument>,
     },
     /// The summary is the one with which the process ended.
     Reopen {
@@ -105,6 +106,13 @@ pub(crate) enum CommitChange {
     },
 }
 
+/// A document that a store changes when it closes a process. Its key is the id of the process.
+pub(crate) struct EndDocument {
+    pub(crate) kind: String,
+    /// `None` removes the document.
+    pub(crate) content: Option<Bytes>,
+}
+
 impl CommitChange {
     /// Estimate of the bytes that the change adds to the store. `None` if it adds nothing.
     pub(crate) fn added_bytes(&self) -> Option<u64> {
@@ -113,8 +121,11 @@ impl CommitChange {
             | Self::Append { record: payload, .. }
             | Self::Compact { snapshot: payload, .. }
             | Self::Reopen { snapshot: payload, .. }
-            | Self::Close { summary: payload, .. }
             | Self::Put { document: payload, .. } => Some(payload.len() as u64 + OVERHEAD_BYTES),
+            Self::Close { summary, document, .. } => {
+                let content = document.as_ref().and_then(|document| document.content.as_ref());
+                Some(summary.len() as u64 + content.map_or(0, |content| content.len() as u64) + OVERHEAD_BYTES)
+            }
             Self::Forget { .. } | Self::Remove { .. } => None,
         }
     }
@@ -145,8 +156,13 @@ impl CommitterHandle {
         self.change(CommitChange::Compact { process: process.into(), snapshot }).await
     }
 
-    pub(crate) async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
-        self.change(CommitChange::Close { process: process.into(), summary }).await
+    pub(crate) async fn close(
+        &self,
+        process: &str,
+        summary: Bytes,
+        document: Option<EndDocument>,
+    ) -> Result<(), Error> {
+        self.change(CommitChange::Close { process: process.into(), summary, document }).await
     }
 
     pub(crate) async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {

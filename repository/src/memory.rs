@@ -55,6 +55,14 @@ impl Contents {
             .filter(|found| found.summary.is_none())
             .ok_or_else(|| Error::Unknown(process.into()))
     }
+
+    fn close(&mut self, process: &str, summary: Bytes) -> Result<(), Error> {
+        let found = self.running(process)?;
+        found.summary = Some(summary);
+        found.journal.snapshot = None;
+        found.journal.records = Vec::new();
+        Ok(())
+    }
 }
 
 impl MemoryProcess {
@@ -111,11 +119,24 @@ impl Repository for MemoryStore {
     }
 
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
+        self.with(|contents| contents.close(process, summary))
+    }
+
+    async fn close_with(
+        &self,
+        process: &str,
+        summary: Bytes,
+        kind: &str,
+        document: Option<Bytes>,
+    ) -> Result<(), Error> {
+        check_name(kind)?;
         self.with(|contents| {
-            let found = contents.running(process)?;
-            found.summary = Some(summary);
-            found.journal.snapshot = None;
-            found.journal.records = Vec::new();
+            contents.close(process, summary)?;
+            let key = (kind.to_owned(), process.to_owned());
+            match document {
+                Some(document) => drop(contents.documents.insert(key, document)),
+                None => drop(contents.documents.remove(&key)),
+            }
             Ok(())
         })
     }

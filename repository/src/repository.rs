@@ -44,6 +44,11 @@ pub trait Repository: Send + Sync + 'static {
     /// Ends a process, also a damaged one. The head, if it can be read, and the summary stay; the journal goes.
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error>;
 
+    /// Ends a process as [`close`](Self::close) does. The same change stores a document of this kind under the id of the
+    /// process, or removes it if `document` is `None`. Neither happens without the other.
+    async fn close_with(&self, process: &str, summary: Bytes, kind: &str, document: Option<Bytes>)
+    -> Result<(), Error>;
+
     /// Makes a process that ended with this summary a running one that this node owns, with this snapshot as its journal.
     /// Returns its epoch. [`Error::Unknown`] if there is no such process, if it has not ended, or if it ended with another
     /// summary: it ran again since the caller read the summary.

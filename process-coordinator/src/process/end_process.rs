@@ -111,14 +111,10 @@ impl Runner {
         self.answer_late_mail().await;
     }
 
-    /// Stores the last state of a process that may go on, then its summary.
+    /// Stores the summary, with the last state of a process that may go on. A former owner must change neither.
     async fn store_end(&self, summary: Bytes, state: Option<Bytes>) -> Result<(), Error> {
-        match state {
-            Some(state) => self.repository.put(ENDED_STATES, &self.id, state).await?,
-            None if self.driver.engine().state().reopened() > 0 => {
-                self.repository.remove(ENDED_STATES, &self.id).await?;
-            }
-            None => {}
+        if state.is_some() || self.driver.engine().state().reopened() > 0 {
+            return self.repository.close_with(&self.id, summary, ENDED_STATES, state).await;
         }
         self.repository.close(&self.id, summary).await
     }

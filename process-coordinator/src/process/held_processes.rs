@@ -81,8 +81,7 @@ impl Coordinator {
         };
         let summary = record_codec::encode(&Summary::new(&status, Vec::new(), &ProcessHistory::default()));
         // A state from an earlier end is not the last one.
-        self.repository.remove(ENDED_STATES, id).await?;
-        match self.repository.close(id, summary).await {
+        match self.repository.close_with(id, summary, ENDED_STATES, None).await {
             Ok(()) | Err(Error::Unknown(_)) => {}
             Err(error) => return Err(error),
         }

@@ -30,7 +30,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use self::database_connection::{connect, options, pool, to_error};
 use self::lease::Session;
-use crate::committer_handle::CommitterHandle;
+use crate::committer_handle::{CommitterHandle, EndDocument};
 use crate::error::{Error, check_name};
 
 use crate::repository::{Claimed, Entry, Journal, OwnerLease, PageRequest, Repository};
@@ -93,7 +93,20 @@ impl Repository for PostgresStore {
 
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
         check_id(process)?;
-        self.committer.close(process, summary).await
+        self.committer.close(process, summary, None).await
+    }
+
+    async fn close_with(
+        &self,
+        process: &str,
+        summary: Bytes,
+        kind: &str,
+        document: Option<Bytes>,
+    ) -> Result<(), Error> {
+        check_id(process)?;
+        check_name(kind)?;
+        let document = EndDocument { kind: kind.into(), content: document };
+        self.committer.close(process, summary, Some(document)).await
     }
 
     async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {

@@ -10,7 +10,7 @@ use super::statements::{
     LockedProcess, ObsoleteRecords, ProcessChanges, create, forget, lock, reopen, write_documents, write_records,
     write_summaries,
 };
-use crate::committer_handle::CommitChange;
+use crate::committer_handle::{CommitChange, EndDocument};
 use crate::error::Error;
 
 /// Result of a committed transaction.
@@ -53,10 +53,13 @@ pub(super) async fn commit(
                 changes.has_snapshot = true;
                 0
             }),
-            CommitChange::Close { process, summary } => plan.of(process).map(|changes| {
+            CommitChange::Close { process, summary, document } => plan.of(process).map(|changes| {
                 changes.records = Vec::new();
                 changes.has_snapshot = false;
                 changes.summary = Some(summary);
+                if let Some(EndDocument { kind, content }) = document {
+                    documents.insert((kind, process), content.as_ref());
+                }
                 0
             }),
             CommitChange::Reopen { process, snapshot, .. } => plan.reopen(process, reopened.get(process), snapshot),

@@ -63,7 +63,7 @@ use self::record_index::RecordIndex;
 use self::shared_database::{OpenDatabase, blocking};
 use self::store_directory::DataDirectory;
 use self::store_writer::Writer;
-use crate::committer_handle::CommitterHandle;
+use crate::committer_handle::{CommitterHandle, EndDocument};
 use crate::error::{Error, check_name};
 
 use crate::places::take_page;
@@ -163,7 +163,19 @@ impl Repository for SledStore {
     }
 
     async fn close(&self, process: &str, summary: Bytes) -> Result<(), Error> {
-        self.committer.close(process, summary).await
+        self.committer.close(process, summary, None).await
+    }
+
+    async fn close_with(
+        &self,
+        process: &str,
+        summary: Bytes,
+        kind: &str,
+        document: Option<Bytes>,
+    ) -> Result<(), Error> {
+        check_name(kind)?;
+        let document = EndDocument { kind: kind.into(), content: document };
+        self.committer.close(process, summary, Some(document)).await
     }
 
     async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {

@@ -1,6 +1,7 @@
 //! The changes of the sled store. The writer applies them in memory and in sled, makes them durable together, and then
 //! removes the records and blobs that they replaced.
 
+mod document_changes;
 mod reopen_journal;
 
 use std::collections::HashMap;
@@ -18,14 +19,14 @@ use super::frame::TreeId;
 use super::index_recovery::Recovered;
 use super::open_store::{OpenedStore, boot_id, notes};
 use super::record::{
-    BlobDigest, JournalEntry, Payload, ProcessRecord, decode, document_key, encode, journal_key, journal_numbers,
+    BlobDigest, JournalEntry, Payload, ProcessRecord, document_key, encode, journal_key, journal_numbers,
 };
 use super::record_index::{IndexEntry, RecordIndex, running, running_or_damaged};
 use super::store_directory::DataDirectory;
 use super::store_failure::classify;
 use super::undo::BatchUndo;
 use super::witness::{ProcessMark, WitnessFile, WitnessNote};
-use crate::committer_handle::CommitChange;
+use crate::committer_handle::{CommitChange, EndDocument};
 use crate::error::Error;
 use crate::repository::Journal;
 
@@ -219,29 +220,14 @@ impl Writer {
                 self.witness.note(&WitnessNote::Process { id: &process, mark: entry.mark });
                 Ok(())
             }
-            CommitChange::Close { process, summary } => self.close(index, process, summary),
+            CommitChange::Close { process, summary, document } => self.close(index, process, summary, document),
             CommitChange::Reopen { process, summary, snapshot } => self.reopen(index, process, &summary, snapshot),
             CommitChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
             CommitChange::Put { kind, key, document } => {
-                let key = document_key(&kind, &key);
                 let document = self.store(document)?;
-                let sequence = self.next_sequence();
-                let value = encode(TreeId::Documents, &key, sequence, &document);
-                let old = self.insert(TreeId::Documents, &key, value)?;
-                self.on_document_replaced(&key, old);
-                self.witness.note(&WitnessNote::Document { key: &key, sequence });
-                self.documents.insert(key, sequence);
-                Ok(())
+                self.put_document(document_key(&kind, &key), &document)
             }
-            CommitChange::Remove { kind, key } => {
-                let key = document_key(&kind, &key);
-                let old = self.remove(TreeId::Documents, &key)?;
-                self.on_document_replaced(&key, old);
-                self.next_sequence();
-                self.witness.note(&WitnessNote::Removed { key: &key });
-                self.documents.remove(&key);
-                Ok(())
-            }
+            CommitChange::Remove { kind, key } => self.remove_document(&document_key(&kind, &key)),
         }
     }
 
@@ -262,7 +248,13 @@ impl Writer {
     }
 
     /// Ends a process, also a damaged one. If its record cannot be read, it loses its head.
-    fn close(&mut self, index: &mut RecordIndex, id: String, summary: Bytes) -> Result<(), Error> {
+    fn close(
+        &mut self,
+        index: &mut RecordIndex,
+        id: String,
+        summary: Bytes,
+        document: Option<EndDocument>,
+    ) -> Result<(), Error> {
         let entry = running_or_damaged(index, &id)?;
         let mut process = match self.database.process(&id)? {
             Some(Ok(process)) => process,
@@ -271,8 +263,14 @@ impl Writer {
                 ProcessRecord { number: entry.mark.number, owner, head, summary: None }
             }
         };
-        // Before anything changes: if the disk refuses the summary, the process is as it was.
-        process.summary = Some(self.store(summary)?);
+        // Before anything changes: if the disk refuses one of them, the process is as it was.
+        let document = document.map(|document| self.store_end_document(&id, document)).transpose()?;
+        let summary = self.store(summary);
+        if summary.is_err() {
+            let unused = document.iter().filter_map(|(_, content)| content.as_ref()?.digest());
+            self.garbage.extend(unused.map(Garbage::Blob));
+        }
+        process.summary = Some(summary?);
         entry.damage = None;
         entry.mark.damaged = false;
         process.owner.clone_from(&entry.owner);
@@ -282,7 +280,11 @@ impl Writer {
         entry.journal_size = 0;
         (entry.mark.record_sequence, entry.record_size) = self.write_process(&id, &process)?;
         self.witness.note(&WitnessNote::Process { id: &id, mark: entry.mark });
-        Ok(())
+        match document {
+            Some((key, Some(content))) => self.put_document(key, &content),
+            Some((key, None)) => self.remove_document(&key),
+            None => Ok(()),
+        }
     }
 
     /// Removes a process that has ended or is damaged.
@@ -368,12 +370,6 @@ impl Writer {
     fn drop_appended(&mut self, id: &str) {
         let dropped = self.appended.remove(id).unwrap_or_default();
         self.garbage.extend(dropped.iter().filter_map(Payload::digest).map(Garbage::Blob));
-    }
-
-    /// Marks the blob of a replaced or removed document as garbage.
-    fn on_document_replaced(&mut self, key: &[u8], old: Option<sled::IVec>) {
-        let payload = old.and_then(|old| decode::<Payload>(TreeId::Documents, key, &old).ok());
-        self.garbage.extend(payload.and_then(|payload| payload.record.digest()).map(Garbage::Blob));
     }
 
     /// Claims all running processes that this store has not claimed yet.

@@ -113,6 +113,9 @@ fn a_store_with_an_expired_lease_cannot_write() {
         assert!(matches!(a.append("p", text("late")).await, Err(Error::NotOwned(_))));
         assert!(matches!(a.compact("p", text("late")).await, Err(Error::NotOwned(_))));
         assert!(matches!(a.close("p", text("late")).await, Err(Error::NotOwned(_))));
+        let refused = a.close_with("p", text("late"), "last", Some(text("late"))).await;
+        assert!(matches!(refused, Err(Error::NotOwned(_))), "{refused:?}");
+        assert_eq!(a.get("last", "p").await.unwrap(), None, "a former owner stores no last state");
         assert!(matches!(a.load("p").await, Err(Error::NotOwned(_))));
         assert_eq!(a.claim().await.unwrap().lost, ["p"]);
         assert_eq!(a.claim().await.unwrap().lost, [""; 0]);

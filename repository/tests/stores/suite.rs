@@ -13,6 +13,7 @@ pub async fn run(store: &Store) {
     calls_keep_their_order_without_await(store).await;
     snapshots_replace_earlier_records(store).await;
     an_ended_process_can_be_reopened(store).await;
+    a_document_changes_with_the_end_of_its_process(store).await;
     unusual_ids_are_valid(store).await;
     documents_are_stored_by_kind_and_key(store).await;
     concurrent_writers_do_not_interfere(store).await;
@@ -196,6 +197,20 @@ async fn an_ended_process_can_be_reopened(store: &Store) {
     assert_eq!(summary, Some(text("another end")), "it has still ended");
     store.forget(&["again".into()]).await.unwrap();
     assert!(matches!(store.reopen("again", &end, text("state")).await, Err(Error::Unknown(_))));
+}
+
+async fn a_document_changes_with_the_end_of_its_process(store: &Store) {
+    store.create("kept", text("head")).await.unwrap();
+    store.close_with("kept", text("end"), "last", Some(noise(200 << 10, 3))).await.unwrap();
+    assert_eq!(store.get("last", "kept").await.unwrap(), Some(noise(200 << 10, 3)));
+    let refused = store.close_with("kept", text("end"), "last", Some(text("late"))).await;
+    assert!(matches!(refused, Err(Error::Unknown(_))), "{refused:?}");
+    assert_eq!(store.get("last", "kept").await.unwrap(), Some(noise(200 << 10, 3)), "it has ended already");
+    store.reopen("kept", &text("end"), text("state")).await.unwrap();
+    assert_eq!(store.get("last", "kept").await.unwrap(), Some(noise(200 << 10, 3)));
+    store.close_with("kept", text("end"), "last", None).await.unwrap();
+    assert_eq!(store.get("last", "kept").await.unwrap(), None);
+    store.forget(&["kept".into()]).await.unwrap();
 }
 
 async fn unusual_ids_are_valid(store: &Store) {
