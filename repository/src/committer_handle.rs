@@ -21,10 +21,9 @@ pub(crate) type CommitReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the committer.
 pub(crate) enum StoreRequest {
-    /// The answer is the epoch of a created or reopened process, otherwise any number.
     CommitChange {
         change: CommitChange,
-        answer: CommitReply<u64>,
+        answer: CommitReply<ChangeResult>,
     },
     Claim {
         answer: CommitReply<Claimed>,
@@ -106,6 +105,26 @@ pub(crate) enum CommitChange {
     },
 }
 
+/// Result of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ChangeResult {
+    Done,
+    /// Epoch of a created or reopened process.
+    Epoch(u64),
+    /// Processes that a store was to forget, and that run.
+    Running(Vec<String>),
+}
+
+impl ChangeResult {
+    /// The epoch of a created or reopened process, otherwise 0.
+    fn epoch(&self) -> u64 {
+        match self {
+            Self::Epoch(epoch) => *epoch,
+            Self::Done | Self::Running(_) => 0,
+        }
+    }
+}
+
 /// A document that a store changes when it closes a process. Its key is the id of the process.
 pub(crate) struct EndDocument {
     pub(crate) kind: String,
@@ -145,15 +164,15 @@ impl CommitterHandle {
 
     pub(crate) async fn create(&self, process: &str, head: Bytes) -> Result<u64, Error> {
         let change = CommitChange::Create { process: process.into(), head };
-        self.request(|answer| StoreRequest::CommitChange { change, answer }).await
+        self.change(change).await.map(|created| created.epoch())
     }
 
     pub(crate) async fn append(&self, process: &str, record: Bytes) -> Result<(), Error> {
-        self.change(CommitChange::Append { process: process.into(), record }).await
+        self.change(CommitChange::Append { process: process.into(), record }).await.map(drop)
     }
 
     pub(crate) async fn compact(&self, process: &str, snapshot: Bytes) -> Result<(), Error> {
-        self.change(CommitChange::Compact { process: process.into(), snapshot }).await
+        self.change(CommitChange::Compact { process: process.into(), snapshot }).await.map(drop)
     }
 
     pub(crate) async fn close(
@@ -162,16 +181,19 @@ impl CommitterHandle {
         summary: Bytes,
         document: Option<EndDocument>,
     ) -> Result<(), Error> {
-        self.change(CommitChange::Close { process: process.into(), summary, document }).await
+        self.change(CommitChange::Close { process: process.into(), summary, document }).await.map(drop)
     }
 
     pub(crate) async fn reopen(&self, process: &str, summary: &Bytes, snapshot: Bytes) -> Result<u64, Error> {
         let change = CommitChange::Reopen { process: process.into(), summary: summary.clone(), snapshot };
-        self.request(|answer| StoreRequest::CommitChange { change, answer }).await
+        self.change(change).await.map(|reopened| reopened.epoch())
     }
 
-    pub(crate) async fn forget(&self, processes: Vec<String>) -> Result<(), Error> {
-        self.change(CommitChange::Forget { processes }).await
+    pub(crate) async fn forget(&self, processes: Vec<String>) -> Result<Vec<String>, Error> {
+        self.change(CommitChange::Forget { processes }).await.map(|forgotten| match forgotten {
+            ChangeResult::Running(processes) => processes,
+            ChangeResult::Done | ChangeResult::Epoch(_) => Vec::new(),
+        })
     }
 
     pub(crate) async fn claim(&self) -> Result<Claimed, Error> {
@@ -183,7 +205,7 @@ impl CommitterHandle {
     }
 
     pub(crate) async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error> {
-        self.change(CommitChange::Put { kind: kind.into(), key: key.into(), document }).await
+        self.change(CommitChange::Put { kind: kind.into(), key: key.into(), document }).await.map(drop)
     }
 
     pub(crate) async fn get(&self, kind: &str, key: &str) -> Result<Option<Bytes>, Error> {
@@ -195,7 +217,7 @@ impl CommitterHandle {
     }
 
     pub(crate) async fn remove(&self, kind: &str, key: &str) -> Result<(), Error> {
-        self.change(CommitChange::Remove { kind: kind.into(), key: key.into() }).await
+        self.change(CommitChange::Remove { kind: kind.into(), key: key.into() }).await.map(drop)
     }
 
     pub(crate) async fn backup(&self) -> Result<File, Error> {
@@ -211,8 +233,8 @@ impl CommitterHandle {
         }
     }
 
-    async fn change(&self, change: CommitChange) -> Result<(), Error> {
-        self.request(|answer| StoreRequest::CommitChange { change, answer }).await.map(drop)
+    async fn change(&self, change: CommitChange) -> Result<ChangeResult, Error> {
+        self.request(|answer| StoreRequest::CommitChange { change, answer }).await
     }
 
     /// The request enters the queue when the caller first polls this future. `unconstrained` ignores the budget of the

@@ -184,18 +184,19 @@ impl Repository for MemoryStore {
         self.with(|contents| Ok(contents.processes.get(process).map(|found| found.entry(process))))
     }
 
-    async fn forget(&self, processes: &[String]) -> Result<(), Error> {
+    async fn forget(&self, processes: &[String]) -> Result<Vec<String>, Error> {
         self.with(|contents| {
+            let mut running = Vec::new();
             for process in processes {
-                let Some(number) =
-                    contents.processes.get(process).filter(|it| it.summary.is_some()).map(|it| it.number)
-                else {
+                let Some(MemoryProcess { number, summary, .. }) = contents.processes.get(process) else { continue };
+                if summary.is_none() {
+                    running.push(process.clone());
                     continue;
-                };
+                }
+                contents.places.remove(&Place { number: *number, process: process.clone() });
                 contents.processes.remove(process);
-                contents.places.remove(&Place { number, process: process.clone() });
             }
-            Ok(())
+            Ok(running)
         })
     }
 

@@ -80,8 +80,8 @@ pub trait Repository: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Removes ended and damaged processes permanently. Ignores running and unknown ones.
-    async fn forget(&self, processes: &[String]) -> Result<(), Error>;
+    /// Removes ended and damaged processes permanently. Ignores unknown ones. Gives the others: they run, and stay.
+    async fn forget(&self, processes: &[String]) -> Result<Vec<String>, Error>;
 
     /// Stores a document. Replaces an earlier document with the same kind and key.
     async fn put(&self, kind: &str, key: &str, document: Bytes) -> Result<(), Error>;

@@ -182,7 +182,7 @@ pub(crate) fn discard(repository: &Store, pool: &PoolHandle, processes: &Process
             match removed {
                 Err(Error::Unavailable(_)) => tokio::time::sleep(REPOSITORY_RETRY_INTERVAL).await,
                 Err(error) => return info!(process = %id, %error, "could not remove an ended subtree"),
-                Ok(()) => {
+                Ok(_) => {
                     let release = v1::Release { process: id.to_string(), ..v1::Release::default() };
                     return pool.release(release, true);
                 }

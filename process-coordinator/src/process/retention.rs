@@ -1,5 +1,6 @@
 //! Removal of ended processes.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use tracing::{info, warn};
@@ -32,15 +33,17 @@ struct EndedProcess {
 }
 
 impl Coordinator {
-    /// Removes ended processes permanently, and releases the files that nodes pinned for them.
-    pub async fn forget(&self, processes: &[String]) -> Result<(), Error> {
+    /// Removes ended processes permanently, and releases the files that nodes pinned for them. Gives those that run, because
+    /// a user reopened them meanwhile: they stay, with their files.
+    pub async fn forget(&self, processes: &[String]) -> Result<Vec<String>, Error> {
         // In this order, because nobody would find the state of a process that is forgotten.
         self.forget_ended_states(processes).await?;
-        self.repository.forget(processes).await?;
-        for process in processes {
+        let running = self.repository.forget(processes).await?;
+        let are_running: HashSet<&str> = running.iter().map(String::as_str).collect();
+        for process in processes.iter().filter(|process| !are_running.contains(process.as_str())) {
             self.pool.release(v1::Release { process: process.clone(), ..v1::Release::default() }, true);
         }
-        Ok(())
+        Ok(running)
     }
 
     /// Removes the ended processes that are too old, and the oldest ones while all together are too large. `clock` is

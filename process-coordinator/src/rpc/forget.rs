@@ -23,9 +23,7 @@ pub(super) async fn forget(
     for process in processes {
         check_path("the id of a process", &process)?;
         if coordinator.processes.find(&process).is_some() {
-            return Err(Status::failed_precondition(format!(
-                "process {process:?} runs: cancel it first, or wait for its end"
-            )));
+            return Err(running_status(&process));
         }
         match coordinator.processes.find_held(&process) {
             Some((id, _)) if force => {
@@ -59,9 +57,17 @@ pub(super) async fn forget(
     for process in &held {
         coordinator.forget_held(process).await.map_err(|error| repository_status(&error))?;
     }
-    coordinator.forget(&ended).await.map_err(|error| repository_status(&error))?;
+    // A user may have reopened some of them meanwhile.
+    let running = coordinator.forget(&ended).await.map_err(|error| repository_status(&error))?;
+    if let Some(process) = running.first() {
+        return Err(running_status(process));
+    }
     if reusable {
         coordinator.cache.clear().await.map_err(|error| repository_status(&error))?;
     }
     Ok(v1::ForgetResponse {})
+}
+
+fn running_status(process: &str) -> Status {
+    Status::failed_precondition(format!("process {process:?} runs: cancel it first, or wait for its end"))
 }

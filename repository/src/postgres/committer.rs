@@ -16,7 +16,7 @@ use super::ownership::{Owned, Ownership};
 use super::queries;
 use super::statements::{ObsoleteRecords, remove_obsolete_records};
 use super::transaction::{Committed, commit};
-use crate::committer_handle::{CommitChange, CommitReply, StoreRequest, reply};
+use crate::committer_handle::{ChangeResult, CommitChange, CommitReply, StoreRequest, reply};
 use crate::error::Error;
 use crate::repository::Claimed;
 
@@ -62,12 +62,12 @@ struct PostgresCommitter {
 /// Changes that share one transaction, with the channels for their answers.
 struct WriteBatch {
     changes: Vec<CommitChange>,
-    answers: Vec<CommitReply<u64>>,
+    answers: Vec<CommitReply<ChangeResult>>,
     bytes: u64,
 }
 
 impl WriteBatch {
-    fn add(&mut self, change: CommitChange, answer: CommitReply<u64>) {
+    fn add(&mut self, change: CommitChange, answer: CommitReply<ChangeResult>) {
         self.bytes += change.added_bytes().unwrap_or_default();
         self.changes.push(change);
         self.answers.push(answer);
@@ -78,7 +78,7 @@ impl WriteBatch {
     /// the processes, and the change after it may create the same process again.
     fn collect(
         change: CommitChange,
-        answer: CommitReply<u64>,
+        answer: CommitReply<ChangeResult>,
         requests: &mut mpsc::Receiver<StoreRequest>,
     ) -> (Self, Option<StoreRequest>) {
         let is_alone =
@@ -139,7 +139,7 @@ impl PostgresCommitter {
     }
 
     /// Commits changes in one transaction, and repeats it while it fails temporarily.
-    async fn commit(&mut self, changes: &[CommitChange]) -> (Vec<Result<u64, Error>>, ObsoleteRecords) {
+    async fn commit(&mut self, changes: &[CommitChange]) -> (Vec<Result<ChangeResult, Error>>, ObsoleteRecords) {
         let retries = Retries::new();
         loop {
             let began = Instant::now();

@@ -152,7 +152,7 @@ impl Repository for PostgresStore {
         queries::lease(&self.pool, process).await
     }
 
-    async fn forget(&self, processes: &[String]) -> Result<(), Error> {
+    async fn forget(&self, processes: &[String]) -> Result<Vec<String>, Error> {
         let valid = processes.iter().filter(|process| check_name(process).is_ok());
         self.committer.forget(valid.cloned().collect()).await
     }

@@ -176,14 +176,16 @@ pub(super) async fn lock(
     rows.iter().map(locked).collect()
 }
 
-/// Removes the ended ones among the processes.
-pub(super) async fn forget(transaction: &mut PgConnection, processes: &[String]) -> sqlx::Result<()> {
+/// Removes the ended ones among the processes. Returns the others that exist.
+pub(super) async fn forget(transaction: &mut PgConnection, processes: &[String]) -> sqlx::Result<Vec<String>> {
     let removal = sqlx::query(
         "WITH gone AS (
              DELETE FROM xavantes.processes WHERE process = ANY ($1) AND summary IS NOT NULL RETURNING process)
          DELETE FROM xavantes.records r USING gone WHERE r.process = gone.process",
     );
-    removal.bind(processes).execute(transaction).await.map(drop)
+    removal.bind(processes).execute(&mut *transaction).await?;
+    let others = sqlx::query_scalar("SELECT process FROM xavantes.processes WHERE process = ANY ($1) ORDER BY process");
+    others.bind(processes).fetch_all(transaction).await
 }
 
 pub(super) async fn write_records(

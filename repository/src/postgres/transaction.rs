@@ -10,13 +10,13 @@ use super::statements::{
     LockedProcess, ObsoleteRecords, ProcessChanges, create, forget, lock, reopen, write_documents, write_records,
     write_summaries,
 };
-use crate::committer_handle::{CommitChange, EndDocument};
+use crate::committer_handle::{ChangeResult, CommitChange, EndDocument};
 use crate::error::Error;
 
 /// Result of a committed transaction.
 pub(super) struct Committed {
-    /// Result of each change. The number is the epoch of a created or reopened process, otherwise 0.
-    pub(super) results: Vec<Result<u64, Error>>,
+    /// Result of each change.
+    pub(super) results: Vec<Result<ChangeResult, Error>>,
     /// Processes that the transaction changed and that still run.
     pub(super) owned: HashMap<String, Owned>,
     /// Processes that the transaction closed.
@@ -46,12 +46,12 @@ pub(super) async fn commit(
             CommitChange::Create { process, .. } => plan.create(process, &session, created.get(process).copied()),
             CommitChange::Append { process, record } => plan.of(process).map(|changes| {
                 changes.records.push(record);
-                0
+                ChangeResult::Done
             }),
             CommitChange::Compact { process, snapshot } => plan.of(process).map(|changes| {
                 changes.records = vec![snapshot];
                 changes.has_snapshot = true;
-                0
+                ChangeResult::Done
             }),
             CommitChange::Close { process, summary, document } => plan.of(process).map(|changes| {
                 changes.records = Vec::new();
@@ -60,20 +60,17 @@ pub(super) async fn commit(
                 if let Some(EndDocument { kind, content }) = document {
                     documents.insert((kind, process), content.as_ref());
                 }
-                0
+                ChangeResult::Done
             }),
             CommitChange::Reopen { process, snapshot, .. } => plan.reopen(process, reopened.get(process), snapshot),
-            CommitChange::Forget { processes } => {
-                forget(&mut transaction, processes).await?;
-                Ok(0)
-            }
+            CommitChange::Forget { processes } => Ok(ChangeResult::Running(forget(&mut transaction, processes).await?)),
             CommitChange::Put { kind, key, document } => {
                 documents.insert((kind, key), Some(document));
-                Ok(0)
+                Ok(ChangeResult::Done)
             }
             CommitChange::Remove { kind, key } => {
                 documents.insert((kind, key), None);
-                Ok(0)
+                Ok(ChangeResult::Done)
             }
         });
     }
@@ -94,7 +91,7 @@ pub(super) async fn commit(
 }
 
 impl Committed {
-    fn new(results: Vec<Result<u64, Error>>, processes: HashMap<&str, ProcessChanges<'_>>) -> Self {
+    fn new(results: Vec<Result<ChangeResult, Error>>, processes: HashMap<&str, ProcessChanges<'_>>) -> Self {
         let mut committed =
             Self { results, owned: HashMap::new(), closed: Vec::new(), obsolete: ObsoleteRecords::default() };
         for (process, ProcessChanges { mut owned, records, has_snapshot, summary }) in processes {
@@ -122,19 +119,19 @@ struct Plan<'o, 'c> {
 
 impl<'c> Plan<'_, 'c> {
     /// Adds a process. `epoch` is `None` if its id is in use.
-    fn create(&mut self, process: &'c str, session: &str, epoch: Option<i64>) -> Result<u64, Error> {
+    fn create(&mut self, process: &'c str, session: &str, epoch: Option<i64>) -> Result<ChangeResult, Error> {
         match epoch {
             Some(epoch) if !self.processes.contains_key(process) => {
                 let owned = Owned { session: session.to_owned(), epoch, next_record: 0, unconfirmed: false };
                 self.processes.insert(process, ProcessChanges::new(owned));
-                Ok(epoch.unsigned_abs())
+                Ok(ChangeResult::Epoch(epoch.unsigned_abs()))
             }
             _ => Err(Error::Exists(process.into())),
         }
     }
 
     /// Adds a process that runs again. `owned` is `None` if it has not ended.
-    fn reopen(&mut self, process: &'c str, owned: Option<&Owned>, snapshot: &'c Bytes) -> Result<u64, Error> {
+    fn reopen(&mut self, process: &'c str, owned: Option<&Owned>, snapshot: &'c Bytes) -> Result<ChangeResult, Error> {
         match owned {
             Some(owned) if !self.processes.contains_key(process) => {
                 let changes = ProcessChanges {
@@ -143,7 +140,7 @@ impl<'c> Plan<'_, 'c> {
                     ..ProcessChanges::new(owned.clone())
                 };
                 self.processes.insert(process, changes);
-                Ok(owned.epoch.unsigned_abs())
+                Ok(ChangeResult::Epoch(owned.epoch.unsigned_abs()))
             }
             _ => Err(Error::Unknown(process.into())),
         }

@@ -13,7 +13,7 @@ use super::shared_database::OpenDatabase;
 use super::store_writer::Writer;
 use crate::committer_handle::{StoreRequest, reply};
 use crate::error::Error;
-use crate::repository::{Claimed, FIXED_EPOCH};
+use crate::repository::Claimed;
 
 /// Bytes of payloads after which the committer commits a batch though more requests wait.
 const MAX_BATCH_BYTES: u64 = 16 * 1024 * 1024;
@@ -103,7 +103,7 @@ impl SledCommitter {
             metrics().journal_bytes.inc_by(bytes);
         }
         for (answer, result) in changes {
-            reply(answer, result.and_then(|()| committed.clone()).map(|()| FIXED_EPOCH));
+            reply(answer, result.and_then(|result| committed.clone().map(|()| result)));
         }
         if let (Err(error), Some(ended)) = (&committed, ended.take_if(|_| committed.is_err())) {
             tracing::error!(%error, "the repository is shut down without its last changes");

@@ -247,7 +247,7 @@ impl Repository for SledStore {
             .await
     }
 
-    async fn forget(&self, processes: &[String]) -> Result<(), Error> {
+    async fn forget(&self, processes: &[String]) -> Result<Vec<String>, Error> {
         self.committer.forget(processes.to_vec()).await
     }
 

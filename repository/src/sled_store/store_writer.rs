@@ -26,9 +26,9 @@ use super::store_directory::DataDirectory;
 use super::store_failure::classify;
 use super::undo::BatchUndo;
 use super::witness::{ProcessMark, WitnessFile, WitnessNote};
-use crate::committer_handle::{CommitChange, EndDocument};
+use crate::committer_handle::{ChangeResult, CommitChange, EndDocument};
 use crate::error::Error;
-use crate::repository::Journal;
+use crate::repository::{FIXED_EPOCH, Journal};
 
 /// Target size of a journal entry. Records of one process that share a commit share entries of about this size.
 const ENTRY_BYTES: usize = 16 * 1024;
@@ -194,14 +194,16 @@ impl Writer {
     }
 
     /// Applies a change. It is durable after [`commit`](Self::commit).
-    pub(super) fn apply(&mut self, change: CommitChange) -> Result<(), Error> {
+    pub(super) fn apply(&mut self, change: CommitChange) -> Result<ChangeResult, Error> {
         if let Some(bytes) = change.added_bytes() {
             self.free_bytes = self.free_bytes.checked_sub(bytes).ok_or_else(|| self.directory.full(bytes))?;
         }
         let index = self.index.clone();
         let index = &mut *index.lock();
         match change {
-            CommitChange::Create { process, head } => self.create(index, process, head),
+            CommitChange::Create { process, head } => {
+                return self.create(index, process, head).map(|()| ChangeResult::Epoch(FIXED_EPOCH));
+            }
             CommitChange::Append { process, record } => {
                 running(index, &process)?;
                 let payloads = self.split_record(record)?;
@@ -221,14 +223,22 @@ impl Writer {
                 Ok(())
             }
             CommitChange::Close { process, summary, document } => self.close(index, process, summary, document),
-            CommitChange::Reopen { process, summary, snapshot } => self.reopen(index, process, &summary, snapshot),
-            CommitChange::Forget { processes } => processes.iter().try_for_each(|process| self.forget(index, process)),
+            CommitChange::Reopen { process, summary, snapshot } => {
+                let reopened = self.reopen(index, process, &summary, snapshot);
+                return reopened.map(|()| ChangeResult::Epoch(FIXED_EPOCH));
+            }
+            CommitChange::Forget { mut processes } => {
+                processes.iter().try_for_each(|process| self.forget(index, process))?;
+                processes.retain(|process| index.contains_key(process));
+                return Ok(ChangeResult::Running(processes));
+            }
             CommitChange::Put { kind, key, document } => {
                 let document = self.store(document)?;
                 self.put_document(document_key(&kind, &key), &document)
             }
             CommitChange::Remove { kind, key } => self.remove_document(&document_key(&kind, &key)),
         }
+        .map(|()| ChangeResult::Done)
     }
 
     fn create(&mut self, index: &mut RecordIndex, id: String, head: Bytes) -> Result<(), Error> {

@@ -49,7 +49,8 @@ async fn a_process_is_created_closed_and_forgotten(store: &Store) {
     let entry = store.find("life").await.unwrap().unwrap();
     assert_eq!((&entry.process[..], &entry.head[..], entry.summary), ("life", &b"head"[..], None));
     assert!(entry.size >= 7, "{}", entry.size);
-    store.forget(&["life".into()]).await.unwrap();
+    let running = store.forget(&["life".into(), "nobody".into()]).await.unwrap();
+    assert_eq!(running, ["life"], "it names the processes that run");
     assert!(store.find("life").await.unwrap().is_some(), "a running process was forgotten");
 
     store.close("life", text("summary")).await.unwrap();
@@ -61,7 +62,8 @@ async fn a_process_is_created_closed_and_forgotten(store: &Store) {
     assert!(matches!(store.close("life", text("again")).await, Err(Error::Unknown(_))));
     assert!(matches!(store.create("life", text("again")).await, Err(Error::Exists(_))));
 
-    store.forget(&["life".into(), "nobody".into()]).await.unwrap();
+    let running = store.forget(&["life".into(), "nobody".into()]).await.unwrap();
+    assert_eq!(running, [""; 0]);
     assert_eq!(store.find("life").await.unwrap(), None);
     let later = store.create("life", text("second")).await.unwrap();
     assert!(later >= epoch);
@@ -119,7 +121,7 @@ async fn calls_keep_their_order_without_await(store: &Store) {
                 store.append(&id, text("d")),
                 store.close(&id, text("end")),
                 store.append(&id, text("e")),
-                store.forget(&ids),
+                Box::pin(async { store.forget(&ids).await.map(drop) }),
                 Box::pin(async { store.create(&id, text("again")).await.map(drop) }),
                 store.append(&id, text("f")),
             ];
