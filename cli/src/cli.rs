@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::args::{Format, GridArgs, WatchedGridArgs};
 use crate::commands::node::NodeEnd;
 use crate::commands::{
-    draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, results, run, schema, shared,
-    show, simulate, sources, steer, submit, types, validate, wait,
+    draw, explain, forget, grid, import, list, logs, node, plan, predict, repository, rerun, results, run, schema,
+    shared, show, simulate, sources, steer, submit, types, validate, wait,
 };
 use crate::exit::Exit;
 use crate::output::printer::Output;
@@ -59,6 +59,8 @@ pub(crate) enum CliCommand {
     Guard(node::GuardArgs),
     /// Start a process on a grid and print its id
     Submit(submit::SubmitArgs),
+    /// Start a process again, with a corrected definition or parameters: what did not change is taken over
+    Rerun(rerun::RerunArgs),
     /// List the processes that run and ran
     List(list::ListArgs),
     /// Show a process, or an element of it, with everything in it
@@ -124,6 +126,7 @@ pub(crate) fn execute(command: CliCommand, output: Output) -> Exit {
         }),
         CliCommand::Guard(arguments) => Ok(node::guard(&arguments)),
         CliCommand::Submit(arguments) => block_on(submit::submit(arguments, output)),
+        CliCommand::Rerun(arguments) => block_on(rerun::rerun(arguments, output)),
         CliCommand::List(arguments) => block_on(list::list(&arguments, output)),
         CliCommand::Tree(arguments) => block_on(show::tree(&arguments, output)),
         CliCommand::Show(arguments) => block_on(show::show(&arguments, output)),

@@ -33,8 +33,23 @@ pub(crate) fn request_with(
 ) -> Result<v1::SubmitRequest, Exit> {
     let program = load_sources(sources, output)?;
     let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
-    let process = &program.processes[process];
-    let parameters = parameters(process, &arguments.parameters, arguments.params.as_deref()).map_err(|problems| {
+    let given = GivenParameters {
+        former: BTreeMap::new(),
+        file: arguments.params.as_deref(),
+        arguments: &arguments.parameters,
+    };
+    let request = submission(&sources, &program.processes[process], &given)?;
+    let (name, labels) = (arguments.name.clone().unwrap_or_default(), labels(&arguments.labels));
+    Ok(v1::SubmitRequest { no_reuse: arguments.no_reuse, name, labels, ..request })
+}
+
+/// The request that starts a process of this type. All problems are printed.
+pub(crate) fn submission(
+    sources: &[Source],
+    process: &ProcessType,
+    given: &GivenParameters,
+) -> Result<v1::SubmitRequest, Exit> {
+    let parameters = parameters(process, given).map_err(|problems| {
         for problem in problems {
             terminal::error(&problem);
         }
@@ -51,9 +66,7 @@ pub(crate) fn request_with(
             .map(|(name, given)| v1::Parameter { name, value: Some(value(&given)) })
             .collect(),
         request_id: request_id(),
-        no_reuse: arguments.no_reuse,
-        name: arguments.name.clone().unwrap_or_default(),
-        labels: labels(&arguments.labels),
+        ..v1::SubmitRequest::default()
     };
     match request.encoded_len() {
         0..=MAX_MESSAGE_BYTES => Ok(request),
@@ -76,11 +89,21 @@ fn list<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
     format!("{what}: {}", names.take(MAX_LISTED_NAMES).collect::<Vec<_>>().join(", "))
 }
 
-/// Parameters from the file, then from the command line, which overrides the file; or all problems with them.
+/// Where parameters come from; each source overrides those before it.
+pub(crate) struct GivenParameters<'a> {
+    /// Those of the former process, if the process is a rerun.
+    pub former: BTreeMap<String, Value>,
+    /// A JSON file.
+    pub file: Option<&'a Path>,
+    /// Names and texts on the command line.
+    pub arguments: &'a [(String, String)],
+}
+
+/// The parameters of a process, or all problems with them. Parameters of a former process that the type does not have any
+/// more do not count.
 pub(crate) fn parameters(
     process: &ProcessType,
-    arguments: &[(String, String)],
-    file: Option<&Path>,
+    sources: &GivenParameters,
 ) -> Result<Vec<(String, Value)>, Vec<String>> {
     let mut problems = Vec::new();
     let mut given: BTreeMap<String, Value> = BTreeMap::new();
@@ -93,7 +116,17 @@ pub(crate) fn parameters(
         });
         format!("{} has no IN parameter {key:?}; {hint}", process.name)
     };
-    let members = file.map(read_params).transpose().map_err(|problem| vec![problem])?;
+    for (key, value) in &sources.former {
+        let Some(variable) = inputs().find(|variable| *variable.name == **key) else { continue };
+        match variable.ty {
+            Some(ty) if !sources.arguments.iter().any(|(name, _)| name == key) => match ty.accept(value.clone()) {
+                Ok(value) => drop(given.insert(key.clone(), value)),
+                Err(problem) => problems.push(format!("parameter {key:?} of the former process: {problem}")),
+            },
+            _ => drop(given.insert(key.clone(), value.clone())),
+        }
+    }
+    let members = sources.file.map(read_params).transpose().map_err(|problem| vec![problem])?;
     for (key, json) in members.unwrap_or_default() {
         let Some(variable) = inputs().find(|variable| *variable.name == *key) else {
             problems.push(unknown(&key));
@@ -111,7 +144,7 @@ pub(crate) fn parameters(
             }),
         );
     }
-    for (key, text) in arguments {
+    for (key, text) in sources.arguments {
         let Some(variable) = inputs().find(|variable| *variable.name == **key) else {
             problems.push(unknown(key));
             continue;

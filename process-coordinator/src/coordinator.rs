@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tracing::warn;
 use xavantes_proto::v1;
 use xavantes_repository::{Error, Store};
@@ -35,6 +35,9 @@ const REPORTS_WITHIN_PATIENCE: u32 = 4;
 /// Longest interval between these reports.
 const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Plans of reruns that are made at once: each may take a processor for some seconds.
+const MAX_PLANS: usize = 2;
+
 /// Everything that the tasks of a coordinator share.
 pub(crate) struct Coordinator {
     pub options: Options,
@@ -55,6 +58,8 @@ pub(crate) struct Coordinator {
     pub random: RandomState,
     /// Number of submissions, for process ids.
     pub submissions: AtomicU64,
+    /// Permits for plans of reruns.
+    pub plans: Semaphore,
 }
 
 impl Coordinator {
@@ -99,6 +104,7 @@ impl Coordinator {
             share,
             random: RandomState::new(),
             submissions: AtomicU64::new(0),
+            plans: Semaphore::new(MAX_PLANS),
             repository,
         });
         coordinator.restore_leases().await?;

@@ -10,6 +10,7 @@
 //! | [`subtrees`] | subtrees that run here for other coordinators |
 //! | [`data`] | files: where they are, how they were made, how they are made again |
 //! | [`cache`] | results of activities that later processes reuse |
+//! | [`memo`] | completed activities of a process, which a rerun takes over |
 //! | `rpc` | the gRPC service, a file per call |
 //! | `coordinator` | what all tasks share, its opening, background tasks |
 //! | `options` | settings |
@@ -27,6 +28,7 @@ pub mod data;
 mod definitions;
 mod engine_messages;
 pub mod handover;
+pub mod memo;
 mod options;
 pub mod process;
 pub mod record_codec;

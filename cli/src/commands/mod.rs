@@ -3,7 +3,7 @@
 //! | module | commands |
 //! |---|---|
 //! | `run` | `run`: a process on a grid inside this program |
-//! | `submit`, `wait`, `results` | start a process, wait for its end, print its results |
+//! | `submit`, `rerun`, `wait`, `results` | start a process, or start it again; wait for its end, print its results |
 //! | `list`, `show`, `logs`, `failed_logs`, `explain` | `list`, `show` and `tree`, `logs`, `logs --failed`, `explain` |
 //! | `steer`, `forget` | `cancel`, `pause`, `resume`, `retry`, `set`; `forget` |
 //! | `grid`, `types`, `sources` | `nodes`, `groups`, `drain`, `health`; `types`; `sources` |
@@ -27,6 +27,7 @@ pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod predict;
 pub(crate) mod repository;
+pub(crate) mod rerun;
 mod result_stream;
 pub(crate) mod results;
 pub(crate) mod run;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use xavantes_proto::v1;
 
 use super::ending::{await_end, fetch_outcome, unless_interrupted};
 use super::result_stream::stream;
@@ -11,7 +12,7 @@ use crate::args::{DefinitionArgs, GridArgs};
 use crate::definition;
 use crate::documents::{fetch_imports, read_files};
 use crate::exit::Exit;
-use crate::grid_connection::{ask, coordinator};
+use crate::grid_connection::{CoordinatorClient, ask, coordinator};
 use crate::output::printer::Output;
 use crate::output::terminal;
 use crate::report::process::Submitted;
@@ -21,6 +22,15 @@ use crate::transfer::{self, DownloadDir};
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub definition: DefinitionArgs,
+    #[command(flatten)]
+    pub follow: FollowArgs,
+    #[command(flatten)]
+    pub grid: GridArgs,
+}
+
+/// Whether the command waits for the process that it starts.
+#[derive(Args)]
+pub(crate) struct FollowArgs {
     /// Wait for the end of the process and print its results
     #[arg(long)]
     pub wait: bool,
@@ -30,8 +40,6 @@ pub(crate) struct SubmitArgs {
     /// With --wait: print what activities, subprocesses and iterations return when they complete, one line each
     #[arg(long, requires = "wait")]
     pub stream: bool,
-    #[command(flatten)]
-    pub grid: GridArgs,
 }
 
 pub(crate) async fn submit(arguments: SubmitArgs, output: Output) -> Result<Exit, Exit> {
@@ -39,17 +47,28 @@ pub(crate) async fn submit(arguments: SubmitArgs, output: Output) -> Result<Exit
     let mut sources = read_files(&arguments.definition.files)?;
     fetch_imports(&mut sources, address).await?;
     let mut request = definition::request_with(&sources, &arguments.definition, output)?;
-    let mut client = coordinator(address).await?;
+    let client = coordinator(address).await?;
     transfer::upload(&mut request, address, output.is_quiet()).await?;
+    start(client, request, &arguments.follow, address, output).await
+}
+
+/// Starts a process whose files are uploaded, and waits for its end if the user wants that.
+pub(super) async fn start(
+    mut client: CoordinatorClient,
+    request: v1::SubmitRequest,
+    follow: &FollowArgs,
+    address: &str,
+    output: Output,
+) -> Result<Exit, Exit> {
     let submitted = Instant::now();
     let process = ask(client.submit(request)).await?.process;
-    if !arguments.wait {
+    if !follow.wait {
         return Ok(output.report(&Submitted { process }));
     }
     terminal::note(&format!("{process}\n"));
-    let download = DownloadDir::new(arguments.download.as_deref(), address, output.is_quiet());
+    let download = DownloadDir::new(follow.download.as_deref(), address, output.is_quiet());
     unless_interrupted(std::slice::from_ref(&process), async {
-        let streamed = match arguments.stream {
+        let streamed = match follow.stream {
             true => stream(&mut client, &process, download, output).await?,
             false => Exit::Success,
         };

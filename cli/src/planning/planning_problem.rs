@@ -172,14 +172,17 @@ impl ProblemReader<'_> {
         let arguments = &self.arguments.definition;
         let process = program.entry(arguments.process.as_deref()).map_err(|message| terminal::error(&message))?;
         let of_type = &program.processes[process];
-        let parameters = definition::parameters(of_type, &arguments.parameters, arguments.params.as_deref()).map_err(
-            |problems| {
-                for problem in problems {
-                    terminal::error(&problem);
-                }
-                Exit::Usage
-            },
-        )?;
+        let given = definition::GivenParameters {
+            former: BTreeMap::new(),
+            file: arguments.params.as_deref(),
+            arguments: &arguments.parameters,
+        };
+        let parameters = definition::parameters(of_type, &given).map_err(|problems| {
+            for problem in problems {
+                terminal::error(&problem);
+            }
+            Exit::Usage
+        })?;
         let expectations =
             Expectations::parse(&arguments.expect).map_err(|error| terminal::error(&error.to_string()))?;
         let histories = match &arguments.history {

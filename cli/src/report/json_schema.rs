@@ -7,8 +7,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    definition, element, grid, import, log_lines, plan, prediction, process, repository, shared_value, silent_action,
-    simulation, validation,
+    definition, element, grid, import, log_lines, plan, prediction, process, repository, rerun, shared_value,
+    silent_action, simulation, validation,
 };
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.schema.json");
@@ -23,6 +23,7 @@ fn schema() -> Json {
     let documents = documents![
         process::OutcomeReport,
         process::Submitted,
+        rerun::RerunPlan,
         process::ProcessList,
         process::ElementOutput,
         element::Element,

@@ -7,6 +7,7 @@
 //! | `definition` | what a process was submitted with |
 //! | `element` | an element of a process and everything in it |
 //! | `reuse` | whether a result came from the cache |
+//! | `rerun` | what a rerun takes over and what it runs |
 //! | `reason` | failures, and why something waits or stands still |
 //! | `grid` | nodes, groups, types, sources |
 //! | `shared_value` | what a call of a shared object returned |
@@ -30,6 +31,7 @@ pub(crate) mod prediction;
 pub(crate) mod process;
 pub(crate) mod reason;
 pub(crate) mod repository;
+pub(crate) mod rerun;
 pub(crate) mod reuse;
 pub(crate) mod shared_value;
 pub(crate) mod silent_action;

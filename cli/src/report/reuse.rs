@@ -74,6 +74,10 @@ pub(crate) enum ReuseReason {
     Unavailable,
     /// No decision is known
     Unknown,
+    /// The process is a rerun, and the former process did not complete the activity
+    NotCompleted,
+    /// The process is a rerun, and another activity in it took over the results
+    TakenOver,
 }
 
 /// A parameter whose value changed.
@@ -139,6 +143,22 @@ impl From<&v1::ExplainResponse> for Reuse {
             },
             Kind::Unavailable(error) => Self { detail: Some(error.clone()), ..reason(ReuseReason::Unavailable) },
             Kind::Unknown(_) => reason(ReuseReason::Unknown),
+            Kind::NotCompleted(v1::ReuseNotCompleted { process, left_out }) => Self {
+                detail: Some(match left_out {
+                    0 => format!("{process} did not complete it"),
+                    left_out => format!(
+                        "{process} did not complete it, or did not keep its results: those of {left_out} completed \
+                         activities were too large"
+                    ),
+                }),
+                ..reason(ReuseReason::NotCompleted)
+            },
+            Kind::WritesOutside(parameter) => Self {
+                detail: Some(format!("it writes {parameter} to a data source")),
+                parameter: Some(parameter.clone()),
+                ..reason(ReuseReason::Undecided)
+            },
+            Kind::TakenOver(activity) => reason(ReuseReason::TakenOver).after(Some(activity)),
         }
     }
 }

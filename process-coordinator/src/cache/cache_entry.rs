@@ -26,7 +26,7 @@ pub struct ParameterDigest {
 }
 
 /// A search for the results of an activity that is about to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CacheLookup {
     /// Digest of everything that the results depend on.
     pub key: Digest,
@@ -38,6 +38,19 @@ pub struct CacheLookup {
     pub path: String,
     /// Parameters of the activity.
     pub parameters: Vec<ParameterDigest>,
+    /// The activity type asks for reuse, so the cache may have results.
+    pub in_cache: bool,
+    /// Results of the former process, if the process is a rerun and takes them over.
+    pub former: Option<Box<FormerHit>>,
+}
+
+/// Results that an activity of a rerun takes over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FormerHit {
+    /// Position in the memo of the former process.
+    pub position: u32,
+    /// The activity and its results.
+    pub hit: CacheHit,
 }
 
 /// An activity that ended before.
@@ -90,6 +103,17 @@ pub enum MissReason {
     SharedObject(Arc<str>),
     /// The cache could not be read.
     Unavailable(String),
+    /// The former process of a rerun did not complete the activity.
+    NotCompleted {
+        /// The former process.
+        process: String,
+        /// Activities that the former process completed and whose results it did not keep.
+        left_out: u64,
+    },
+    /// The activity writes this result to a data source.
+    WritesOutside(Arc<str>),
+    /// Another activity of the rerun took over the results of the same activity.
+    TakenOver(EarlierActivity),
 }
 
 /// Whether an activity reused earlier results.

@@ -119,16 +119,22 @@ impl ResultCache {
         }
         let results = self.repository.get(RESULTS, &key).await.map_err(unavailable)?;
         let completed = results.and_then(|bytes| v1::Completed::decode(&*bytes).ok());
-        let Some(mut completed) = completed else { return Err(MissReason::Evicted(entry.made)) };
-        if let Err(file) = self.pin_files(process, &mut completed).await {
-            return Err(MissReason::FileGone(entry.made, file));
-        }
+        let Some(completed) = completed else { return Err(MissReason::Evicted(entry.made)) };
+        let hit = self.pin_hit(process, CacheHit { earlier: entry.made.clone(), completed }).await?;
         let mut state = self.state.lock();
         if !state.index.has_results(&lookup.key) {
             // Another coordinator has cached them.
             state.index.add(lookup.key, &entry, size);
         }
-        Ok(Box::new(CacheHit { earlier: entry.made, completed }))
+        Ok(hit)
+    }
+
+    /// Pins the files of results for the process that reuses them.
+    pub async fn pin_hit(&self, process: &str, mut hit: CacheHit) -> Result<Box<CacheHit>, MissReason> {
+        match self.pin_files(process, &mut hit.completed).await {
+            Ok(()) => Ok(Box::new(hit)),
+            Err(file) => Err(MissReason::FileGone(hit.earlier, file)),
+        }
     }
 
     /// An entry and its size in bytes.

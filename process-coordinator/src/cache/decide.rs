@@ -20,8 +20,11 @@ pub fn lookup(
     values: &[Value],
     path: String,
 ) -> Result<CacheLookup, MissReason> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&code.0);
+    // Only a rerun asks for such a type: it must not have CACHE.
+    if let Some(output) = activity.files.outputs.iter().find(|output| output.to.is_some()) {
+        let parameter = activity.parameters.get(output.slot as usize);
+        return Err(MissReason::WritesOutside(parameter.map_or_else(|| "".into(), |it| it.name.clone())));
+    }
     let mut parameters = Vec::new();
     for (variable, value) in activity.parameters.iter().zip(values).filter(|(it, _)| it.direction.is_in()) {
         let bytes = identity::value(value).map_err(|undecided| match undecided {
@@ -29,12 +32,22 @@ pub fn lookup(
             Undecided::Shared => MissReason::SharedObject(variable.name.clone()),
         })?;
         let digest = Digest(*blake3::hash(&bytes).as_bytes());
-        hasher.update(&digest.0);
         let shown = if variable.secret { HIDDEN.to_owned() } else { show_value(value) };
         parameters.push(ParameterDigest { name: variable.name.clone(), digest, shown });
     }
-    let key = Digest(*hasher.finalize().as_bytes());
-    Ok(CacheLookup { key, code, type_name: activity.name.clone(), path, parameters })
+    let key = combined_key(code, parameters.iter().map(|parameter| &parameter.digest));
+    let (type_name, in_cache) = (activity.name.clone(), activity.cache);
+    Ok(CacheLookup { key, code, type_name, path, parameters, in_cache, former: None })
+}
+
+/// The key of an activity: a digest of its code and of its inputs, by their digests.
+pub fn combined_key<'a>(code: Digest, inputs: impl Iterator<Item = &'a Digest>) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&code.0);
+    for input in inputs {
+        hasher.update(&input.0);
+    }
+    Digest(*hasher.finalize().as_bytes())
 }
 
 /// Digest of the code of an activity type.
@@ -47,6 +60,8 @@ pub fn code_digest(activity: &ActivityType) -> Digest {
 pub struct Lookups {
     /// The process was started without reuse.
     pub disabled: bool,
+    /// All activities look for earlier results, because the process is a rerun.
+    pub is_rerun: bool,
     /// Code digests by activity type.
     codes: HashMap<usize, Digest>,
     /// Attempts whose lookup is under way: no worker has them. By element and attempt.
@@ -54,7 +69,7 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// The lookup for an activity; nothing if its type does not ask for reuse.
+    /// The lookup for an activity; nothing if neither its type nor the process asks for reuse.
     pub fn lookup(
         &mut self,
         number: usize,
@@ -62,7 +77,7 @@ impl Lookups {
         values: &[Value],
         path: impl FnOnce() -> String,
     ) -> Option<Result<CacheLookup, Box<ReuseDecision>>> {
-        if !activity.cache {
+        if !activity.cache && !self.is_rerun {
             return None;
         }
         let code = *self.codes.entry(number).or_insert_with(|| code_digest(activity));

@@ -10,7 +10,7 @@ use crate::cache::cache_entry::{EarlierActivity, MissReason, ReuseDecision};
 pub(crate) fn explanation(at_ms: u64, decision: ReuseDecision) -> v1::ExplainResponse {
     let code = decision.code;
     let reason = match decision.outcome {
-        Ok(earlier) => Kind::Reused(activity(earlier)),
+        Ok(earlier) => reused(earlier),
         Err(reason) => not_reused(reason, &code),
     };
     v1::ExplainResponse {
@@ -21,7 +21,13 @@ pub(crate) fn explanation(at_ms: u64, decision: ReuseDecision) -> v1::ExplainRes
     }
 }
 
-fn not_reused(reason: MissReason, code: &Digest) -> Kind {
+/// An activity reused the results of this one.
+pub(crate) fn reused(earlier: EarlierActivity) -> Kind {
+    Kind::Reused(activity(earlier))
+}
+
+/// Why an activity with this code reused no results.
+pub(crate) fn not_reused(reason: MissReason, code: &Digest) -> Kind {
     match reason {
         MissReason::Disabled => Kind::Disabled(v1::Nothing {}),
         MissReason::First => Kind::First(v1::Nothing {}),
@@ -51,6 +57,11 @@ fn not_reused(reason: MissReason, code: &Digest) -> Kind {
         }
         MissReason::SharedObject(parameter) => Kind::SharedObject(parameter.to_string()),
         MissReason::Unavailable(problem) => Kind::Unavailable(problem),
+        MissReason::NotCompleted { process, left_out } => {
+            Kind::NotCompleted(v1::ReuseNotCompleted { process, left_out })
+        }
+        MissReason::WritesOutside(parameter) => Kind::WritesOutside(parameter.to_string()),
+        MissReason::TakenOver(earlier) => Kind::TakenOver(activity(earlier)),
     }
 }
 

@@ -77,6 +77,16 @@ impl Pinning {
     /// Pins the files in values for a process, on this node, on its workers, and with `ask_named` on the nodes that the
     /// references name.
     pub async fn pin(&self, process: &str, values: &[v1::Value], ask_named: bool) -> PinOutcome {
+        self.ask(Some(pin_owner(&self.realm, process)), values, ask_named).await
+    }
+
+    /// The files in values that no node has. Pins nothing.
+    pub async fn missing(&self, values: &[v1::Value]) -> Vec<v1::FileReference> {
+        self.ask(None, values, true).await.missing
+    }
+
+    /// Asks nodes for the files in values, and has them pin the files if there is an owner.
+    async fn ask(&self, owner: Option<String>, values: &[v1::Value], ask_named: bool) -> PinOutcome {
         let PinRequest { files, directories, references: mut missing, named } = PinRequest::new(values);
         if missing.is_empty() {
             return PinOutcome::default();
@@ -85,13 +95,16 @@ impl Pinning {
         let mut nodes: BTreeSet<String> = if ask_named { named } else { BTreeSet::new() };
         nodes.extend(self.pool.holders(all.clone()).await.into_iter().flatten());
         nodes.remove(&self.address);
-        let owner = pin_owner(&self.realm, process);
         let bytes = |digests: &[Digest]| digests.iter().map(|digest| digest.0.to_vec()).collect::<Vec<_>>();
-        let request = v1::HasRequest { digests: bytes(&files), directories: bytes(&directories), owner: owner.clone() };
+        let request = v1::HasRequest {
+            digests: bytes(&files),
+            directories: bytes(&directories),
+            owner: owner.clone().unwrap_or_default(),
+        };
         let mut asked = JoinSet::new();
         if let Some(store) = self.files.as_ref().map(|files| files.store().clone()) {
             let address = self.address.clone();
-            let search = move || Some((address, store.has_all(&files, &directories, Some(&owner)).ok()?));
+            let search = move || Some((address, store.has_all(&files, &directories, owner.as_deref()).ok()?));
             asked.spawn_blocking(search);
         }
         for address in nodes {

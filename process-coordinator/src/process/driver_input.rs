@@ -105,6 +105,8 @@ pub struct AnswerExtras {
     pub recipes: Vec<v1::Recipe>,
     /// Resource usage of the attempt (external programs only).
     pub usage: Option<v1::Usage>,
+    /// Completed activities of the subtree, for the memo, and the number of those that are missing (subtrees only).
+    pub memo: (Vec<u8>, u64),
 }
 
 impl AnswerExtras {
@@ -116,7 +118,8 @@ impl AnswerExtras {
         let history = answer.history.take().unwrap_or_default();
         let totals = answer.counts.take().map(|counts| SubtreeTotals::from_wire(counts, *history));
         let (recipes, usage) = (std::mem::take(&mut answer.recipes), answer.usage.take().map(|usage| *usage));
-        Some(Box::new(Self { totals, recipes, usage }))
+        let memo = (std::mem::take(&mut answer.memo), answer.memo_left_out);
+        Some(Box::new(Self { totals, recipes, usage, memo }))
     }
 }
 

@@ -5,6 +5,7 @@ use xavantes_engine::{Product, Rejection};
 use xavantes_proto::v1;
 
 use crate::cache::cache_entry::{CacheLookup, CacheWrite};
+use crate::memo::memo_log::MemoWrite;
 use crate::task::Task;
 use crate::workers::pool::pool_input::PoolInput;
 use crate::workers::worker_messages::Order;
@@ -112,6 +113,8 @@ pub struct EffectBatch<C, A> {
     pub journal: Option<JournalWrite>,
     /// Changes of the result cache, durable not later than the journal.
     pub cache: Vec<CacheWrite>,
+    /// Changes of the memo, in order. They may be lost.
+    pub memo: Vec<MemoWrite>,
     /// Effects, in order.
     pub effects: Vec<ProcessEffect<C, A>>,
 }

@@ -11,6 +11,8 @@ use xavantes_telemetry::{ProcessEnd, metrics};
 
 use crate::clock::unix_ms;
 use crate::engine_messages::{references, release_except};
+use crate::memo::memo_log::MemoWrite;
+use crate::memo::memo_store;
 use crate::process::driver_input::ProcessInput;
 use crate::process::ended_summary::{ENDED_STATES, Summary};
 use crate::process::final_status::{final_results, final_status};
@@ -19,6 +21,7 @@ use crate::process::process_history::ProcessHistory;
 use crate::process::process_registry::ProcessRegistry;
 use crate::process::runner::{REPOSITORY_RETRY_INTERVAL, Runner};
 use crate::record_codec;
+use crate::repository_calls::join_in_order;
 use crate::subtrees::hosted_subtrees;
 use crate::subtrees::parent_streams::Parent;
 use crate::workers::handle::{Orders, PoolHandle};
@@ -61,6 +64,7 @@ impl Runner {
         let answer = hosted_subtrees::outcome(self.driver.engine().program(), self.driver.root(), outcome, results);
         let recipes = self.driver.recipes(results.values());
         let answer = hosted_subtrees::answer(parent.key(), &self.id, answer, self.driver.counts(), history, recipes);
+        let answer = hosted_subtrees::with_memo(answer, self.driver.take_memo());
         let results = match &answer.outcome {
             Some(v1::answer::Outcome::Completed(completed)) => &completed.results[..],
             _ => &[],
@@ -77,6 +81,7 @@ impl Runner {
     async fn end_process(&mut self, status: v1::ProcessStatus, history: &ProcessHistory) {
         let (reopenable, bytes) = (self.driver.engine().state().is_reopenable(), self.driver.bytes());
         let kept = reopenable.then(|| self.stepping.work(bytes, || self.driver.snapshot()));
+        let (memo, memo_bytes) = self.driver.close_memo();
         let state = self.driver.engine().state();
         let Some((outcome, results)) = state.ended() else { return };
         let results = final_results(outcome, results);
@@ -85,11 +90,11 @@ impl Runner {
         let initial: Vec<v1::Value> = state.initial().iter().filter(|_| reopenable).map(value).collect();
         let release = release_except(&self.id, values().chain(&initial));
         let files: Vec<v1::Value> = values().filter(|value| !references(value).is_empty()).cloned().collect();
-        let kept_bytes = kept.as_ref().map_or(0, |state| state.len() as u64);
+        let kept_bytes = kept.as_ref().map_or(0, |state| state.len() as u64) + memo_bytes;
         let summary = Summary::new(&status, results, history).with_kept_bytes(kept_bytes);
         let summary = record_codec::encode(&summary);
         loop {
-            match self.store_end(summary.clone(), kept.clone()).await {
+            match self.store_end(summary.clone(), kept.clone(), &memo).await {
                 Ok(()) => break,
                 Err(Error::NotOwned(_) | Error::Unknown(_)) => return self.leave(Vec::new()).await,
                 Err(error) => {
@@ -111,12 +116,24 @@ impl Runner {
         self.answer_late_mail().await;
     }
 
-    /// Stores the summary, with the last state of a process that may go on. A former owner must change neither.
-    async fn store_end(&self, summary: Bytes, state: Option<Bytes>) -> Result<(), Error> {
-        if state.is_some() || self.driver.engine().state().reopened() > 0 {
-            return self.repository.close_with(&self.id, summary, ENDED_STATES, state).await;
+    /// Stores the rest of the memo, then the summary, with the last state of a process that may go on. A former owner must
+    /// change neither of these two.
+    async fn store_end(&self, summary: Bytes, state: Option<Bytes>, memo: &[MemoWrite]) -> Result<(), Error> {
+        let mut calls = memo_store::calls(&self.repository, &self.id, memo);
+        let has_state = state.is_some() || self.driver.engine().state().reopened() > 0;
+        let (repository, id) = (self.repository.clone(), self.id.clone());
+        calls.push(Box::pin(async move {
+            match has_state {
+                true => repository.close_with(&id, summary, ENDED_STATES, state).await,
+                false => repository.close(&id, summary).await,
+            }
+        }));
+        let mut results = join_in_order(calls).await;
+        let closed = results.pop().unwrap_or(Ok(()));
+        for error in results.into_iter().filter_map(Result::err) {
+            warn!(process = %self.id, %error, "could not store what a rerun takes over");
         }
-        self.repository.close(&self.id, summary).await
+        closed
     }
 
     fn final_status(&self) -> v1::ProcessStatus {

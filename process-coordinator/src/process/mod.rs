@@ -12,6 +12,7 @@
 //! | `handle`, `process_registry` | how other tasks reach the task of a process |
 //! | `start_process`, `takeover`, `end_process`, `retention` | how a process starts, changes hands, ends and is removed |
 //! | `reopen_process` | how an ended process that did not complete goes on |
+//! | `former_process`, `rerun_plan`, `unreached_places` | what a rerun takes over of a former process, what it will run, and what may follow |
 //! | `owner` | where other coordinators of the same repository are |
 //! | `held_processes`, `recovery_marks` | processes that are not run, and those that may have brought down their owners |
 //! | `final_status` | status and results of a process that has ended |
@@ -26,6 +27,7 @@ pub(crate) mod end_process;
 pub mod ended_summary;
 pub(crate) mod ended_view;
 pub mod final_status;
+mod former_process;
 pub(crate) mod handle;
 pub(crate) mod held_processes;
 pub mod journal;
@@ -40,10 +42,12 @@ pub(crate) mod process_status;
 pub(crate) mod process_view;
 pub(crate) mod recovery_marks;
 pub(crate) mod reopen_process;
+pub mod rerun_plan;
 mod retention;
 pub(crate) mod runner;
 pub(crate) mod shortened_views;
 pub(crate) mod start_process;
 mod stepping;
 mod takeover;
+mod unreached_places;
 pub mod usage;

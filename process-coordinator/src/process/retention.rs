@@ -9,6 +9,7 @@ use xavantes_repository::{Entries, Error};
 
 use crate::clock::{CautiousClock, unix_ms};
 use crate::coordinator::Coordinator;
+use crate::memo::memo_store;
 use crate::process::ended_summary::Summary;
 use crate::record_codec;
 
@@ -38,6 +39,7 @@ impl Coordinator {
     pub async fn forget(&self, processes: &[String]) -> Result<Vec<String>, Error> {
         // In this order, because nobody would find the state of a process that is forgotten.
         self.forget_ended_states(processes).await?;
+        memo_store::forget(&self.repository, processes).await?;
         let running = self.repository.forget(processes).await?;
         let are_running: HashSet<&str> = running.iter().map(String::as_str).collect();
         for process in processes.iter().filter(|process| !are_running.contains(process.as_str())) {

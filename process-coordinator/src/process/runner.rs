@@ -14,6 +14,7 @@ use crate::cache::cache_entry::CacheLookup;
 use crate::cache::cache_store::ResultCache;
 use crate::data::pinning::Pinning;
 use crate::engine_messages::element_from;
+use crate::memo::memo_store;
 use crate::options::Printed;
 use crate::process::driver::Driver;
 use crate::process::driver_input::ProcessInput;
@@ -191,7 +192,7 @@ impl Runner {
                 let bytes = self.driver.next_batch_bytes();
                 if let Some(batch) = self.stepping.work(bytes, || self.driver.next_batch()) {
                     self.memory.set(self.driver.bytes() + bytes);
-                    if batch.journal.is_none() && batch.cache.is_empty() {
+                    if batch.journal.is_none() && batch.cache.is_empty() && batch.memo.is_empty() {
                         self.carry_out(batch.effects);
                         continue;
                     }
@@ -202,7 +203,6 @@ impl Runner {
             }
             let deadline = self
                 .driver
-                .engine()
                 .next_deadline()
                 .map_or(NO_DEADLINE, |deadline| Duration::from_millis(deadline.0.saturating_sub(self.now().0)));
             let takes_mail = goes_on && self.has_space();
@@ -311,17 +311,18 @@ impl Runner {
                 }
             })
         });
-        if batch.cache.is_empty() {
+        if batch.cache.is_empty() && batch.memo.is_empty() {
             return record.unwrap_or_else(|| Box::pin(async { Ok(()) }));
         }
         let (cache, has_record, mut calls) = (self.cache.clone(), record.is_some(), self.cache.calls(&batch.cache));
+        calls.extend(memo_store::calls(&self.repository, &self.id, &batch.memo));
         calls.extend(record);
         Box::pin(async move {
             let mut results = join_in_order(calls).await;
             let recorded = if has_record { results.pop().unwrap_or(Ok(())) } else { Ok(()) };
             for error in results.into_iter().filter_map(Result::err) {
                 // A later lookup finds nothing, and its activity runs.
-                warn!(%error, "could not cache a result");
+                warn!(%error, "could not store a result for reuse");
             }
             cache.evict_in_background();
             recorded
@@ -329,10 +330,16 @@ impl Runner {
     }
 
     /// Searches the cache in the background; the outcome comes back as an input.
-    fn search_cache(&self, key: AttemptKey, lookup: Box<CacheLookup>) {
+    fn search_cache(&self, key: AttemptKey, mut lookup: Box<CacheLookup>) {
         let (cache, processes) = (self.cache.clone(), self.processes.clone());
         tokio::spawn(async move {
-            let found = cache.search(&key.process, &lookup).await;
+            let found = match lookup.former.take() {
+                None => cache.search(&key.process, &lookup).await,
+                Some(former) => match cache.pin_hit(&key.process, former.hit).await {
+                    Err(_) if lookup.in_cache => cache.search(&key.process, &lookup).await,
+                    found => found,
+                },
+            };
             let outcome = if found.is_ok() { CacheOutcome::Reused } else { CacheOutcome::Missed };
             metrics().cache_lookups.of(outcome).inc();
             if let Some(process) = processes.find(&key.process) {

@@ -13,6 +13,9 @@ use xavantes_repository::Error;
 use crate::clock::unix_ms;
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
+use crate::memo::former_activities::FormerActivities;
+use crate::memo::memo_log::{MemoDocument, MemoLog};
+use crate::memo::memo_store;
 use crate::process::driver::Driver;
 use crate::process::handle::{DecisionSender, ProcessHandle};
 use crate::process::held_processes::panic_message;
@@ -40,6 +43,8 @@ pub(crate) struct StartOptions<'a> {
     pub relays: Vec<String>,
     /// Name and labels.
     pub tags: ProcessTags,
+    /// What the former process completed, if the process is a rerun.
+    pub former: Option<FormerActivities>,
 }
 
 /// Why a process was not started.
@@ -95,6 +100,17 @@ impl Coordinator {
             Error::Exists(_) => StartError::IdTaken,
             error => StartError::NotStored(error),
         })?;
+        if parent.is_some() {
+            driver.keep_memo(MemoLog::of_subtree());
+        } else {
+            let rerun_of = options.former.as_ref().map(|former| former.id().to_string());
+            let memo = MemoDocument { rerun_of, ..MemoDocument::default() };
+            if memo.rerun_of.is_some() {
+                memo_store::create(&self.repository, &id, &memo).await.map_err(StartError::NotStored)?;
+            }
+            driver.keep_memo(MemoLog::new(memo));
+            options.former.into_iter().for_each(|former| driver.take_over(former));
+        }
         // Before the process runs, because it may end at once.
         self.pinning.pin_parameters(&id, &parameters);
         info!(process = %id, "process started");

@@ -13,6 +13,7 @@ use xavantes_repository::{Claimed, Entries, Entry, Error, Journal};
 
 use crate::coordinator::Coordinator;
 use crate::definitions::LoadedProgram;
+use crate::memo::memo_log::MemoLog;
 use crate::process::driver::Driver;
 use crate::process::held_processes::panic_message;
 use crate::process::journal::{self, Head};
@@ -249,7 +250,12 @@ impl Coordinator {
         });
         let replayed =
             replay.await.map_err(|error| RecoveryError::Hold(HeldKind::InternalError(panic_message(error))))?;
-        let (driver, attempts, min_time) = replayed?;
+        let (mut driver, attempts, min_time) = replayed?;
+        match head.parent {
+            // What it completed before is not known any more.
+            Some(_) => driver.keep_memo(MemoLog::of_subtree()),
+            None => self.restore_memo(id, &mut driver).await?,
+        }
         let (bytes, limit) = (driver.engine().state().bytes(), self.options.process_bytes);
         // Handlers of failures may use a part of the budget in addition.
         if bytes > limit.saturating_add(limit / HANDLER_RESERVE) {

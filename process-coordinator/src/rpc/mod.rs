@@ -5,6 +5,7 @@
 //! | `service` | the gRPC service, which forwards to the other files |
 //! | `submit`, `steer`, `forget` | starting, steering and removing processes |
 //! | `list`, `show`, `watch`, `results`, `outputs`, `logs`, `explain` | reading processes |
+//! | `plan_rerun` | what a rerun would take over and what it would run |
 //! | `definition` | what a process was submitted with |
 //! | `attempt_records` | attempts that workers know |
 //! | `backup` | the repository of this node |
@@ -31,6 +32,7 @@ mod list;
 mod list_filter;
 mod logs;
 mod outputs;
+mod plan_rerun;
 mod resolve;
 mod results;
 mod run_to_end;

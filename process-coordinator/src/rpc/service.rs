@@ -15,8 +15,8 @@ use crate::coordinator::Coordinator;
 use crate::options::Options;
 use crate::rpc::run_to_end::run_to_end;
 use crate::rpc::{
-    backup, definition, delegate, explain, forget, list, logs, outputs, resolve, results, show, steer, submit, types,
-    watch,
+    backup, definition, delegate, explain, forget, list, logs, outputs, plan_rerun, resolve, results, show, steer,
+    submit, types, watch,
 };
 
 /// The process coordinator; cheap to clone.
@@ -64,6 +64,7 @@ impl ProcessCoordinator for Service {
     type OutputsStream = ResponseStream<v1::Part>;
     type ResultsStream = ResponseStream<v1::Part>;
     type DefinitionStream = ResponseStream<v1::Part>;
+    type PlanRerunStream = ResponseStream<v1::Part>;
     type ShowStream = ResponseStream<v1::Part>;
     type DelegateStream = ResponseStream<v1::WorkReport>;
 
@@ -71,6 +72,10 @@ impl ProcessCoordinator for Service {
         let coordinator = self.coordinator.clone();
         let call = async move { submit::submit(&coordinator, request.into_inner()).await };
         run_to_end(call).await?.map(Response::new)
+    }
+
+    async fn plan_rerun(&self, request: Request<v1::SubmitRequest>) -> Result<Response<Self::PlanRerunStream>, Status> {
+        plan_rerun::plan_rerun(&self.coordinator, request.into_inner()).await.map(Response::new)
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {

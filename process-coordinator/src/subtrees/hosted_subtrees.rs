@@ -282,6 +282,15 @@ pub fn outcome(
     }
 }
 
+/// The answer of a subtree with its memo, if that fits in.
+pub(crate) fn with_memo(mut answer: v1::Answer, (memo, left_out): (Vec<u8>, u64)) -> v1::Answer {
+    answer.memo_left_out = left_out;
+    if answer.encoded_len() + memo.len() <= MAX_PAYLOAD_BYTES {
+        answer.memo = memo;
+    }
+    answer
+}
+
 /// The answer of a subtree. One that is too large to send leaves out the recipes, or reports a failure instead.
 pub fn answer(
     key: &AttemptKey,

@@ -15,6 +15,7 @@ mod managers;
 mod many;
 mod protocol;
 mod recovery;
+mod rerunning;
 mod retrying;
 mod reuse;
 mod shared;

@@ -7,6 +7,7 @@
 //! | `element` | elements, as lines of facts or as a tree |
 //! | `log_lines` | output of failed activities |
 //! | `reuse` | decisions about reuse |
+//! | `rerun` | plans of reruns |
 //! | `grid` | nodes, groups, types, sources, and commands that change something |
 //! | `repository` | the repository of a node |
 //! | `shared_value` | what a call of a shared object returned |
@@ -25,6 +26,7 @@ mod plan;
 mod prediction;
 mod process;
 mod repository;
+mod rerun;
 mod reuse;
 mod shared_value;
 mod simulation;

@@ -32,7 +32,8 @@ fn text(reuse: &Reuse, activity_type: &str, now: Duration) -> String {
         ReuseReason::FilesGone => {
             format!("no node has {detail} any more, which belongs to the results of {earlier}")
         }
-        ReuseReason::Undecided => detail.to_owned(),
+        ReuseReason::Undecided | ReuseReason::NotCompleted => detail.to_owned(),
+        ReuseReason::TakenOver => format!("another activity took over the results of {earlier}"),
         ReuseReason::Unavailable => format!("the result cache could not be read: {detail}"),
         ReuseReason::Unknown => {
             let unknown = "unknown: the activity has not begun, was cancelled before it began, or ended too long ago";

@@ -12,6 +12,7 @@ use super::Driver;
 use crate::data::lineage::{Recipe, digests};
 use crate::data::repair::is_repair;
 use crate::engine_messages::{answer_from, element_from, stored_digests};
+use crate::memo::memo_entry::element_path;
 use crate::process::driver_input::AnswerExtras;
 use crate::process::process_notes::Note;
 use crate::process::usage::UsageTotals;
@@ -44,8 +45,14 @@ impl<C, A> Driver<C, A> {
         extras: Option<Box<AnswerExtras>>,
     ) {
         let cacheable = self.cacheable(key, &outcome);
+        let entry = match &outcome {
+            v1::answer::Outcome::Completed(completed) => self.memo_entry(key, completed, None),
+            _ => None,
+        };
         let activity = extras.as_ref().and_then(|_| self.engine.activity(element_from(key.element)));
         let activity = activity.map(|(number, _)| number as u32);
+        let subtree = extras.as_ref().filter(|it| it.totals.is_some() && self.memo.is_some());
+        let subtree = subtree.map(|_| self.engine.path(element_from(key.element)));
         // The engine rejects late and repeated answers. They are acknowledged all the same: nothing needs them any more.
         let Some(completed) = self.answer(sandbox, key, outcome) else { return };
         self.subtrees.remove(&(key.element, key.attempt));
@@ -55,9 +62,13 @@ impl<C, A> Driver<C, A> {
             self.note(Note::SubtreeEnded(totals));
             self.inherit(extras.recipes);
         }
+        if let (Some(path), Some(memo)) = (subtree, &mut self.memo) {
+            memo.add_subtree(&extras.memo.0, extras.memo.1, element_path(&path), self.now);
+        }
         if let (Some(activity), Some(usage)) = (activity, extras.usage) {
             self.unrecorded_usage.entry(activity).or_default().add(&UsageTotals::of_attempt(&usage));
         }
+        self.add_to_memo(entry.filter(|_| completed));
         let cached = cacheable.filter(|cacheable| cacheable.if_completed == completed);
         self.cache_writes.extend(cached.map(|cacheable| cacheable.write));
     }

@@ -4,7 +4,7 @@
 //! | file | is about |
 //! |---|---|
 //! | `answers` | answers of attempts, and what they report |
-//! | `reuse` | lookups in the result cache |
+//! | `reuse` | lookups in the result cache and in the memo of a former process; the memo of this one |
 //! | `missing_files` | attempts that lack files, lost attempts |
 //! | `steering` | users and parents that steer; calls of shared objects |
 //! | `status` | what the process is doing, and the counts of its activities |
@@ -33,6 +33,8 @@ use crate::cache::cache_entry::CacheWrite;
 use crate::cache::decide::Lookups;
 use crate::data::repair::Repairs;
 use crate::engine_messages::element_from;
+use crate::memo::former_activities::FormerActivities;
+use crate::memo::memo_log::MemoLog;
 use crate::process::driver_input::ProcessInput;
 use crate::process::effect::ProcessEffect;
 use crate::process::process_history::ProcessHistory;
@@ -65,6 +67,10 @@ pub struct Driver<C, A> {
     effects: Vec<ProcessEffect<C, A>>,
     cache_writes: Vec<CacheWrite>,
     lookups: Lookups,
+    /// The activities of the former process, if this one is a rerun.
+    former: Option<Box<FormerActivities>>,
+    /// The memo of this process.
+    memo: Option<Box<MemoLog>>,
     repairs: Repairs,
     /// Upper bound on outstanding activities, without those whose cache lookup is under way.
     capacity: u64,
@@ -107,6 +113,8 @@ impl<C, A> Driver<C, A> {
             effects: Vec::new(),
             cache_writes: Vec::new(),
             lookups: Lookups::default(),
+            former: None,
+            memo: None,
             repairs: Repairs::default(),
             capacity: 0,
             lookup_capacity: 0,
@@ -164,6 +172,23 @@ impl<C, A> Driver<C, A> {
         self.lookups.disabled = true;
     }
 
+    /// From now on a memo is kept. It continues `memo`.
+    pub fn keep_memo(&mut self, memo: MemoLog) {
+        self.memo = Some(Box::new(memo));
+    }
+
+    /// The process is a rerun: it takes over what the former process completed.
+    pub fn take_over(&mut self, former: FormerActivities) {
+        self.lookups.is_rerun = true;
+        self.former = Some(Box::new(former));
+    }
+
+    /// When the next input is due: a deadline of the engine, or of the memo.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let memo = self.memo.as_ref().and_then(|memo| memo.deadline());
+        self.engine.next_deadline().into_iter().chain(memo).min()
+    }
+
     /// Sets the nodes that fetch files for workers that cannot reach the holders, the nearest first.
     pub fn set_relays(&mut self, relays: Vec<String>) {
         self.relays = relays;
@@ -184,7 +209,9 @@ impl<C, A> Driver<C, A> {
     pub fn set_share(&mut self, share: Share, max_activities: u64) {
         self.capacity = share.room.min(max_activities);
         self.engine.set_capacity(self.capacity.saturating_add(self.lookup_capacity));
-        self.engine.set_max_delegations(share.delegations);
+        // Other coordinators do not know what a rerun can take over.
+        let takes_over = self.former.as_ref().is_some_and(|former| former.untaken() > 0);
+        self.engine.set_max_delegations(if takes_over { 0 } else { share.delegations });
         self.engine.set_max_auto_delegations(share.auto_delegations);
     }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use xavantes_proto::AttemptKey;
 
 use super::Driver;
+use crate::memo::memo_log::MemoWrite;
 use crate::process::effect::{EffectBatch, JournalWrite, ProcessEffect};
 use crate::process::journal;
 use crate::process::process_notes::Note;
@@ -26,7 +27,9 @@ impl<C, A> Driver<C, A> {
 
     /// Bytes that the process takes in memory, approximately.
     pub fn bytes(&self) -> u64 {
-        self.engine.state().bytes() + self.output.bytes
+        let former = self.former.as_ref().map_or(0, |former| former.bytes());
+        let memo = self.memo.as_ref().map_or(0, |memo| memo.bytes_in_memory());
+        self.engine.state().bytes() + self.output.bytes + former + memo
     }
 
     /// Bytes that [`Self::next_batch`] encodes, approximately.
@@ -50,8 +53,10 @@ impl<C, A> Driver<C, A> {
     /// Everything that happened since the last batch; nothing if nothing did.
     pub fn next_batch(&mut self) -> Option<EffectBatch<C, A>> {
         let (effects, cache) = (std::mem::take(&mut self.effects), std::mem::take(&mut self.cache_writes));
+        let memo = self.memo.as_mut().map(|memo| memo.due(self.now)).unwrap_or_default();
         if self.output.events.is_empty() && self.unrecorded_notes.is_empty() {
-            return (!effects.is_empty() || !cache.is_empty()).then_some(EffectBatch { journal: None, cache, effects });
+            let is_empty = effects.is_empty() && cache.is_empty() && memo.is_empty();
+            return (!is_empty).then_some(EffectBatch { journal: None, cache, memo, effects });
         }
         // One note for all programs of an activity type, instead of one for each.
         for (activity, usage) in std::mem::take(&mut self.unrecorded_usage) {
@@ -69,7 +74,17 @@ impl<C, A> Driver<C, A> {
             self.journal_bytes += record.len();
             JournalWrite::Append(record)
         };
-        Some(EffectBatch { journal: Some(write), cache, effects })
+        Some(EffectBatch { journal: Some(write), cache, memo, effects })
+    }
+
+    /// The memo of a subtree, for the answer to its parent, and the number of completed activities that it does not have.
+    pub fn take_memo(&mut self) -> (Vec<u8>, u64) {
+        self.memo.take().map(|memo| memo.into_answer()).unwrap_or_default()
+    }
+
+    /// What must still be written of the memo when the process ends, and the bytes of the whole memo.
+    pub fn close_memo(&mut self) -> (Vec<MemoWrite>, u64) {
+        self.memo.as_mut().map(|memo| (memo.rest(), memo.bytes())).unwrap_or_default()
     }
 
     /// Another coordinator runs the process. Gives the answers that the process took and did not acknowledge, with the
