@@ -11,7 +11,7 @@ use crate::element_id::ElementId;
 use crate::event::Bounds;
 use crate::state::EngineState;
 use crate::state::body::Body;
-use crate::state::instance::{Instance, NodeAddress, Phase, first_phase};
+use crate::state::instance::{Instance, NodeAddress, Phase, Reached, first_phase};
 use crate::state::size::{INSTANCE_BYTES, bytes_of};
 use crate::time::Time;
 
@@ -107,7 +107,7 @@ impl EngineState {
         };
         self.resize(added, removed);
         let instance = self.instance(id)?;
-        instance.phase = Phase::Running;
+        (instance.phase, instance.reached) = (Phase::Running, Reached::Began);
         match &mut instance.body {
             Body::Loop(body) => {
                 if let Some(range) = &bounds.range {

@@ -56,7 +56,10 @@ impl EngineState {
                 self.apply_outputs(*id, outputs)?;
                 let instance = self.instance(*id)?;
                 let node = program.node(instance.process as usize, instance.node);
-                instance.phase = if has_bounds(node) { Phase::Prepared } else { Phase::Running };
+                (instance.phase, instance.reached) = match has_bounds(node) {
+                    true => (Phase::Prepared, Reached::Prepared),
+                    false => (Phase::Running, Reached::Began),
+                };
             }
             Event::Began { id, bounds } => self.on_began(*id, bounds)?,
             Event::Closed { id } => {

@@ -67,10 +67,14 @@ impl EngineState {
             Resumption::Body => Phase::Running,
             Resumption::PostCode => Phase::Stopping(StopReason::Exit),
             Resumption::Finally => Phase::Posted,
+            Resumption::Bounds => Phase::Prepared,
         };
-        if resumption != Resumption::PostCode {
-            instance.reached = Reached::Body;
-        }
+        instance.reached = match resumption {
+            Resumption::Anew | Resumption::Finally => Reached::Body,
+            Resumption::Bounds => Reached::Prepared,
+            Resumption::Body => Reached::Began,
+            Resumption::PostCode => instance.reached,
+        };
         let (process, ordinal, activity) = (instance.site_process, instance.ordinal, site.kind.is_activity());
         self.resize(instance.bytes(), 0);
         let id = self.instances.insert(instance);

@@ -93,13 +93,24 @@ pub(crate) enum Phase {
 /// How far the current try of an element came, for the case that a user reopens the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reached {
-    /// Its body is not done.
+    /// Neither `PRE_CODE` nor the evaluation of bounds is known to have taken place; its body is not done.
     #[default]
     Body,
     /// Its exit condition held: `POST_CODE` comes next.
     Exit,
     /// Everything but `FINALLY` completed.
     End,
+    /// `PRE_CODE` ran: the bounds come next.
+    Prepared,
+    /// `PRE_CODE` ran, and the bounds are known: its body is not done.
+    Began,
+}
+
+impl Reached {
+    /// The body is not done.
+    pub fn is_in_body(self) -> bool {
+        matches!(self, Reached::Body | Reached::Prepared | Reached::Began)
+    }
 }
 
 /// An attempt that the engine handed out and that has not been answered.

@@ -32,6 +32,8 @@ pub(crate) enum Resumption {
     PostCode,
     /// `FINALLY` comes next.
     Finally,
+    /// The evaluation of its bounds comes next.
+    Bounds,
 }
 
 impl Resumption {
@@ -42,6 +44,8 @@ impl Resumption {
             _ if rests || matches!(instance.body, Body::Leaf) => Resumption::Anew,
             Reached::Exit => Resumption::PostCode,
             Reached::End => Resumption::Finally,
+            Reached::Prepared => Resumption::Bounds,
+            Reached::Began => Resumption::Body,
             Reached::Body if instance.unfinished.is_empty() && instance.body == Body::new(node) => Resumption::Anew,
             Reached::Body => Resumption::Body,
         }
@@ -53,7 +57,7 @@ impl Resumption {
 pub(crate) fn is_kept(program: &Program, around: &Instance, site: &DefinitionNode, outcome: &Outcome) -> bool {
     let stops = matches!(around.phase, Phase::Stopping(StopReason::Failed(_) | StopReason::Cancelled));
     let continues = site.policy.on_failure == OnFailure::Continue;
-    around.reached == Reached::Body
+    around.reached.is_in_body()
         && match outcome {
             Outcome::Failed(_) => !continues,
             Outcome::Cancelled => {

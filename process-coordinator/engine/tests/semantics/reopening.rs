@@ -4,7 +4,7 @@ use xavantes_engine::{Action, Answer, Event, Outcome};
 use xavantes_model::shared_objects::Method;
 use xavantes_model::value::{SharedKind, SharedRef, Value};
 
-use crate::harness::{Run, document, run, setup};
+use crate::harness::{Run, body, document, run, setup};
 
 /// The number of attempts that the engine handed out.
 fn attempts(run: &Run) -> usize {
@@ -96,6 +96,35 @@ fn post_code_that_failed_runs_again_without_the_body() {
     run.reopen("f");
     assert_eq!(run.failure().path, "P/f");
     assert_eq!(attempts(&run), before, "no activity ran again");
+}
+
+#[test]
+fn pre_code_that_ran_does_not_run_again() {
+    let pre_code = "<PRE_CODE>local n = 1</PRE_CODE>";
+    let prepared = |run: &Run| run.count(|event| matches!(event, Event::Prepared { .. }));
+    for (tag, attributes, content) in [
+        ("BLOCK", "", ""),
+        ("SWITCH", "", r#"<CASE CONDITION="false"><ACTIVITY TYPE="Do" NAME="a"/></CASE>"#),
+        ("PARSWITCH", "", r#"<CASE CONDITION="false"><ACTIVITY TYPE="Do" NAME="a"/></CASE>"#),
+        ("WHILE", r#"CONDITION="false""#, r#"<ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>"#),
+        ("FOR", r#"TO="0""#, r#"<ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>"#),
+        // The bounds cannot be evaluated.
+        ("FOR", r#"TO="${error('no')}""#, r#"<ITERATE><ACTIVITY TYPE="Do" NAME="a"/></ITERATE>"#),
+    ] {
+        let post_code = r#"<POST_CODE>error("no")</POST_CODE>"#;
+        let mut run = run(&format!(r#"<{tag} NAME="e" {attributes}>{pre_code}{content}{post_code}</{tag}>"#));
+        for _ in 0..3 {
+            assert_eq!(run.failure().path, "P/e", "{tag} {attributes}");
+            assert_eq!(prepared(&run), 1, "{tag} {attributes}");
+            run.reopen("");
+        }
+    }
+    let block = format!(r#"<BLOCK NAME="e">{pre_code}<ACTIVITY TYPE="Do" NAME="a"/></BLOCK>"#);
+    let mut waits = setup(&body(&block)).capacity(0).run();
+    waits.cancel("");
+    waits.cancelled();
+    waits.reopen("");
+    assert_eq!(prepared(&waits), 1, "it waited for capacity");
 }
 
 #[test]
