@@ -2,11 +2,12 @@
 
 use tonic::Status;
 use xavantes_engine::Event;
-use xavantes_model::definition::Program;
+use xavantes_model::definition::{ProcessType, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
 use xavantes_repository::Entry;
 
+use crate::cache::shown_value::HIDDEN;
 use crate::coordinator::Coordinator;
 use crate::process::journal::{self, Head};
 use crate::record_codec;
@@ -47,7 +48,7 @@ async fn find_entry(coordinator: &Coordinator, path: &str) -> Result<Entry, Stat
     }
 }
 
-/// The values with which the process began, by name.
+/// The values with which the process began, by name. Secret values stay in the coordinator.
 fn parameters(program: &Program, head: &Head, events: &[Event]) -> Vec<v1::Parameter> {
     let root = head.root();
     let Some(process) = program.processes.get(root.process) else { return Vec::new() };
@@ -55,9 +56,41 @@ fn parameters(program: &Program, head: &Head, events: &[Event]) -> Vec<v1::Param
         Event::Started { variables, .. } => Some(variables),
         _ => None,
     });
-    let given = process.parameters().iter().zip(started.into_iter().flatten());
+    shown_parameters(process, started.into_iter().flatten())
+}
+
+/// The values of the `IN` and `INOUT` parameters, which come first among the variables of a process.
+fn shown_parameters<'a>(process: &ProcessType, variables: impl Iterator<Item = &'a Value>) -> Vec<v1::Parameter> {
+    let given = process.parameters().iter().zip(variables);
     let given = given.filter(|(variable, value)| variable.direction.is_in() && **value != Value::Null);
     given
-        .map(|(variable, given)| v1::Parameter { name: variable.name.to_string(), value: Some(value(given)) })
+        .map(|(variable, given)| {
+            let shown = if variable.secret { value(&HIDDEN.into()) } else { value(given) };
+            v1::Parameter { name: variable.name.to_string(), value: Some(shown) }
+        })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use xavantes_model::diagnostic::Source;
+    use xavantes_model::load::load;
+    use xavantes_proto::value_from;
+
+    use super::*;
+
+    #[test]
+    fn secret_parameters_stay_in_the_coordinator() {
+        let text = r#"<XAVANTES VERSION="1"><PROCESS_TYPE NAME="Main">
+            <IN_PARAMETER TYPE="string" NAME="user"/><IN_PARAMETER TYPE="string" NAME="token" SECRET="true"/>
+            <BODY/></PROCESS_TYPE></XAVANTES>"#;
+        let program = load(&[Source::new("a.xml", text)]).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let variables = ["ada", "t0ken"].map(Value::from);
+        let shown = shown_parameters(&program.processes[0], variables.iter()).into_iter().map(|it| {
+            let value = value_from(it.value.unwrap_or_default()).expect("the value is valid");
+            (it.name, value)
+        });
+        let expected = [("user", "ada"), ("token", HIDDEN)].map(|(name, value)| (name.to_owned(), value.into()));
+        assert_eq!(shown.collect::<Vec<(String, Value)>>(), expected);
+    }
 }

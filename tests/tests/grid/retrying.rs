@@ -94,15 +94,16 @@ fn a_cancelled_process_goes_on_with_delegated_parts() {
 fn the_definition_and_the_parameters_of_an_ended_process_can_be_read() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
-    let text = STAGES.replace("WHERE", "never");
+    let secret = r#"<IN_PARAMETER TYPE="string" NAME="token" SECRET="true"/><OUT_PARAMETER"#;
+    let text = STAGES.replace("WHERE", "never").replacen("<OUT_PARAMETER", secret, 1);
     let (file, log) = (grid.write("stages.xml", &text), grid.write("log", ""));
-    let process = grid.submit(&address, &file, &[&format!("log={log}")]);
+    let process = grid.submit(&address, &file, &[&format!("log={log}"), "token=t0ken"]);
     ended(&grid, &address, &process);
     let shown = grid.cli(&address, &["show", &process, "--definition"]).ok().json();
     assert_eq!((&shown["process_type"], &shown["documents"][0]["text"]), (&"Stages".into(), &text.into()));
     assert!(shown["documents"][0]["name"].as_str().is_some_and(|name| name.ends_with("stages.xml")), "{shown}");
     let shown = grid.cli(&address, &["show", &process, "--parameters"]).ok().json();
-    assert_eq!(shown["parameters"], serde_json::json!({"log": log, "count": 8}));
+    assert_eq!(shown["parameters"], serde_json::json!({"log": log, "count": 8, "token": "(hidden)"}));
     let refused = grid.cli(&address, &["show", "Stages-none", "--definition"]);
     assert!(refused.code == 2 && refused.stderr.contains("there is no process"), "{refused:?}");
 }
