@@ -5,13 +5,13 @@ use xavantes_engine::Event;
 use xavantes_model::definition::{ProcessType, Program};
 use xavantes_model::value::Value;
 use xavantes_proto::{v1, value};
-use xavantes_repository::Entry;
 
 use crate::cache::shown_value::HIDDEN;
 use crate::coordinator::Coordinator;
 use crate::process::journal::{self, Head};
 use crate::record_codec;
 use crate::rpc::errors::{repository_status, unreadable_status};
+use crate::rpc::find::find_entry;
 use crate::rpc::outputs::PartStream;
 use xavantes_proto::message_limits::check_path;
 
@@ -32,20 +32,6 @@ pub(super) async fn definition(
         parameters: parameters(&loaded.program, &head, &events),
     };
     Ok(Box::pin(tokio_stream::iter(xavantes_proto::split(&response).map(Ok))))
-}
-
-/// The process that a path is in.
-async fn find_entry(coordinator: &Coordinator, path: &str) -> Result<Entry, Status> {
-    let mut id = path;
-    loop {
-        if let Some(entry) = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))? {
-            return Ok(entry);
-        }
-        id = match id.rsplit_once('/') {
-            Some((shorter, _)) => shorter,
-            None => return Err(Status::not_found(format!("there is no process {id:?} here"))),
-        };
-    }
 }
 
 /// The values with which the process began, by name. Secret values stay in the coordinator.

@@ -1,5 +1,6 @@
 //! The process that a path is in, here or at another coordinator.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use xavantes_engine::Rejection;
 use xavantes_proto::connect;
 use xavantes_proto::message_limits::check_path;
 use xavantes_proto::v1::process_coordinator_client::ProcessCoordinatorClient;
-use xavantes_repository::Entry;
+use xavantes_repository::{Entry, MAX_NAME};
 
 use crate::coordinator::Coordinator;
 use crate::process::handle::ProcessHandle;
@@ -49,10 +50,12 @@ pub(super) async fn find(coordinator: &Coordinator, path: &str) -> Result<FoundP
 
 /// Nothing if this coordinator is recovering the process.
 async fn find_now(coordinator: &Coordinator, path: &str) -> Result<Option<FoundProcess>, Status> {
-    let mut id = path;
-    loop {
+    for id in beginnings(path) {
         if let Some(found) = find_here(coordinator, id) {
             return Ok(Some(found));
+        }
+        if !is_stored_id(id) {
+            continue;
         }
         let stored = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))?;
         if let Some(entry) = stored.map(Box::new) {
@@ -63,11 +66,36 @@ async fn find_now(coordinator: &Coordinator, path: &str) -> Result<Option<FoundP
                 None => find_here(coordinator, id),
             });
         }
-        match id.rsplit_once('/') {
-            Some((shorter, _)) => id = shorter,
-            None => return Err(Status::not_found(format!("there is no process {id:?} here"))),
+    }
+    Err(unknown_status(path))
+}
+
+/// The stored process that a path is in.
+pub(super) async fn find_entry(coordinator: &Coordinator, path: &str) -> Result<Entry, Status> {
+    for id in beginnings(path).filter(|id| is_stored_id(id)) {
+        if let Some(entry) = coordinator.repository.find(id).await.map_err(|error| repository_status(&error))? {
+            return Ok(entry);
         }
     }
+    Err(unknown_status(path))
+}
+
+/// The beginnings of a path that may be the id or the path of a process, the longest first. They are few also if the path is
+/// long.
+fn beginnings(path: &str) -> impl Iterator<Item = &str> {
+    let ends = iter::once(path.len()).chain(path.rmatch_indices('/').map(|(end, _)| end));
+    ends.filter(|end| *end <= MAX_NAME).map(|end| &path[..end])
+}
+
+/// Can this be the id of a stored process? Ids of submitted processes have no slash. Those of subtrees have a digest at
+/// their end, behind an `@`.
+fn is_stored_id(id: &str) -> bool {
+    id.rsplit_once('/').is_none_or(|(_, name)| name.contains('@'))
+}
+
+fn unknown_status(path: &str) -> Status {
+    let (id, _) = path.split_once('/').unwrap_or((path, ""));
+    Status::not_found(format!("there is no process {id:?} here"))
 }
 
 fn find_here(coordinator: &Coordinator, id: &str) -> Option<FoundProcess> {
@@ -101,4 +129,21 @@ pub(super) async fn client(address: &str) -> Result<Client, Status> {
         ))
     })?;
     Ok(ProcessCoordinatorClient::new(channel).max_decoding_message_size(xavantes_proto::MAX_MESSAGE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_looked_for_under_few_beginnings_of_its_path() {
+        let all: Vec<&str> = beginnings("P-1/a/[2]@x/b").collect();
+        assert_eq!(all, ["P-1/a/[2]@x/b", "P-1/a/[2]@x", "P-1/a", "P-1"]);
+        let stored: Vec<&str> = all.into_iter().filter(|id| is_stored_id(id)).collect();
+        assert_eq!(stored, ["P-1/a/[2]@x", "P-1"]);
+        let long = vec!["a"; 64_000].join("/");
+        assert_eq!(beginnings(&long).count(), MAX_NAME.div_ceil(2));
+        assert_eq!(beginnings(&long).filter(|id| is_stored_id(id)).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(beginnings(&"a".repeat(MAX_NAME + 1)).count(), 0);
+    }
 }
