@@ -1,6 +1,7 @@
 //! The file store of a node: in its data directory, or in a temporary directory that ends with the node.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -42,8 +43,9 @@ impl TemporaryDir {
     const PREFIX: &str = "xavantes-files-";
 
     fn new(within: &Path) -> std::io::Result<Self> {
-        Self::remove_abandoned(within);
-        let dir = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(within)?;
+        let private = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix(Self::PREFIX).permissions(private).tempdir_in(within)?;
+        Self::remove_abandoned(within, dir.path().symlink_metadata()?.uid());
         // The file is locked before it gets its name, so that no other node finds it unlocked.
         let (unnamed, named) = (dir.path().join("coming"), dir.path().join("lock"));
         let lock = File::create(&unnamed)?;
@@ -52,10 +54,11 @@ impl TemporaryDir {
         Ok(Self { dir, _lock: lock })
     }
 
-    /// Removes the directories of nodes that were killed.
-    fn remove_abandoned(within: &Path) {
+    /// Removes the directories of nodes of this user that were killed.
+    fn remove_abandoned(within: &Path, user: u32) {
         for entry in std::fs::read_dir(within).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(Self::PREFIX)
+                && entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
                 && let Ok(lock) = File::open(entry.path().join("lock"))
                 && lock.try_lock().is_ok()
             {

@@ -38,6 +38,10 @@ const CLOCK_RESOLUTION: Duration = Duration::from_millis(100);
 /// The directories of all attempts of a worker.
 #[derive(Debug)]
 pub(crate) struct WorkDirs {
+    /// Has all of them.
+    folder: PathBuf,
+    /// The user that owned the folder at the beginning.
+    owner: u32,
     /// Has the directories of running attempts.
     root: PathBuf,
     /// Has the directories of failed attempts.
@@ -89,6 +93,8 @@ impl WorkDirs {
         if folder.to_str().is_none() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "the path of the data directory is not UTF-8"));
         }
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let owner = fs::symlink_metadata(&folder)?.uid();
         let (root, failed) = (folder.join("work"), folder.join("failed"));
         if root.exists() {
             kill_leftover_processes(&root, &|_| true);
@@ -98,6 +104,8 @@ impl WorkDirs {
             }
         }
         let workdirs = Self {
+            folder,
+            owner,
             root,
             failed,
             keep,
@@ -150,9 +158,8 @@ impl WorkDirs {
             match private.create(&path) {
                 Ok(()) => break path,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                // Several threads may find that the root does not exist yet.
                 Err(error) if error.kind() == ErrorKind::NotFound && !made_root => {
-                    DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+                    self.make_root()?;
                     made_root = true;
                 }
                 Err(error) => return Err(error),
@@ -161,6 +168,23 @@ impl WorkDirs {
         private.create(path.join(WORK))?;
         private.create(path.join(TEMPORARY))?;
         Ok(path)
+    }
+
+    /// Makes the folder of running attempts. Several threads may find that it does not exist yet. A cleaner of temporary files
+    /// may have removed the folder around it, and another user may have made a folder in its place.
+    fn make_root(&self) -> io::Result<()> {
+        let mut private = DirBuilder::new();
+        private.mode(0o700);
+        let make = |folder: &Path| match private.create(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        };
+        make(&self.folder)?;
+        if fs::symlink_metadata(&self.folder)?.uid() != self.owner {
+            let message = format!("another user made {}", self.folder.display());
+            return Err(io::Error::new(ErrorKind::PermissionDenied, message));
+        }
+        make(&self.root)
     }
 
     /// Removes spare directories later, unless attempts run by then.

@@ -1,13 +1,15 @@
 //! What all programs of a worker share: directories, the process table, logs, interpreters, container engine, control groups.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tempfile::TempDir;
 use xavantes_model::definition::{ActivityCode, ActivityType};
 use xavantes_proto::v1::{Nothing, requirement};
 
@@ -37,6 +39,12 @@ fn path_with(path: OsString, command: Option<&Path>) -> OsString {
     std::env::join_paths(folders).unwrap_or(path)
 }
 
+/// Makes a new folder that only this user can enter. Other users cannot foresee its name, so they cannot make it first.
+fn private_folder(within: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("xavantes-programs-").rand_bytes(16).permissions(Permissions::from_mode(0o700)).tempdir_in(within)
+}
+
 /// What the programs of a worker run on.
 #[derive(Debug)]
 pub(crate) struct ProgramHost {
@@ -64,14 +72,11 @@ pub(crate) struct ProgramHost {
 impl ProgramHost {
     /// Prepares to run programs. Must be called on a runtime. Kills the programs that a former process left in the same folder.
     pub fn open(node: &str, options: ProgramOptions) -> io::Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let (folder, temporary) = match options.folder {
             Some(folder) => (folder, None),
             None => {
-                let number = NEXT.fetch_add(1, Ordering::Relaxed);
-                let name = format!("xavantes-{}-{number}", std::process::id());
-                let folder = std::env::temp_dir().join(name);
-                (folder.clone(), Some(folder))
+                let made = private_folder(&std::env::temp_dir())?;
+                (made.path().to_owned(), Some(made))
             }
         };
         let command = std::env::current_exe().ok();
@@ -81,7 +86,7 @@ impl ProgramHost {
         let engine = ContainerEngine::find(&path, options.containers.as_deref(), workdirs.root());
         let processes = ProgramTable::new(options.adopts);
         tokio::spawn(program_table::observe(Arc::downgrade(&processes)));
-        let start = || Watchdog::start(&processes, workdirs.root(), temporary.as_deref());
+        let start = || Watchdog::start(&processes, workdirs.root(), temporary.as_ref().map(TempDir::path));
         let watchdog = options.adopts.then(start).flatten();
         let mut variables = vec![
             (OsString::from("PATH"), path.clone()),
@@ -106,7 +111,7 @@ impl ProgramHost {
             engine,
             variables,
             path,
-            temporary,
+            temporary: temporary.map(TempDir::keep),
         })
     }
 
@@ -139,5 +144,22 @@ impl ProgramHost {
             self.logs.remove();
             let _ = std::fs::remove_dir_all(folder);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn folders_of_nodes_without_a_data_directory_are_private_and_new() {
+        let within = tempfile::tempdir().expect("the disk has space");
+        let make = || private_folder(within.path()).expect("the disk has space");
+        let (one, two) = (make(), make());
+        assert_ne!(one.path(), two.path());
+        let mode = one.path().symlink_metadata().expect("it is there").mode();
+        assert_eq!(mode & 0o7777, 0o700);
     }
 }

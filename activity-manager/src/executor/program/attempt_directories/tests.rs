@@ -22,6 +22,25 @@ async fn several_threads_may_make_the_first_directories() {
 }
 
 #[tokio::test]
+async fn a_folder_that_was_removed_is_made_again_but_never_taken_from_another_user() {
+    let parent = tempfile::tempdir().expect("the disk has space");
+    let folder = parent.path().join("node");
+    let workdirs = WorkDirs::open(&folder, 0).expect("the disk has space");
+    fs::remove_dir_all(&folder).expect("this user owns it");
+    let made = workdirs.create().expect("the disk has space");
+    assert!(made.starts_with(&folder));
+    let mode = fs::symlink_metadata(&folder).expect("it is there").mode();
+    assert_eq!(mode & 0o7777, 0o700);
+    fs::remove_dir_all(&folder).expect("this user owns it");
+    fs::create_dir(&folder).expect("the disk has space");
+    // Only the superuser can give a folder away.
+    if std::os::unix::fs::chown(&folder, Some(65534), None).is_ok() {
+        let refused = workdirs.create().expect_err("somebody else owns the folder");
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    }
+}
+
+#[tokio::test]
 async fn directories_are_removed_with_their_attempts_or_reused() {
     let parent = tempfile::tempdir().expect("the disk has space");
     let folder = parent.path().join("node");
