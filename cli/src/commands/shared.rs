@@ -53,7 +53,22 @@ pub(crate) fn shared(arguments: SharedArgs, output: Output) -> Result<Exit, Exit
         terminal::error(problem);
         return Err(Exit::Failed);
     }
-    Ok(output.report(&SharedValue { value: answer["value"].take() }))
+    Ok(output.report(&SharedValue { value: with_plain_integers(answer["value"].take()) }))
+}
+
+/// The value with all integers as JSON numbers. The worker sends large ones as text. serde_json refuses documents that nest
+/// deeper than 128, which bounds the recursion.
+fn with_plain_integers(value: Json) -> Json {
+    match value {
+        Json::Array(items) => items.into_iter().map(with_plain_integers).collect(),
+        Json::Object(members) => {
+            let integer =
+                members.get("$int").filter(|_| members.len() == 1).and_then(|text| text.as_str()?.parse().ok());
+            let plain = |(key, item)| (key, with_plain_integers(item));
+            integer.map_or_else(|| Json::Object(members.into_iter().map(plain).collect()), |number: i64| number.into())
+        }
+        other => other,
+    }
 }
 
 /// The connection to the worker.
@@ -103,4 +118,17 @@ impl WorkerSocket {
 fn lost(error: &std::io::Error) -> Exit {
     terminal::error(&format!("cannot reach the worker: {error}; its activity may have ended"));
     Exit::Unreachable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_integers_are_printed_as_numbers() {
+        let sent =
+            json!([{ "$int": "9007199254740993" }, { "a": { "$int": "-9007199254740993" } }, { "$bytes": "00" }]);
+        let expected = json!([9_007_199_254_740_993_i64, { "a": -9_007_199_254_740_993_i64 }, { "$bytes": "00" }]);
+        assert_eq!(with_plain_integers(sent), expected);
+    }
 }

@@ -49,7 +49,7 @@ const SAME: [(&str, &str); 8] = [
 ];
 
 /// The languages that this worker has; the others are named.
-fn installed(place: &TestWorker) -> Vec<&'static str> {
+pub fn installed(place: &TestWorker) -> Vec<&'static str> {
     let worker = place.grid.nodes(&place.address).into_iter().find(|node| node["node"] == "w").expect("it is there");
     let found = worker["interpreters"].as_array().expect("workers announce their interpreters").clone();
     let (here, missing): (Vec<&str>, Vec<&str>) =
@@ -61,7 +61,7 @@ fn installed(place: &TestWorker) -> Vec<&'static str> {
     here
 }
 
-fn code(language: &str, text: &str) -> String {
+pub fn code(language: &str, text: &str) -> String {
     format!("<CODE LANGUAGE=\"{language}\"><![CDATA[{text}]]></CODE>")
 }
 
@@ -218,7 +218,7 @@ fn shared_objects_are_called_from_every_language() {
         ),
         (
             "ruby",
-            "10.times { total.add }\nset.add('ruby'); table.put('ruby', [1, {a: nil}]); set.contains('ruby') or raise 'it'",
+            "10.times { total.add }\nputs set; set.add('ruby'); table.put('ruby', [1, {a: nil}]); set.contains('ruby') or raise 'it'",
         ),
         (
             "R",
@@ -276,7 +276,54 @@ fn wrong_calls_of_shared_objects_say_what_is_wrong() {
                 \"size\"}' '{\"object\": \"set\", \"method\": \"size\"}' | xavantes shared --stream >&2; exit 3";
     let error = failing(text);
     assert_tells(&error, &["the call is not JSON", "this shared object is unknown here", "{\"value\":1}"]);
+    // Integers look as everywhere else.
+    let error = failing("xavantes shared total set 9007199254740993; xavantes shared total get >&2; exit 3");
+    assert_tells(&error, &["\n9007199254740993"]);
     let outside = xavantes_tests::xavantes(&["shared", "set", "size"]);
     assert_eq!(outside.code, 2, "{outside:?}");
     assert_tells(&outside.stderr, &["there are no shared objects here", "XAVANTES_SHARED is not set"]);
+}
+
+#[test]
+fn a_program_may_have_many_connections_for_shared_objects_but_not_too_many() {
+    let mut place = TestWorker::new(&[]);
+    if !installed(&place).contains(&"python") {
+        return;
+    }
+    let text = r#"
+import json, os, resource, socket
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def ask(line):
+    stream = socket.socket(socket.AF_UNIX)
+    stream.connect(os.environ["XAVANTES_SHARED"])
+    stream.sendall(line + b"\n")
+    return stream, json.loads(stream.makefile().readline())
+size = b'{"object": "set", "method": "size"}'
+held = [ask(size) for _ in range(70)]
+assert all("value" in answer for _, answer in held), held
+while "value" in held[-1][1] and len(held) <= 1024:
+    held.append(ask(size))
+assert "connections for shared objects already" in held[-1][1]["error"], held[-1]
+held.clear()
+"#;
+    let many = r#"
+import json, os, socket
+def ask(line):
+    stream = socket.socket(socket.AF_UNIX)
+    stream.connect(os.environ["XAVANTES_SHARED"])
+    stream.sendall(line + b"\n")
+    return json.loads(stream.makefile().readline())
+zeros = b"0," * 3000000 + b"0"
+answer = ask(b'{"object": "set", "method": "add", "arguments": [' + zeros + b"]}")
+assert "more than 2097152 values" in answer["error"], answer
+answer = ask(b'{"object": "set", "method": "add", "arguments": [1, 2]}')
+assert "takes 1 arguments, got 2" in answer["error"], answer
+answer = ask(b'{"object": "set", "method": "add", "arguments": ["' + b"x" * 3000000 + b'"]}')
+assert "value" in answer, answer
+"#;
+    let file = place.grid.write("sharing.xml", &sharing(&[("A", code("python", text)), ("B", code("python", many))]));
+    let process = place.grid.submit(&place.address, &file, &[]);
+    let ended = place.grid.end(&place.address, &process);
+    assert_eq!(ended["state"], "completed", "{ended}");
 }

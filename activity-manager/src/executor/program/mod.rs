@@ -26,6 +26,7 @@
 mod assigned_outs;
 mod attempt_directories;
 mod call_channel;
+mod call_line;
 mod captured_output;
 pub mod cgroups;
 mod child;
