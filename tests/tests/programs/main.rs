@@ -3,6 +3,7 @@
 mod cgroups;
 mod containers;
 mod ends;
+mod faithful_values;
 mod kit;
 mod limits;
 mod logs;

@@ -49,8 +49,8 @@ pub(super) fn write_prelude(
     workdir.write(workdir.values(), json!({ "values": values, "outs": outs }).to_string().as_bytes())
 }
 
-/// Perl compiles code and variables together: `our` declares the variables for code under `use strict`, and what follows the
-/// code finds variables that the code declares itself.
+/// Perl compiles code and variables together: `our` declares the variables for code under `use strict`, and the function after
+/// the code finds variables that the code declares itself, wherever the code ends.
 fn perl(activity: &ActivityType, workdir: &WorkDir) -> String {
     let sigil = |ty: Option<Type>| match ty {
         Some(Type::List) => '@',
@@ -74,8 +74,10 @@ fn perl(activity: &ActivityType, workdir: &WorkDir) -> String {
     });
     let code = &code[..code.len() - data.len()];
     format!(
-        "{}{declared}\n{{\n# line 1 \"{}\"\n{code}\n;\n%XavantesPrelude::found = ({});\n}}\n{data}",
+        "{}BEGIN {{ XavantesPrelude::begin({}) }}\n{declared}\n{{\n# line 1 \"{}\"\n{code}\n;\nsub XavantesPrelude::find {{ \
+         %XavantesPrelude::found = ({}) }}\n}}\n{data}",
         include_str!("preludes/perl.pl"),
+        u8::from(code.lines().any(|line| line.trim_start().starts_with("use utf8"))),
         workdir.script().display(),
         found.join(", "),
     )

@@ -132,6 +132,17 @@ mod tests {
     }
 
     #[test]
+    fn floats_keep_all_digits() {
+        let objects = ProgramObjects::default();
+        for number in [0.1 + 0.2, 31.245270191439438, 1.0 / 3.0, 5e-324, f64::MAX, 2.638344616030823e-256] {
+            for text in [format!("{number:e}"), format!("{number:.16e}")] {
+                let json = serde_json::from_str(&text).expect("it is a number");
+                assert_eq!(objects.decode(json), Ok(Value::Float(number)), "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn programs_cannot_invent_shared_objects() {
         let objects = ProgramObjects::default();
         for json in [json!({ "$shared": { "object": 0 } }), json!([{ "$shared": { "kind": "RemoteSet" } }])] {

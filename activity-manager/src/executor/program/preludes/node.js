@@ -87,20 +87,35 @@
     if (value === null) return null;
     if (numbers.has(value)) return { $shared: { object: numbers.get(value) } };
     if (Array.isArray(value)) return value.map(encode);
-    if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString("hex") };
+    if (value instanceof Uint8Array || value instanceof ArrayBuffer) return { $bytes: Buffer.from(value).toString("hex") };
+    if (value instanceof DataView) return encode(value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength));
     if (ArrayBuffer.isView(value) || value instanceof Set) return Array.from(value, encode);
+    if (value instanceof Number || value instanceof String || value instanceof Boolean) return encode(value.valueOf());
+    // Dates and addresses, for example.
+    if (typeof value.toJSON === "function") return encode(value.toJSON());
+    const kind = Object.prototype.toString.call(value), prototype = Object.getPrototypeOf(value);
+    if (/ Iterator\]$|Generator\]$|Arguments\]$/.test(kind)) return Array.from(value, encode);
     const entries = value instanceof Map ? [...value] : Object.entries(value);
+    // Other objects are data if they have data.
+    const plain = prototype === null || Object.getPrototypeOf(prototype) === null || value instanceof Map;
+    if (!plain && (kind !== "[object Object]" || entries.length === 0)) {
+      throw new TypeError(`a JavaScript value of the class ${value.constructor?.name} is no value of a process`);
+    }
     return Object.fromEntries(entries.map(([key, item]) => [key, encode(item)]));
   };
 
   const { values, outs } = JSON.parse(fs.readFileSync(path.join(folder, "values.json"), "utf8"));
+  // A parameter that the code does not change keeps its value.
+  const initial = {};
   let results = {};
   process.on("exit", () => {
     const assigned = {}, problems = {};
     for (const name of Object.keys(outs)) {
       try {
         const value = results[name]?.();
-        if (value !== undefined) assigned[name] = encode(value);
+        if (value === undefined) continue;
+        const encoded = encode(value);
+        if (JSON.stringify(encoded) !== initial[name]) assigned[name] = encoded;
       } catch (problem) {
         // A variable that the code declares further below than it got.
         if (!(problem instanceof ReferenceError)) problems[name] = problem.message;
@@ -113,6 +128,7 @@
   const variables = { ...scope, _xv: (found) => { results = found; } };
   for (const name of Object.keys(outs)) variables[name] = undefined;
   for (const [name, value] of Object.entries(values)) variables[name] = decode(value);
+  for (const name of Object.keys(outs)) if (name in values) initial[name] = JSON.stringify(encode(variables[name]));
   // The block around the code lets it declare variables with the names of parameters.
   const found = `_xv({${Object.keys(outs).map((name) => `${name}:()=>${name}`)}});\n`;
   const compile = (before, after) => vm.compileFunction(before + code + after, Object.keys(variables), {

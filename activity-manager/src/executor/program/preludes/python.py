@@ -2,9 +2,12 @@
 
 
 def _xv_run():
+    import collections.abc
+    import io
     import json
     import os
     import sys
+    import types
 
     own, folder, process = __file__, os.environ["XAVANTES_DIRECTORY"], os.getpid()
     script = os.path.join(folder, "script")
@@ -66,6 +69,9 @@ def _xv_run():
         def __repr__(self):
             return self._kind
 
+    abc = collections.abc
+    lists = (abc.Sequence, abc.Set, abc.MappingView, abc.Iterator)
+
     def decode(value):
         if isinstance(value, list):
             return [decode(item) for item in value]
@@ -101,13 +107,17 @@ def _xv_run():
             return {"$shared": {"object": value._number}}
         if isinstance(value, dict):
             return {str(key): encode(item) for key, item in value.items()}
-        # Arrays and numbers of NumPy, series of pandas.
-        if hasattr(value, "tolist"):
-            return encode(value.tolist())
-        if hasattr(value, "__fspath__"):
-            return os.fspath(value)
-        if hasattr(value, "__iter__") and not isinstance(value, type):
-            return [encode(item) for item in value]
+        if not isinstance(value, (type, io.IOBase)):
+            # Arrays and numbers of NumPy, series of pandas.
+            if hasattr(value, "tolist"):
+                return encode(value.tolist())
+            if hasattr(value, "__fspath__"):
+                return os.fspath(value)
+            # Other mappings. A data frame is a mapping from names to columns.
+            if hasattr(value, "keys") and hasattr(value, "__getitem__"):
+                return {str(key): encode(value[key]) for key in value.keys()}
+            if isinstance(value, lists):
+                return [encode(item) for item in value]
         raise TypeError("a Python value of the type %s is no value of a process" % type(value).__name__)
 
     def write(variables, outs):
@@ -132,8 +142,9 @@ def _xv_run():
         given = json.load(file)
     with open(script, "rb") as file:
         code = compile(file.read(), script, "exec", dont_inherit=True)
-    variables = sys.modules["__main__"].__dict__
-    del variables["_xv_run"]
+    # The code has a module of its own: it may give any name to its variables, also those that this file uses.
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    variables = main.__dict__
     variables["__file__"] = script
     variables.update((name, decode(value)) for name, value in given["values"].items())
     try:

@@ -5,27 +5,31 @@ local({
   script <- file.path(folder, "script")
   connection <- NULL
 
-  unescape <- function(text) {
-    if (!grepl("\\", text, fixed = TRUE)) return(text)
-    pieces <- regmatches(text, gregexpr("\\\\u[0-9a-fA-F]{4}|\\\\.|[^\\\\]+", text, perl = TRUE))[[1]]
-    one <- function(piece) {
-      switch(substr(piece, 1, 2),
-        "\\n" = "\n", "\\t" = "\t", "\\r" = "\r", "\\b" = "\b", "\\f" = "\f",
-        "\\u" = intToUtf8(strtoi(substr(piece, 3, 6), 16L)),
-        if (startsWith(piece, "\\")) substr(piece, 2, 2) else piece)
-    }
-    paste0(vapply(pieces, one, ""), collapse = "")
+  # Texts are UTF-8, also where the locale of the program cannot show it.
+  if (!isTRUE(l10n_info()[["UTF-8"]])) suppressWarnings(Sys.setlocale("LC_CTYPE", "C.UTF-8"))
+
+  # The parts of a text that match. Counting bytes, not characters, takes time in proportion to the length of the text.
+  parts <- function(text, pattern) {
+    found <- gregexpr(pattern, text, perl = TRUE, useBytes = TRUE)[[1]]
+    Encoding(text) <- "latin1"
+    cut <- substring(text, found, found + attr(found, "match.length") - 1L)
+    Encoding(cut) <- "UTF-8"
+    cut
   }
 
-  number <- function(token) {
-    value <- as.numeric(token)
-    whole <- !grepl("[.eE]", token)
-    if (whole && abs(value) <= .Machine$integer.max) as.integer(value) else value
+  unescape <- function(text) {
+    pieces <- parts(text, "\\\\u[0-9a-fA-F]{4}|\\\\.|[^\\\\]++")
+    names <- c("\\n", "\\t", "\\r", "\\b", "\\f", "\\\"", "\\\\", "\\/")
+    meant <- match(pieces, names)
+    coded <- startsWith(pieces, "\\u")
+    pieces[coded] <- intToUtf8(strtoi(substr(pieces[coded], 3, 6), 16L), multiple = TRUE)
+    pieces[!is.na(meant)] <- c("\n", "\t", "\r", "\b", "\f", "\"", "\\", "/")[meant[!is.na(meant)]]
+    paste0(pieces, collapse = "")
   }
 
   # Scalars of one kind become a vector.
   simplify <- function(items) {
-    plain <- function(kind) all(vapply(items, function(it) kind(it) && length(it) == 1, NA))
+    plain <- function(kind) all(vapply(items, function(it) kind(it) && length(it) == 1 && !inherits(it, "AsIs"), NA))
     if (length(items) > 0 && (plain(is.character) || plain(is.logical) || plain(is.numeric))) unlist(items) else items
   }
 
@@ -39,34 +43,50 @@ local({
       value)
   }
 
-  parse_json <- function(text) {
-    pattern <- "\"(?:[^\"\\\\]|\\\\.)*\"|[\\[\\]{}:,]|[^\\[\\]{}:,\"\\s]+"
-    tokens <- regmatches(text, gregexpr(pattern, text, perl = TRUE))[[1]]
+  # A vector that is deeper than this stays a list if it has one item.
+  parse_json <- function(text, depth) {
+    tokens <- parts(text, "\"[^\"\\\\]*+(?:\\\\.[^\"\\\\]*+)*+\"|[\\[\\]{}:,]|[^\\[\\]{}:,\"\\s]++")
+    first <- substr(tokens, 1, 1)
+    texts <- first == "\""
+    escaped <- texts & grepl("\\", tokens, fixed = TRUE, useBytes = TRUE)
+    tokens[texts] <- substr(tokens[texts], 2, nchar(tokens[texts], "bytes"))
+    tokens[texts] <- substr(tokens[texts], 1, nchar(tokens[texts]) - 1L)
+    tokens[escaped] <- vapply(tokens[escaped], unescape, "")
+    numeric <- grepl("^[-0-9]", first)
+    numbers <- rep(NA_real_, length(tokens))
+    numbers[numeric] <- as.numeric(tokens[numeric])
+    whole <- numeric & !grepl("[.eE]", tokens, useBytes = TRUE) & abs(numbers) <= .Machine$integer.max
     at <- 0L
-    read <- function() {
+    read <- function(depth) {
       at <<- at + 1L
-      token <- tokens[[at]]
-      first <- substr(token, 1, 1)
-      if (first == "\"") return(unescape(substr(token, 2, nchar(token) - 1)))
-      if (first == "[" || first == "{") {
+      kind <- first[[at]]
+      if (kind == "\"") return(tokens[[at]])
+      if (kind == "[" || kind == "{") {
         items <- list()
         keys <- character()
-        while (!(tokens[[at + 1L]] %in% c("]", "}"))) {
-          if (tokens[[at + 1L]] == ",") at <<- at + 1L
-          if (first == "{") {
-            keys <- c(keys, read())
-            at <<- at + 1L
+        count <- 0L
+        while (!(first[[at + 1L]] %in% c("]", "}"))) {
+          if (first[[at + 1L]] == ",") at <<- at + 1L
+          count <- count + 1L
+          if (kind == "{") {
+            keys[[count]] <- tokens[[at + 1L]]
+            at <<- at + 2L
           }
-          items <- c(items, list(read()))
+          items[count] <- list(read(depth - 1L))
         }
         at <<- at + 1L
-        if (first == "[") return(simplify(items))
+        if (kind == "[") {
+          vector <- simplify(items)
+          return(if (depth < 0L && !is.list(vector) && count == 1L) I(vector) else vector)
+        }
         names(items) <- keys
-        return(if (length(items) == 1 && startsWith(keys, "$")) special(items) else items)
+        return(if (count == 1L && startsWith(keys, "$")) special(items) else items)
       }
-      switch(token, "null" = NULL, "true" = TRUE, "false" = FALSE, number(token))
+      if (whole[[at]]) return(as.integer(numbers[[at]]))
+      if (numeric[[at]]) return(numbers[[at]])
+      switch(kind, "n" = NULL, "t" = TRUE, "f" = FALSE)
     }
-    read()
+    read(depth)
   }
 
   quoted <- function(text) {
@@ -82,6 +102,7 @@ local({
   }
 
   scalars <- function(value) {
+    if (length(value) == 0 && is.atomic(value)) return(character())
     if (is.factor(value)) value <- as.character(value)
     if (is.character(value)) shown <- quoted(value)
     else if (is.logical(value)) shown <- ifelse(value, "true", "false")
@@ -110,7 +131,7 @@ local({
     named <- !is.null(names(value)) && type %in% c("", "map")
     items <- if (is.list(value)) vapply(value, encode, "") else scalars(value)
     if (named || (type == "map" && length(value) == 0)) return(if (length(value) == 0) "{}" else map_of(names(value), items))
-    if (is.list(value) || length(value) != 1 || type == "list") list_of(items) else items
+    if (is.list(value) || length(value) != 1 || type == "list" || (type == "" && inherits(value, "AsIs"))) list_of(items) else items
   }
 
   # R has no Unix sockets: a command of the worker makes the calls.
@@ -129,18 +150,19 @@ local({
     if (is.null(connection) || connection$process != Sys.getpid()) connect()
     arguments <- list_of(vapply(arguments, encode, ""))
     call <- sprintf("{\"object\":%d,\"method\":%s,\"arguments\":%s}", unclass(object)$number, quoted(method), arguments)
-    writeLines(call, connection$calls)
+    writeLines(enc2utf8(call), connection$calls, useBytes = TRUE)
     flush(connection$calls)
     answer <- readLines(connection$answers, 1, encoding = "UTF-8")
     if (length(answer) == 0) stop("the connection for shared objects failed", call. = FALSE)
-    answer <- parse_json(answer)
+    answer <- parse_json(answer, 1L)
     if (!is.null(answer[["error"]])) stop(answer[["error"]], call. = FALSE)
     answer[["value"]]
   }
   registerS3method("$", "XavantesShared", function(x, name) function(...) call_shared(x, name, list(...)))
   registerS3method("print", "XavantesShared", function(x, ...) cat(unclass(x)$kind, "\n"))
 
-  given <- parse_json(paste(readLines(file.path(folder, "values.json"), encoding = "UTF-8", warn = FALSE), collapse = "\n"))
+  given <- file.path(folder, "values.json")
+  given <- parse_json(rawToChar(readBin(given, "raw", file.size(given))), 2L)
   process <- Sys.getpid()
   written <- FALSE
   write_results <- function() {
@@ -149,6 +171,8 @@ local({
     values <- problems <- character()
     for (name in names(given$outs)) {
       if (!exists(name, envir = globalenv(), inherits = FALSE)) next
+      # A parameter that the code did not change keeps its value.
+      if (!is.null(given$values[[name]]) && identical(get(name, envir = globalenv()), given$values[[name]])) next
       result <- tryCatch(
         list(value = encode(get(name, envir = globalenv()), given$outs[[name]])),
         error = function(problem) list(problem = conditionMessage(problem)))
@@ -156,7 +180,7 @@ local({
     }
     shown <- function(members) if (length(members) == 0) "{}" else map_of(names(members), members)
     text <- sprintf("{\"values\":%s,\"problems\":%s}", shown(values), shown(problems))
-    cat(text, file = file.path(folder, "assigned.json"))
+    writeBin(charToRaw(enc2utf8(text)), file.path(folder, "assigned.json"))
   }
   for (name in names(given$values)) assign(name, given$values[[name]], envir = globalenv())
   # Also if the code calls quit().

@@ -12,9 +12,11 @@ class XavantesShared
   def inspect = @kind
   alias to_s inspect
 
-  def respond_to_missing?(*) = true
+  # Ruby itself asks for conversions such as to_ary, for example in puts.
+  def respond_to_missing?(method, *) = !method.start_with?("to_")
 
   def method_missing(method, *arguments)
+    return super if method.start_with?("to_")
     call = { object: @xavantes_number, method: method, arguments: arguments.map { |it| XavantesPrelude.encode(it) } }
     answer = XavantesPrelude.ask(JSON.generate(call))
     raise answer["error"] if answer.key?("error")
@@ -69,9 +71,12 @@ module XavantesPrelude
       return { "$bytes" => value.unpack1("H*") } if value.encoding == Encoding::BINARY
       raise "its text is not valid #{value.encoding}" unless value.valid_encoding?
       value.encode("UTF-8")
-    when Hash then value.to_h { |key, item| [key.to_s, encode(item)] }
-    when Enumerable then value.map { |item| encode(item) }
+    when Hash, Struct then value.to_h.to_h { |key, item| [key.to_s, encode(item)] }
+    when Array, Range, Enumerator then value.map { |item| encode(item) }
     else
+      return value.map { |item| encode(item) } if defined?(Set) && value.is_a?(Set)
+      return encode(value.to_hash) if value.respond_to?(:to_hash)
+      return encode(value.to_ary) if value.respond_to?(:to_ary)
       return value.to_path if value.respond_to?(:to_path)
       raise "a Ruby value of the class #{value.class} is no value of a process"
     end
