@@ -72,7 +72,7 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<NodeEnd,
         _ = interrupt.recv() => return Ok(NodeEnd::Exit(Exit::Success)),
     };
     tokio::spawn(report_tasks());
-    let mut drains = false;
+    let (mut drains, mut signals) = (false, 0);
     tokio::select! {
         _ = terminate.recv() => info!("stopping on SIGTERM"),
         _ = interrupt.recv() => info!("stopping on SIGINT"),
@@ -81,18 +81,21 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<NodeEnd,
             drains = true;
         }
     }
+    signals += u32::from(!drains);
     let emergency_stop = node.emergency_stop();
-    tokio::select! {
-        () = node.shut_down() => {}
-        // A second signal ends everything at once.
-        _ = terminate.recv() => {
-            emergency_stop();
-            drains = false;
+    let mut shut_down = std::pin::pin!(node.shut_down());
+    loop {
+        tokio::select! {
+            () = &mut shut_down => break,
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
-        _ = interrupt.recv() => {
+        (drains, signals) = (false, signals + 1);
+        if signals > 1 {
             emergency_stop();
-            drains = false;
+            break;
         }
+        info!("stopping on a signal; another signal ends everything at once");
     }
     let waits = drains && after_drain == AfterDrain::Wait;
     Ok(if waits { NodeEnd::Waits } else { NodeEnd::Exit(Exit::Success) })

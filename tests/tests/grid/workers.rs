@@ -57,6 +57,36 @@ fn a_worker_that_joins_later_gets_activities() {
 }
 
 #[test]
+fn a_signal_to_a_draining_worker_lets_running_programs_end() {
+    let mut grid = Grid::new();
+    let address = grid.group("a", &[], &[]);
+    grid.worker("a/drained", &address, &["--after-drain", "wait"]);
+    grid.wait_for_nodes(&address, 2);
+    let (started, go) = (grid.folder().join("started"), grid.folder().join("go"));
+    let document = format!(
+        "<XAVANTES VERSION=\"1\"><PROCESS_TYPE NAME=\"P\"><OUT_PARAMETER TYPE=\"int\" NAME=\"n\"/><BODY>
+        <ACTIVITY TYPE=\"A\" NAME=\"a\"/><POST_CODE>n = a.n</POST_CODE></BODY></PROCESS_TYPE>
+        <ACTIVITY_TYPE NAME=\"A\"><OUT_PARAMETER TYPE=\"int\" NAME=\"n\"/>
+        <CODE LANGUAGE=\"sh\">touch {}; until test -e {}; do sleep 0.1; done; n=$XAVANTES_ATTEMPT</CODE></ACTIVITY_TYPE></XAVANTES>",
+        started.display(),
+        go.display()
+    );
+    let file = grid.write("slow.xml", &document);
+    let process = grid.submit(&address, &file, &[]);
+    until("the program runs", 60, || started.exists().then_some(()));
+    grid.cli(&address, &["drain", "drained"]).ok();
+    until("the worker drains", 60, || grid.log("a/drained").contains("draining on request").then_some(()));
+    grid.terminate("a/drained");
+    until("the worker has the signal", 60, || grid.log("a/drained").contains("stopping on a signal").then_some(()));
+    assert_eq!(grid.ended("a/drained"), None);
+    std::fs::write(&go, "").expect("the disk has space");
+    // The node does not wait for another signal.
+    assert_eq!(until("the worker has ended", 60, || grid.ended("a/drained")), 0);
+    let ended = grid.end(&address, &process);
+    assert_eq!(ended["results"]["n"], 1, "{ended}");
+}
+
+#[test]
 fn a_stopping_or_draining_worker_finishes_its_activities_and_nothing_is_repeated() {
     let mut grid = Grid::new();
     let address = grid.group("a", &[2], &[]);
