@@ -95,11 +95,19 @@ impl Service {
         self.manager.impaired()
     }
 
-    /// Refuses new attempts and hands back those that wait. Running attempts may end within `patience`; then they are
-    /// stopped. Afterwards files that processes need are handed over, within `patience` again.
-    pub async fn drain(&self, patience: Duration) {
+    /// Refuses new attempts and hands back those that wait. Running attempts may end until `patience` has passed after
+    /// the end of `hurry`; then they are stopped. Afterwards files that processes need are handed over, within `patience` again.
+    pub async fn drain(&self, patience: Duration, hurry: impl Future<Output = ()>) {
         self.manager.drain();
-        if tokio::time::timeout(patience, self.wait_until_idle()).await.is_err() {
+        let too_late = async {
+            hurry.await;
+            tokio::time::sleep(patience).await;
+        };
+        let is_idle = tokio::select! {
+            () = self.wait_until_idle() => true,
+            () = too_late => false,
+        };
+        if !is_idle {
             warn!(busy = self.busy(), "drain timed out; stopping running attempts");
             self.manager.stop_all();
             let grace = self.manager.programs.program_host.grace;

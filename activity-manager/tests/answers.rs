@@ -378,7 +378,7 @@ async fn draining_waits_until_answers_are_durable() {
     // The attempt has arrived; it may run or have an answer.
     let (running, answered) = coordinator.claim().await;
     assert_eq!([running, answered].concat(), [id(1)]);
-    manager.service.drain(TEST_TIMEOUT).await;
+    manager.service.drain(TEST_TIMEOUT, async {}).await;
     assert_eq!((manager.service.busy(), manager.service.waiting()), (0, 0));
     drop(coordinator);
     let manager = manager.restart(folder.path(), 1).await;

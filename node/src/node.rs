@@ -120,11 +120,12 @@ impl Node {
         move || worker.iter().for_each(|worker| worker.kill())
     }
 
-    /// Accepts no new work, lets running activities end or hands them back, then stops serving.
-    pub async fn shut_down(mut self) {
+    /// Accepts no new work, lets running activities end or hands them back, then stops serving. Running activities may take as
+    /// long as they want until `hurry` ends, and then for the time that the settings give them.
+    pub async fn shut_down(mut self, hurry: impl Future<Output = ()>) {
         self.draining.cancel();
         if let Some(worker) = &self.worker {
-            worker.drain(self.drain_timeout).await;
+            worker.drain(self.drain_timeout, hurry).await;
         }
         tokio::time::sleep(FAREWELL_TIME).await;
         self.stop.cancel();

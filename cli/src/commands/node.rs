@@ -83,7 +83,12 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<NodeEnd,
     }
     signals += u32::from(!drains);
     let emergency_stop = node.emergency_stop();
-    let mut shut_down = std::pin::pin!(node.shut_down());
+    // An administrator who drains a node wants its work done; a signal does not wait for long.
+    let hurry = tokio::sync::Notify::new();
+    if !drains {
+        hurry.notify_one();
+    }
+    let mut shut_down = std::pin::pin!(node.shut_down(hurry.notified()));
     loop {
         tokio::select! {
             () = &mut shut_down => break,
@@ -96,6 +101,7 @@ pub(crate) async fn node(arguments: NodeArgs, output: Output) -> Result<NodeEnd,
             break;
         }
         info!("stopping on a signal; another signal ends everything at once");
+        hurry.notify_one();
     }
     let waits = drains && after_drain == AfterDrain::Wait;
     Ok(if waits { NodeEnd::Waits } else { NodeEnd::Exit(Exit::Success) })

@@ -117,7 +117,8 @@ pub struct Settings {
     /// each delegated subtree [default: all]
     #[arg(long, value_name = "N")]
     pub foreign_slots: Option<u32>,
-    /// Seconds that running activities get to end when the node stops; then the node ends them, see --grace-seconds
+    /// Seconds that running activities get to end when a signal stops the node; then the node ends them, see
+    /// --grace-seconds
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub drain_seconds: u64,
     /// What the node does when it has drained: end, or wait for SIGTERM if its supervisor would start it again

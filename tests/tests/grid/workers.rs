@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use xavantes_tests::{Grid, until};
+use xavantes_tests::{Grid, stays, until};
 
 use crate::kit::{assert_counts, group, naps};
 
@@ -58,9 +58,24 @@ fn a_worker_that_joins_later_gets_activities() {
 
 #[test]
 fn a_signal_to_a_draining_worker_lets_running_programs_end() {
+    drain_with_a_program(&["--after-drain", "wait"], |grid| {
+        grid.terminate("a/drained");
+        until("the worker has the signal", 60, || grid.log("a/drained").contains("stopping on a signal").then_some(()));
+    });
+}
+
+#[test]
+fn a_drained_worker_gives_running_programs_all_time() {
+    drain_with_a_program(&["--drain-seconds", "0"], |grid| {
+        stays("the program runs", 1500, || !grid.log("a/drained").contains("drain timed out"));
+    });
+}
+
+/// Drains a worker with these flags while a program runs, which ends after `meanwhile`: it is not repeated.
+fn drain_with_a_program(flags: &[&str], meanwhile: impl Fn(&Grid)) {
     let mut grid = Grid::new();
     let address = grid.group("a", &[], &[]);
-    grid.worker("a/drained", &address, &["--after-drain", "wait"]);
+    grid.worker("a/drained", &address, flags);
     grid.wait_for_nodes(&address, 2);
     let (started, go) = (grid.folder().join("started"), grid.folder().join("go"));
     let document = format!(
@@ -76,8 +91,7 @@ fn a_signal_to_a_draining_worker_lets_running_programs_end() {
     until("the program runs", 60, || started.exists().then_some(()));
     grid.cli(&address, &["drain", "drained"]).ok();
     until("the worker drains", 60, || grid.log("a/drained").contains("draining on request").then_some(()));
-    grid.terminate("a/drained");
-    until("the worker has the signal", 60, || grid.log("a/drained").contains("stopping on a signal").then_some(()));
+    meanwhile(&grid);
     assert_eq!(grid.ended("a/drained"), None);
     std::fs::write(&go, "").expect("the disk has space");
     // The node does not wait for another signal.
