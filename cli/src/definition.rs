@@ -38,7 +38,7 @@ pub(crate) fn request_with(
         file: arguments.params.as_deref(),
         arguments: &arguments.parameters,
     };
-    let request = submission(&sources, &program.processes[process], &given)?;
+    let request = submission(sources, &program.processes[process], &given)?;
     let (name, labels) = (arguments.name.clone().unwrap_or_default(), labels(&arguments.labels));
     Ok(v1::SubmitRequest { no_reuse: arguments.no_reuse, name, labels, ..request })
 }

@@ -62,7 +62,9 @@ pub(crate) async fn rerun(arguments: RerunArgs, output: Output) -> Result<Exit, 
     };
     let program = load_sources(&sources, output)?;
     let process = process_type(&program, arguments.process.as_deref(), &former.process_type)?;
-    let values = former.parameters.into_iter().map(|it| Ok((it.name, value_from(it.value.unwrap_or_default())?)));
+    // The coordinator does not tell secret values: the user gives them again.
+    let told = former.parameters.into_iter().filter(|parameter| !former.hidden.contains(&parameter.name));
+    let values = told.map(|it| Ok((it.name, value_from(it.value.unwrap_or_default())?)));
     let values = values.collect::<Result<BTreeMap<String, Value>, tonic::Status>>();
     let given = GivenParameters {
         former: values.map_err(|status| refused(&status))?,

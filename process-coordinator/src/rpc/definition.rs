@@ -30,8 +30,16 @@ pub(super) async fn definition(
         process_type: head.process_type.clone(),
         documents: loaded.wire.documents.clone(),
         parameters: parameters(&loaded.program, &head, &events),
+        hidden: secret_names(&loaded.program, &head),
     };
     Ok(Box::pin(tokio_stream::iter(xavantes_proto::split(&response).map(Ok))))
+}
+
+/// The names of the secret parameters of the process.
+fn secret_names(program: &Program, head: &Head) -> Vec<String> {
+    let process = program.processes.get(head.root().process);
+    let secret = process.into_iter().flat_map(|process| process.parameters()).filter(|variable| variable.secret);
+    secret.map(|variable| variable.name.to_string()).collect()
 }
 
 /// The values with which the process began, by name. Secret values stay in the coordinator.
