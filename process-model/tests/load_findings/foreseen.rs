@@ -141,8 +141,26 @@ fn misspelt_languages_are_found() {
         check(&activity(language), ("bad-value", "no interpreter", &format!("did you mean \"{meant}\"?")));
     }
     warns(&activity("¦mypython"), ("bad-value", "no interpreter", "did you mean \"python\"?"));
-    for language in ["python", "python3", "python3.11", "zsh", "ipython", "Rscript", "awk", "sbcl", "octave", "wolfram"]
-    {
+    // Many interpreters have short names.
+    warns(&activity("¦bahs"), ("bad-value", "no interpreter", "did you mean \"bash\"?"));
+    warns(&activity("¦nod"), ("bad-value", "no interpreter", "did you mean \"node\"?"));
+    for language in [
+        "python",
+        "python3",
+        "python3.11",
+        "zsh",
+        "ipython",
+        "Rscript",
+        "awk",
+        "sbcl",
+        "octave",
+        "wolfram",
+        "jython",
+        "yash",
+        "bsh",
+        "osh",
+        "cython",
+    ] {
         let found = load(&[Source::new("test.xml", activity(language))]).map(|program| program.warnings);
         assert_eq!(found.as_deref(), Ok(&[][..]), "{language}");
     }

@@ -71,9 +71,13 @@ fn dedented(text: &str) -> String {
 /// Languages that workers know, and those of Xavantes itself.
 const LANGUAGES: [&str; 10] = ["lua", "command", "bash", "sh", "python", "R", "perl", "node", "ruby", "julia"];
 /// Interpreters whose names resemble others.
-const OTHERS: [&str; 14] = [
-    "ash", "dash", "ksh", "zsh", "csh", "tcsh", "fish", "ipython", "pypy", "jruby", "nodejs", "Rscript", "luajit", "r",
+const OTHERS: [&str; 31] = [
+    "ash", "bsh", "csh", "dash", "es", "fish", "ksh", "mksh", "osh", "rbash", "tcsh", "xonsh", "yash", "ysh", "zsh",
+    "bpython", "cython", "ipython", "jython", "pypy", "jruby", "mruby", "nodejs", "Rscript", "r", "luajit", "luau",
+    "raku", "ch", "rc", "hy",
 ];
+/// A name with fewer letters than this has too many neighbours that may be names of interpreters.
+const LONG_NAME: usize = 5;
 
 /// Reports the name of an interpreter that looks like a misspelt one. Returns true if the code can be used.
 fn check_language(document: &ParsedDocument, attribute: &xml::Attribute, report: &mut LoadReport) -> bool {
@@ -86,9 +90,12 @@ fn check_language(document: &ParsedDocument, attribute: &xml::Attribute, report:
     let Some(help) = did_you_mean(name, LANGUAGES) else { return true };
     let span = document.span(&attribute.value_span);
     let message = format!("LANGUAGE: no interpreter that Xavantes knows is called {written:?}");
-    // One slip of the hand is surely a mistake. A longer name may be a program that its author made.
+    // One slip of the hand in a long name, or in its case, is surely a mistake. Any other name may be a program that its author
+    // has.
     let slip = LANGUAGES.iter().any(|known| {
-        name.len() <= known.len() && strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase()) <= 1
+        let (name, known) = (name.to_lowercase(), known.to_lowercase());
+        let misspelt = || known.len() >= LONG_NAME && strsim::damerau_levenshtein(&name, &known) <= 1;
+        name == known || (name.len() <= known.len() && misspelt())
     });
     if slip {
         report.add("bad-value", span, message, || Some(help));
