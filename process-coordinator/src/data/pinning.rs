@@ -19,9 +19,6 @@ use crate::workers::handle::PoolHandle;
 /// A node that does not answer within this time counts as one without the files.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The coordinator keeps a second copy of result files and directories up to this size.
-const MAX_SECOND_COPY_BYTES: u64 = 64 << 20;
-
 /// Addresses of the nodes that hold each object.
 pub(crate) type Holders = HashMap<Digest, Vec<String>>;
 
@@ -129,23 +126,9 @@ impl Pinning {
         PinOutcome { holders, missing: missing.into_values().collect() }
     }
 
-    /// Pins the results of an ended process in this group: fetches those that other groups made, and a second copy of small
-    /// ones, because a worker may be gone when somebody wants them.
+    /// Pins the results of an ended process in this group: fetches those that other groups made.
     pub async fn copy_home(&self, process: &str, results: &[v1::Value]) {
-        let PinOutcome { holders, mut missing } = self.pin(process, results, false).await;
-        let is_remote = |digest: &Digest| holders.get(digest).is_some_and(|nodes| !nodes.contains(&self.address));
-        let is_small = |file: &v1::FileReference| {
-            file.content.as_ref().is_some_and(|content| content.size <= MAX_SECOND_COPY_BYTES)
-        };
-        let held = PinRequest::new(results)
-            .references
-            .into_iter()
-            .filter(|(digest, file)| is_remote(digest) && is_small(file));
-        missing.extend(held.map(|(digest, mut file)| {
-            let more = holders.get(&digest).into_iter().flatten().cloned();
-            file.content.as_mut().into_iter().for_each(|content| content.holders.extend(more.clone()));
-            file
-        }));
+        let PinOutcome { missing, .. } = self.pin(process, results, false).await;
         let Some(fetcher) = self.files.as_ref().filter(|_| !missing.is_empty()) else { return };
         let relays: Vec<Arc<str>> = self.pool.relays().await.into_iter().map(Arc::from).collect();
         for reference in missing {

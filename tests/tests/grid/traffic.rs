@@ -1,4 +1,5 @@
-//! The traffic between groups for a subtree does not grow with the number of its activities.
+//! The traffic between groups for a subtree does not grow with the number of its activities, except for what later reruns take
+//! over, which is bounded.
 
 use std::time::Instant;
 
@@ -8,6 +9,8 @@ use xavantes_tests::{Grid, TestLink, free_address, is_live, until};
 use crate::kit::{assert_counts, busy, document, group};
 use crate::lines::{LONG, Lines, wait_for_delegation};
 
+/// Upper bound on what an answer tells of completed activities for later reruns.
+const MAX_MEMO_BYTES: u64 = 512 << 10;
 /// Upper bound on a report of the state and the counts of one subtree.
 const STATUS_BYTES: u64 = 200;
 
@@ -80,7 +83,10 @@ fn traffic_between_groups_does_not_grow_with_the_activities_of_a_subtree() {
     let reports = STATUS_BYTES * (2 * began.elapsed().as_secs() + 2);
     assert!(few.0 > 0 && few.1 > 0, "{few:?}");
     assert!(2 * many.0 < 3 * few.0, "to the other group: {few:?} bytes for 10, {many:?} for 1000");
-    assert!(2 * many.1 < 3 * few.1 + 2 * reports, "and back: {few:?} bytes for 10, {many:?} for 1000");
+    assert!(
+        2 * many.1 < 3 * few.1 + 2 * reports + 2 * MAX_MEMO_BYTES,
+        "and back: {few:?} bytes for 10, {many:?} for 1000"
+    );
 }
 
 #[test]

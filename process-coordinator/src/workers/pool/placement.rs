@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xavantes_model::value::MAX_HOLDERS;
-use xavantes_proto::v1;
+use xavantes_proto::{AttemptKey, v1};
 
 use super::movement::Movement;
 use super::peer::Peer;
-use super::pool_attempts::{PeerIndex, PeerTable, PoolAttempt, Queue};
+use super::pool_attempts::{PeerIndex, PeerTable, PoolAttempt, PoolAttemptState, Queue};
 use super::reservation::Reservation;
 use super::short_types::{ShortTypes, type_of};
 use super::{Pool, send_task};
 use crate::data::locations::Need;
+use crate::task::Task;
 use crate::workers::worker_messages::{Order, PeerKind};
 
 /// An attempt that has waited at a worker for longer than this goes to a free slot of another one.
@@ -78,6 +79,32 @@ impl Pool {
                 peer.pace.count(0, peer.offer.slots);
             }
         }
+    }
+
+    /// Reserves a worker for the large activity that has waited longest, and gives up a reservation that is not needed.
+    pub(super) fn update_reservation(&mut self, now: Duration) {
+        let (attempts, peers) = (&self.attempts, &self.peers);
+        let is_queued =
+            |key: &AttemptKey| attempts.get(key).is_some_and(|attempt| *attempt.state() == PoolAttemptState::Queued);
+        let could_run = |peer: &Peer, task: &Task| {
+            peer.is_connected_worker() && !peer.draining && peer.lease.is_none() && peer.lacks(&task.needs).is_none()
+        };
+        self.reservation = self.reservation.take().filter(|it| is_queued(&it.key));
+        let Some(reservation) = &mut self.reservation else {
+            let mut large = attempts.first_queued().map(|(_, task)| task).filter(|task| task.needs.cpus > 1);
+            let waiting = large.find(|task| peers.values().any(|peer| could_run(peer, task)));
+            let key = waiting.map(|task| task.key.clone());
+            self.reservation = key.map(|key| Reservation { key, since: now, worker: None });
+            return;
+        };
+        if !reservation.is_due(now) {
+            return;
+        }
+        let Some(attempt) = attempts.get(&reservation.key) else { return };
+        let suitable = peers.values().filter(|peer| could_run(peer, &attempt.task));
+        // The worker that was reserved stays reserved, so that it becomes free at last.
+        let best = suitable.max_by_key(|peer| (reservation.is_for(peer), peer.free_slots(attempts.used(peer.index))));
+        reservation.worker = best.map(|peer| peer.index);
     }
 
     /// Recalls the attempts that wait at a worker, if another worker has a free slot for one that has waited for too long.
