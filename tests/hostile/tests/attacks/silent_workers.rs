@@ -149,7 +149,10 @@ fn users_see_where_an_activity_without_timeout_is_and_take_it_from_a_worker_that
     lie_until(&liar, "the process ends", || grid.status(&address, &process)["state"] == "completed");
     assert_eq!(sum(&grid, &address, &process), 1);
     assert_eq!(liar.jobs().len(), 1, "the next attempt goes elsewhere");
-    assert_eq!(liar.cancels(), ids(liar.jobs()), "the liar hears that nobody wants its answer");
+    // It hears so again if it still says that it runs the attempt after the end of the process.
+    let mut cancels = liar.cancels();
+    cancels.dedup();
+    assert_eq!(cancels, ids(liar.jobs()), "the liar hears that nobody wants its answer");
 }
 
 #[test]
