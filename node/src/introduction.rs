@@ -1,5 +1,5 @@
-//! Every node introduces itself: its name, its roles, and where the managers of its group are. A user who asks the wrong node
-//! learns from it which one to ask.
+//! Answers who a node is: its name, its roles, and the addresses of the managers of its group. The command line asks this when
+//! a user has named a node without the role that a command needs.
 
 use tonic::{Request, Response, Status};
 use xavantes_proto::v1;

@@ -18,7 +18,7 @@ const FAILING: &str = r#"<XAVANTES VERSION="1">
 </XAVANTES>"#;
 /// A client stays for fewer polls of its call than this.
 const MAX_POLLS: u32 = 12;
-/// How often a process is looked for that must end.
+/// A test asks for the state of a process at most this often before it fails.
 const MAX_LOOKS: u32 = 500;
 
 async fn coordinator(directory: &Path) -> Service {

@@ -26,7 +26,7 @@ impl Reservation {
         self.worker != Some(peer.index) || self.key == task.key
     }
 
-    /// Whether the activity has waited for so long that it gets a worker of its own.
+    /// Whether the activity has waited long enough for the pool to reserve a worker.
     pub fn is_due(&self, now: Duration) -> bool {
         now.saturating_sub(self.since) >= RESERVE_AFTER
     }
